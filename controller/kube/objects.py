@@ -1,0 +1,262 @@
+"""Partial, immutable views of Kubernetes objects: only the fields that Manta reads.
+
+The views are decoded straight from the bytes of the API server. They have no way back: a view
+that dropped fields must never be PUT, so nothing here encodes. What Manta writes it writes as
+plain dictionaries.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class View(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True):
+    """A leaf of a partial view: immutable, unknown fields ignored, every field optional."""
+
+
+class OwnerReference(View, frozen=True):
+    """`metadata.ownerReferences[]`."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(View, frozen=True):
+    """`metadata`, without `managedFields`."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name` for cluster-scoped objects."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def terminating(self) -> bool:
+        """Whether deletion was asked for and finalizers or the kubelet still hold the object."""
+        return self.deletion_timestamp is not None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner reference with `controller: true`, if there is one."""
+        for reference in self.owner_references:
+            if reference.controller:
+                return reference
+        return None
+
+
+class KubeObject(View, frozen=True):
+    """What every object has. Used as it is where nothing else is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class Condition(View, frozen=True):
+    """`status.conditions[]` of most kinds."""
+
+    type: str = ""
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+    observed_generation: int | None = None
+
+
+class ContainerPort(View, frozen=True):
+    """`spec.containers[].ports[]`."""
+
+    name: str = ""
+    container_port: int = 0
+    protocol: str = "TCP"
+
+
+class Container(View, frozen=True):
+    """`spec.containers[]`: what probes, services and the kubelet need to know."""
+
+    name: str = ""
+    ports: tuple[ContainerPort, ...] = ()
+
+
+class PodSpec(View, frozen=True):
+    """`spec` of a Pod."""
+
+    node_name: str = ""
+    restart_policy: str = "Always"
+    containers: tuple[Container, ...] = ()
+    termination_grace_period_seconds: int | None = None
+
+
+class ContainerStateTerminated(View, frozen=True):
+    """`state.terminated`."""
+
+    exit_code: int = 0
+    reason: str = ""
+    message: str = ""
+    finished_at: str | None = None
+
+
+class ContainerStateWaiting(View, frozen=True):
+    """`state.waiting`."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(View, frozen=True):
+    """`status.containerStatuses[].state`: at most one of the members is set."""
+
+    waiting: ContainerStateWaiting | None = None
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(View, frozen=True):
+    """`status.containerStatuses[]`."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodStatus(View, frozen=True):
+    """`status` of a Pod."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    start_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(KubeObject, frozen=True):
+    """A Pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class ServicePort(View, frozen=True):
+    """`spec.ports[]` of a Service."""
+
+    name: str = ""
+    port: int = 0
+    target_port: int | str = 0
+    node_port: int = 0
+    protocol: str = "TCP"
+    app_protocol: str | None = None
+
+
+class ServiceSpec(View, frozen=True):
+    """`spec` of a Service."""
+
+    type: str = "ClusterIP"
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    selector: dict[str, str] | None = None
+    ports: tuple[ServicePort, ...] = ()
+    publish_not_ready_addresses: bool = False
+
+
+class Service(KubeObject, frozen=True):
+    """A Service."""
+
+    spec: ServiceSpec = ServiceSpec()
+
+
+class ConfigMap(KubeObject, frozen=True):
+    """A ConfigMap."""
+
+    data: dict[str, str] | None = None
+
+
+class NamespaceStatus(View, frozen=True):
+    """`status` of a Namespace."""
+
+    phase: str = ""
+
+
+class NamespaceSpec(View, frozen=True):
+    """`spec` of a Namespace."""
+
+    finalizers: tuple[str, ...] = ()
+
+
+class Namespace(KubeObject, frozen=True):
+    """A Namespace."""
+
+    spec: NamespaceSpec = NamespaceSpec()
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class Node(KubeObject, frozen=True):
+    """A Node."""
+
+
+class JobSpec(View, frozen=True):
+    """`spec` of a Job. The template stays plain data: it is passed on to pods."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
+    suspend: bool | None = None
+    selector: dict[str, Any] | None = None
+    template: dict[str, Any] | None = None
+
+
+class JobStatus(View, frozen=True):
+    """`status` of a Job."""
+
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    start_time: str | None = None
+    completion_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class Job(KubeObject, frozen=True):
+    """A Job."""
+
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+class Endpoint(View, frozen=True):
+    """`endpoints[]` of an EndpointSlice."""
+
+    addresses: tuple[str, ...] = ()
+    conditions: dict[str, bool | None] | None = None
+
+
+class EndpointSlice(KubeObject, frozen=True):
+    """An EndpointSlice."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+class CustomResourceDefinition(KubeObject, frozen=True):
+    """A CustomResourceDefinition; the specification stays plain data."""
+
+    spec: dict[str, Any] | None = None

@@ -1,0 +1,82 @@
+"""Which API resource is meant: its group, version, plural name, scope and typed view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from controller.kube.objects import (
+    ConfigMap,
+    CustomResourceDefinition,
+    EndpointSlice,
+    Job,
+    KubeObject,
+    Namespace,
+    Node,
+    Pod,
+    Service,
+)
+
+T = TypeVar("T", bound=KubeObject)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource(Generic[T]):
+    """One resource of the API, as discovery would list it.
+
+    Attributes:
+        group: API group, empty for the core group.
+        version: API version without the group, `v1`.
+        plural: lower-case plural name as it stands in paths, `pods`.
+        kind: the object's `kind`, `Pod`.
+        view: the partial Struct that objects of this resource are decoded into.
+        namespaced: whether objects live in namespaces.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    view: type[T]
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`v1` for the core group, `batch/v1` for others."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Path of a collection or object below the server's root, not URL-encoded.
+
+        An empty `namespace` of a namespaced resource means all namespaces.
+        """
+        root = f"/apis/{self.group}" if self.group else "/api"
+        parts = [root, self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts += [part for part in (self.plural, name, subresource) if part]
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        """`pods` or `rayclusters.ray.io`: how kubectl and metrics name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+PODS = Resource("", "v1", "pods", "Pod", Pod)
+SERVICES = Resource("", "v1", "services", "Service", Service)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMap)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", Namespace, namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node", Node, namespaced=False)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", KubeObject)
+JOBS = Resource("batch", "v1", "jobs", "Job", Job)
+ENDPOINT_SLICES = Resource(
+    "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", EndpointSlice
+)
+CRDS = Resource(
+    "apiextensions.k8s.io",
+    "v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    CustomResourceDefinition,
+    namespaced=False,
+)

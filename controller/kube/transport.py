@@ -1,0 +1,49 @@
+"""The seam between Manta and any API server.
+
+One function, `Transport.request`, is all that a client needs. There are three
+implementations: HTTP (`http.py`), the embedded API server in the same process, and a wrapper
+that injects faults in front of either (`faults.py`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    Chunks: TypeAlias = AsyncGenerator[bytes, None]
+    Answer: TypeAlias = tuple[int, Mapping[str, str], Chunks]
+
+
+class Transport(Protocol):
+    """Sends one request and gives back status, headers and the body as it arrives."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> Answer:
+        """Send a request.
+
+        Args:
+            method: upper-case HTTP method.
+            path: absolute path below the server's root, not yet URL-encoded.
+            query: parameters, not yet URL-encoded. `watch` set to `1` or `true` makes the
+                answer endless: such requests get a connection of their own.
+            headers: header fields. Authentication is added by the implementation.
+            body: the whole body, or None.
+
+        Returns:
+            Status code, header fields with lower-case names, and an asynchronous generator of
+            non-empty chunks. The caller must exhaust or `aclose()` the generator; closing it
+            early closes the stream.
+
+        Raises:
+            controller.kube.errors.NotSent: the request never reached the server.
+            controller.kube.errors.OutcomeUnknown: it may have reached the server.
+        """
+        ...

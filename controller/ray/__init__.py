@@ -1,0 +1,1 @@
+"""The `ray.io/v1` kinds, wire-compatible with KubeRay."""

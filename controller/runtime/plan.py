@@ -1,0 +1,173 @@
+"""A plan: everything one reconcile wants to do, as a value.
+
+Planners are pure functions from an observation and the time to a `Plan`. A plan prints well, can
+be compared, and is carried out by `execute.py`; nothing in here does anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a user should read in `kubectl describe` (events.k8s.io/v1, rules EVT-1..6).
+
+    Attributes:
+        type: `Normal` or `Warning`.
+        reason: CamelCase, KubeRay's names where there is one: `CreatedWorkerPod`.
+        action: `Create`, `Delete`, `Update`, `Validate`, `Reconcile`.
+        note: one sentence, at most 1024 bytes; longer ones are cut when sent.
+    """
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    action: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The object that a write is about.
+
+    `scope` names the part of the owner whose numbers depend on this write (`head`,
+    `worker/small-group`). While the outcome of a write is unknown, its scope makes and deletes
+    nothing.
+    """
+
+    resource: Resource[Any]
+    namespace: str
+    name: str
+    scope: str = ""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or `name` for cluster-scoped objects."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """POST `body` under a name chosen by the planner; repetitions use the same name."""
+
+    target: Target
+    body: Mapping[str, Any]
+    on_success: Event | None = None
+    on_failure: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergePatch:
+    """JSON merge patch of maps and scalars that we own.
+
+    `resource_version` is put into the patch as precondition; required where the patch holds a
+    list. `uid` likewise guards against a namesake.
+    """
+
+    target: Target
+    uid: str
+    patch: Mapping[str, Any]
+    subresource: Literal["", "status"] = ""
+    resource_version: str | None = None
+    on_success: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPatch:
+    """RFC 6902 patch; preconditions are `test` operations inside `operations`."""
+
+    target: Target
+    uid: str
+    operations: tuple[Mapping[str, Any], ...]
+    subresource: Literal["", "status"] = ""
+    on_success: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Live GET, change of the owned paths by `merge`, PUT with resourceVersion.
+
+    For resources whose KubeRay RBAC grants no `patch` (DESIGN 4.7).
+    """
+
+    target: Target
+    uid: str
+    merge: Mapping[str, Any]
+    on_success: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE with the uid as precondition. 404 and another uid both mean done."""
+
+    target: Target
+    uid: str
+    grace_seconds: int | None = None
+    propagation: Literal["Background", "Foreground", "Orphan"] | None = None
+    on_success: Event | None = None
+    on_failure: Event | None = None
+
+
+Write: TypeAlias = Create | MergePatch | JsonPatch | Replace | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A live GET that must be answered before the planner can decide (DESIGN 4.4)."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPatch:
+    """The complete wanted values of the status fields that we own.
+
+    Compared with what is there; equal means no request. `urgent` is False when only counters
+    move: such writes are limited to one a second per object.
+    """
+
+    wanted: Mapping[str, Any]
+    urgent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one reconcile does, in this order: lookups, commit, stages, status, events.
+
+    Attributes:
+        lookups: live reads; when there are any, nothing else of the plan is done and the key is
+            planned again with their answers in the ledger.
+        commit: state that authorises a side effect, persisted before it; if that fails or its
+            outcome is unknown, the reconcile ends.
+        stages: writes; those of one stage run concurrently, a stage starts when all of the one
+            before succeeded.
+        status: written last, also after failed stages.
+        events: recorded whatever happens to the writes.
+        wake_after: seconds until the key must be looked at again, None if only events matter.
+    """
+
+    lookups: tuple[Lookup, ...] = ()
+    commit: MergePatch | JsonPatch | None = None
+    stages: tuple[tuple[Write, ...], ...] = ()
+    status: StatusPatch | None = None
+    events: tuple[Event, ...] = ()
+    wake_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A write that did not succeed: what was tried, and the server's words."""
+
+    write: Write
+    reason: str
+    message: str
+    unknown: bool = False
+
+
+NOTHING = Plan()

@@ -1,0 +1,22 @@
+"""Shared by all tests: virtual time unless a test asks for the real one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import async_solipsism
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pytest
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run every coroutine test in virtual time, save those marked `real_time`."""
+    if item.get_closest_marker("real_time") or item.get_closest_marker("real_cluster"):
+        return {"real": asyncio.new_event_loop}
+    return {"virtual": async_solipsism.EventLoop}
