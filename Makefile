@@ -1,0 +1,55 @@
+# `make demo` and `make test` need nothing but Python 3.11 or newer, make and git.
+
+PYTHON ?= python3
+VENV   ?= .venv
+PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+LAYERS ?= tests
+ARGS   ?=
+
+.PHONY: demo test test-real lint bench lock clean
+
+demo: $(VENV)/.runtime
+	$(VENV)/bin/manta demo $(ARGS)
+
+test: $(VENV)/.dev
+	$(VENV)/bin/python -m pytest $(LAYERS) $(ARGS)
+
+test-real: $(VENV)/.dev
+	$(VENV)/bin/python -m tests.integration.real $(ARGS)
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/pyright
+	$(VENV)/bin/lint-imports
+
+bench: $(VENV)/.dev
+	$(VENV)/bin/python -m benchmarks $(ARGS)
+
+# New pins from pyproject.toml: hashes for every platform, no addresses. Needs uv.
+lock:
+	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	    --quiet --python-version 3.11 --extra cli --group build pyproject.toml -o requirements.lock
+	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	    --quiet --python-version 3.11 --extra cli --group build --group dev pyproject.toml \
+	    -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	    "Manta needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing what Manta needs (hashes checked) ..."
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing what the tests and checks need (hashes checked) ..."
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/.runtime
