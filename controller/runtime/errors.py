@@ -1,0 +1,42 @@
+"""Errors of the runtime.
+
+RuntimeFailure
++-- Terminal            this object cannot be reconciled until it changes; no retry
++-- SyncTimeout         a cache never became complete; the message names cause and remedy
++-- ManagerMisuse       started twice, or added to while stopping
++-- LeadershipLost      the lease went to somebody else: the process must end
++-- StopTimeout         something did not end within the grace period
+"""
+
+from __future__ import annotations
+
+
+class RuntimeFailure(Exception):  # noqa: N818  root of the tree
+    """Root of the tree."""
+
+
+class Terminal(RuntimeFailure):
+    """Raised by `Kind.plan`: no retry until an event says that something changed (CTL-10).
+
+    `reason` is CamelCase, for the event on the object.
+    """
+
+    def __init__(self, message: str, *, reason: str = "TerminalError") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class SyncTimeout(RuntimeFailure):
+    """Caches did not become complete in time (CTL-5); one paragraph with cause and remedy."""
+
+
+class ManagerMisuse(RuntimeFailure):
+    """The manager was started twice, or given something to run while stopping (MGR-2)."""
+
+
+class LeadershipLost(RuntimeFailure):
+    """Another process leads now; this one must end at once (MGR-6)."""
+
+
+class StopTimeout(RuntimeFailure):
+    """Tasks did not end within the grace period and were abandoned (MGR-5)."""

@@ -1,0 +1,49 @@
+"""Names of children, computed from what was observed, so that a repeated create cannot double.
+
+The same observed state gives the same names and any later state gives others (DESIGN 4.4): a
+lost answer is harmless, because the repetition meets its own object, and no name comes back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""Kubernetes' alphabet for generated names: no vowels, so no words."""
+
+SUFFIX_LENGTH = 8
+
+
+def child_name(
+    prefix: str,
+    *,
+    owner_uid: str,
+    group: str,
+    position: int,
+    revision: str,
+    limit: int = 63,
+) -> str:
+    """`<prefix>-<8 characters>`, at most `limit` long; the prefix is cut at its end to fit.
+
+    Args:
+        prefix: readable part, `<cluster>-<group>-worker`.
+        owner_uid: uid of the controller owner; a namesake created later has other children.
+        group: part of the owner that counts these children.
+        position: position in the batch being created.
+        revision: newest revision observed, `Reads.revision`.
+        limit: longest name that the resource allows.
+    """
+    room = limit - SUFFIX_LENGTH - 1
+    cut = prefix[:room].rstrip("-.")
+    return f"{cut}-{suffix(owner_uid, group, str(position), revision)}"
+
+
+def suffix(*parts: str) -> str:
+    """Eight characters of `ALPHABET` that depend on all `parts` and on their order."""
+    digest = hashlib.sha256("\0".join(parts).encode()).digest()
+    number = int.from_bytes(digest, "big")
+    characters: list[str] = []
+    for _ in range(SUFFIX_LENGTH):
+        number, digit = divmod(number, len(ALPHABET))
+        characters.append(ALPHABET[digit])
+    return "".join(characters)

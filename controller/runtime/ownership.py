@@ -1,0 +1,107 @@
+"""Controller owner references: who may count, change and delete an object (CTL-28, DESIGN 4.4).
+
+Ownership is the one owner reference with `controller: true`, compared by uid. Labels say what an
+object is, never whose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
+    from controller.kube.resources import Resource
+
+
+class AlreadyOwned(Exception):  # noqa: N818  the name of the error upstream
+    """Another controller owns the object already; the message names it."""
+
+
+class ForbiddenOwner(ValueError):  # noqa: N818
+    """Kubernetes would collect the child: owner in another namespace, or no namespace to share."""
+
+
+def owner_reference(resource: Resource[Any], meta: ObjectMeta) -> dict[str, Any]:
+    """The controller owner reference that makes a child belong to `meta`'s object."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": meta.name,
+        "uid": meta.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def is_owned_by(meta: ObjectMeta, uid: str) -> bool:
+    """Whether the object's controller owner is the one with this uid."""
+    controller = meta.controller
+    return controller is not None and controller.uid == uid
+
+
+def index_by_owner(obj: KubeObject) -> Sequence[str]:
+    """Index function `owner`: uid of the controller owner, if there is one."""
+    controller = obj.metadata.controller
+    return (controller.uid,) if controller is not None else ()
+
+
+def api_group(api_version: str) -> str | None:
+    """Group of `group/version`, empty for the core group, None if it cannot be parsed."""
+    parts = api_version.split("/")
+    if len(parts) > 2 or not all(parts):
+        return None
+    return parts[0] if len(parts) == 2 else ""
+
+
+def refers_to(reference: OwnerReference, resource: Resource[Any]) -> bool:
+    """Whether `reference` names an object of `resource`, whatever its version (CTL-21)."""
+    return reference.kind == resource.kind and api_group(reference.api_version) == resource.group
+
+
+def with_controller(
+    references: Sequence[Mapping[str, Any]],
+    owner: Resource[Any],
+    meta: ObjectMeta,
+    *,
+    namespace: str,
+) -> list[dict[str, Any]]:
+    """`metadata.ownerReferences` of an object after `meta`'s object has become its controller.
+
+    The same owner under another version is replaced where it stands; others keep their order.
+
+    Args:
+        references: present owner references, plain data.
+        owner: resource of the new controller.
+        meta: metadata of the new controller.
+        namespace: namespace of the child, empty if it is cluster-scoped.
+
+    Raises:
+        AlreadyOwned: another controller owns the object.
+        ForbiddenOwner: a namespaced owner of a child elsewhere or of a cluster-scoped child.
+    """
+    if meta.namespace and meta.namespace != namespace:
+        where = f"in namespace {namespace}" if namespace else "without namespace"
+        raise ForbiddenOwner(f"{owner.kind} {meta.key} cannot own an object {where}")
+    ours = owner_reference(owner, meta)
+    result: list[dict[str, Any]] = []
+    placed = False
+    for reference in references:
+        if _names(reference, owner, meta):
+            if not placed:
+                result.append(ours)
+            placed = True
+            continue
+        if reference.get("controller"):
+            raise AlreadyOwned(f"already owned by {reference.get('kind')} {reference.get('name')}")
+        result.append(dict(reference))
+    return result if placed else [*result, ours]
+
+
+def _names(reference: Mapping[str, Any], owner: Resource[Any], meta: ObjectMeta) -> bool:
+    return (
+        api_group(reference.get("apiVersion", "")) == owner.group
+        and reference.get("kind") == owner.kind
+        and reference.get("name") == meta.name
+    )

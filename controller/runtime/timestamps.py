@@ -1,0 +1,27 @@
+"""RFC 3339 timestamps as Kubernetes writes them. All times are UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def rfc3339(moment: datetime) -> str:
+    """`2026-08-20T10:00:00Z`: `metav1.Time`, whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def rfc3339_micro(moment: datetime) -> str:
+    """`2026-08-20T10:00:00.000000Z`: `metav1.MicroTime`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_rfc3339(text: str) -> datetime:
+    """The moment that `text` names.
+
+    Raises:
+        ValueError: `text` is no RFC 3339 timestamp with an offset.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"timestamp without offset: {text!r}")
+    return moment
