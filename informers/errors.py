@@ -1,0 +1,161 @@
+"""Everything that can go wrong between an informer and what it reads from, and misuse of it.
+
+SourceError                  what a source may raise, and what an ERROR event stands for
++-- ConnectionRefused          the server certainly never saw the request
++-- Disconnected               reset, time-out, or a body cut short
++-- Expired                    410: the revision or the continue token is too old
++-- ResourceVersionTooLarge    504: the server has not seen that revision yet
++-- Throttled                  429
++-- Unsupported                400, 422: the server does not take these parameters
++-- InternalError              500, reason InternalError
++-- Malformed                  the answer is not what was asked for
++-- Failed                     any other status
+InformerError                misuse, or a wait that cannot end well
++-- InvalidResourceVersion     not comparable (INF-58)
++-- IndexFunctionError         an index function raised, or an index was named twice
++-- AlreadyStarted             `run` a second time
++-- InformerStopped            it ended, so this cannot be had any more
++-- NotWatched                 nobody watches what was asked for (INF-64)
++-- ShapeConflict              the same selection as two types (INF-61)
++-- InconsistentState          a streamed list differs from a paged one (INF-17)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SourceError(Exception):
+    """Root of what a source raises.
+
+    Attributes:
+        retry_after: seconds the server asked to be left alone, 0 if it did not say.
+    """
+
+    def __init__(self, message: str = "", *, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class ConnectionRefused(SourceError):  # noqa: N818  the names say what happened, as in HTTP
+    """The request never reached a server."""
+
+
+class Disconnected(SourceError):  # noqa: N818
+    """The connection broke, timed out, or the body ended inside a line or a page."""
+
+
+class Expired(SourceError):  # noqa: N818
+    """410, reason Expired or Gone, as an answer or as an ERROR event."""
+
+
+class ResourceVersionTooLarge(SourceError):  # noqa: N818
+    """504: the server's cache did not reach the revision in time (INF-3)."""
+
+
+class Throttled(SourceError):  # noqa: N818
+    """429."""
+
+
+class Unsupported(SourceError):  # noqa: N818
+    """400 or 422: the usual answer of servers without streaming lists."""
+
+
+class InternalError(SourceError):
+    """500 with reason InternalError."""
+
+
+class Malformed(SourceError):  # noqa: N818
+    """Success by status code, but a `Table`, a `Status`, broken JSON or an endless line."""
+
+
+class Failed(SourceError):  # noqa: N818
+    """Any other status: 401, 403, 404, 5xx.
+
+    Attributes:
+        status: HTTP status code.
+        reason: the machine-readable reason of the Status object, if there was one.
+    """
+
+    def __init__(
+        self, status: int, reason: str = "", message: str = "", *, retry_after: float = 0.0
+    ) -> None:
+        text = f"{status} {reason}: {message}" if message else f"{status} {reason}"
+        super().__init__(text.strip(), retry_after=retry_after)
+        self.status = status
+        self.reason = reason
+
+
+class InformerError(Exception):
+    """Root of misuse and of waits that cannot end well."""
+
+
+class InvalidResourceVersion(InformerError, ValueError):  # noqa: N818
+    """Not a positive decimal number without leading zeros."""
+
+
+class IndexFunctionError(InformerError):
+    """An index function raised on an object, or two indexes have one name (INF-55)."""
+
+
+class AlreadyStarted(InformerError):  # noqa: N818
+    """`run` was called before."""
+
+
+class InformerStopped(InformerError):  # noqa: N818
+    """The informer has ended. If it never synced, the message says why."""
+
+
+class NotWatched(InformerError, LookupError):  # noqa: N818
+    """Nobody watches that selection or namespace: an error, not "not found" (INF-64)."""
+
+
+class ShapeConflict(InformerError):  # noqa: N818
+    """One selection was asked for as two different types (INF-61)."""
+
+
+class InconsistentState(InformerError):  # noqa: N818
+    """What was streamed is not what a list at the same revision says (INF-17)."""
+
+
+_TOO_LARGE = "Too large resource version"
+
+
+def error_from_status(
+    code: int,
+    reason: str = "",
+    message: str = "",
+    *,
+    causes: Iterable[tuple[str, str]] = (),
+    retry_after: float = 0.0,
+) -> SourceError:
+    """Sort a Status into the tree. Total: every status has its error.
+
+    Args:
+        code: HTTP status code, or `code` of the Status.
+        reason: `reason` of the Status.
+        message: `message` of the Status.
+        causes: `details.causes` as (reason, message) pairs.
+        retry_after: seconds, from the header or from `details.retryAfterSeconds`.
+    """
+    if code == 410 or reason in {"Expired", "Gone"}:
+        return Expired(message, retry_after=retry_after)
+    if code == 504 and _names_too_large(message, causes):
+        return ResourceVersionTooLarge(message, retry_after=retry_after)
+    if code == 429:
+        return Throttled(message, retry_after=retry_after)
+    if code in {400, 422}:
+        return Unsupported(message, retry_after=retry_after)
+    if code == 500 and reason == "InternalError":
+        return InternalError(message, retry_after=retry_after)
+    return Failed(code, reason, message, retry_after=retry_after)
+
+
+def _names_too_large(message: str, causes: Iterable[tuple[str, str]]) -> bool:
+    """Newer servers name the cause, older ones only say it in a sentence (INF-3)."""
+    return _TOO_LARGE in message or any(
+        kind == "ResourceVersionTooLarge" or _TOO_LARGE in text for kind, text in causes
+    )

@@ -1,0 +1,35 @@
+"""Resource versions: which of two is newer (INF-58).
+
+Meaningful only within one resource type of one cluster. Compared as text, by length and then by
+character, so that no number is ever too large.
+"""
+
+from __future__ import annotations
+
+from informers.errors import InvalidResourceVersion
+
+
+def is_comparable(revision: str) -> bool:
+    """Whether `revision` is a positive decimal number without leading zeros."""
+    return revision.isdecimal() and revision.isascii() and revision[0] != "0"
+
+
+def compare_resource_versions(a: str, b: str) -> int:
+    """Negative, zero or positive as `a` is older than, equal to or newer than `b`.
+
+    Raises:
+        InvalidResourceVersion: one of them is empty, zero, has a leading zero or a non-digit.
+    """
+    for revision in (a, b):
+        if not is_comparable(revision):
+            raise InvalidResourceVersion(f"not a comparable resource version: {revision!r}")
+    if len(a) != len(b):
+        return len(a) - len(b)
+    return (a > b) - (a < b)
+
+
+def is_older(a: str, b: str) -> bool:
+    """Whether `a` is certainly older than `b`; False where they cannot be compared."""
+    if not (is_comparable(a) and is_comparable(b)):
+        return False
+    return len(a) < len(b) or (len(a) == len(b) and a < b)

@@ -1,0 +1,194 @@
+"""The objects of one informer, with indexes and a revision of their own (INF-54 to INF-58).
+
+Reconcilers see the `Lister`; only the informer holds the `Store`. Every method here is
+synchronous, which is what makes each of them atomic: there is no lock because there is no
+`await`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol
+
+from informers.errors import IndexFunctionError
+from informers.objects import IndexFunction, T, T_co, key_of
+from informers.revisions import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Lister(Protocol[T_co]):
+    """The read side. Objects are shared and immutable; lists are unordered snapshots."""
+
+    @property
+    def resource_version(self) -> str:
+        """Revision up to which the contents are known; empty before the first list."""
+        ...
+
+    def get(self, key: str) -> T_co | None:
+        """The object with key `namespace/name` or `name`."""
+        ...
+
+    def list(self) -> list[T_co]:
+        """All objects."""
+        ...
+
+    def by_index(self, index: str, value: str) -> list[T_co]:
+        """The objects for which index function `index` gives `value`."""
+        ...
+
+    def keys_by_index(self, index: str, value: str) -> frozenset[str]:
+        """Their keys."""
+        ...
+
+
+class Store(Generic[T]):
+    """A `Lister` that can be written.
+
+    Its `resource_version` is at the same time the high-water mark: except in `replace` it never
+    goes back, and the reflector refuses lists that are older.
+
+    Args:
+        indexes: index functions by name. They must be pure.
+    """
+
+    def __init__(self, indexes: Mapping[str, IndexFunction[T]] | None = None) -> None:
+        self._objects: dict[str, T] = {}
+        self._revision = ""
+        self._indexes: dict[str, _Index[T]] = {}
+        for name, function in (indexes or {}).items():
+            self.add_index(name, function)
+
+    @property
+    def resource_version(self) -> str:
+        """Revision up to which the contents are known; empty before the first list."""
+        return self._revision
+
+    def __len__(self) -> int:
+        """Number of objects."""
+        return len(self._objects)
+
+    def get(self, key: str) -> T | None:
+        """The object with key `namespace/name` or `name`."""
+        return self._objects.get(key)
+
+    def list(self) -> list[T]:
+        """All objects, in no particular order."""
+        return list(self._objects.values())
+
+    def by_index(self, index: str, value: str) -> list[T]:
+        """The objects for which index function `index` gives `value`.
+
+        Raises:
+            KeyError: there is no such index.
+        """
+        return [self._objects[key] for key in self._indexes[index].keys(value)]
+
+    def keys_by_index(self, index: str, value: str) -> frozenset[str]:
+        """Their keys.
+
+        Raises:
+            KeyError: there is no such index.
+        """
+        return frozenset(self._indexes[index].keys(value))
+
+    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+        """Add an index and fill it from what is there.
+
+        Raises:
+            IndexFunctionError: the name is taken, or the function raised on an object.
+        """
+        if name in self._indexes:
+            raise IndexFunctionError(f"there is an index {name!r} already")
+        index = _Index(name, function)
+        index.fill(self._objects)
+        self._indexes[name] = index
+
+    def put(self, obj: T) -> T | None:
+        """Insert or replace one object; the revision becomes the object's.
+
+        Returns:
+            The object that was there under the same key.
+
+        Raises:
+            IndexFunctionError: an index function raised; nothing was changed.
+        """
+        key = key_of(obj)
+        values = [(index, index.values(key, obj)) for index in self._indexes.values()]
+        old = self._objects.get(key)
+        for index, after in values:
+            index.move(key, index.values(key, old) if old is not None else (), after)
+        self._objects[key] = obj
+        self.advance(obj.metadata.resource_version)
+        return old
+
+    def remove(self, key: str, revision: str) -> T | None:
+        """Take out one object; the revision becomes that of its deletion.
+
+        Returns:
+            The object that was there.
+        """
+        old = self._objects.pop(key, None)
+        if old is not None:
+            for index in self._indexes.values():
+                index.move(key, index.values(key, old), ())
+        self.advance(revision)
+        return old
+
+    def advance(self, revision: str) -> None:
+        """Move to a later revision with unchanged contents; earlier ones are ignored."""
+        if revision and not is_older(revision, self._revision):
+            self._revision = revision
+
+    def replace(self, objects: Iterable[T], revision: str) -> None:
+        """Exchange all contents and the revision, which may go back, at once.
+
+        Raises:
+            IndexFunctionError: an index function raised; nothing was changed.
+        """
+        fresh = {key_of(obj): obj for obj in objects}
+        indexes = {name: _Index(name, index.function) for name, index in self._indexes.items()}
+        for index in indexes.values():
+            index.fill(fresh)
+        self._objects, self._indexes, self._revision = fresh, indexes, revision
+
+    def check_indexes(self, obj: T) -> None:
+        """Try all index functions on `obj`.
+
+        Raises:
+            IndexFunctionError: one of them raised.
+        """
+        for index in self._indexes.values():
+            index.values(key_of(obj), obj)
+
+
+class _Index(Generic[T]):
+    """value -> keys. Values without keys are dropped, or the index would leak."""
+
+    def __init__(self, name: str, function: IndexFunction[T]) -> None:
+        self.name = name
+        self.function = function
+        self._keys: dict[str, set[str]] = {}
+
+    def keys(self, value: str) -> set[str]:
+        return self._keys.get(value, set())
+
+    def values(self, key: str, obj: T) -> frozenset[str]:
+        try:
+            return frozenset(self.function(obj))
+        except Exception as error:
+            raise IndexFunctionError(f"index {self.name!r} on {key}: {error!r}") from error
+
+    def fill(self, objects: Mapping[str, T]) -> None:
+        for key, obj in objects.items():
+            self.move(key, (), self.values(key, obj))
+
+    def move(self, key: str, before: Iterable[str], after: Iterable[str]) -> None:
+        before, after = frozenset(before), frozenset(after)
+        for value in before - after:
+            keys = self._keys[value]
+            keys.discard(key)
+            if not keys:
+                del self._keys[value]
+        for value in after - before:
+            self._keys.setdefault(value, set()).add(key)
