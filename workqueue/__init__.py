@@ -1,0 +1,21 @@
+"""A queue of keys for controllers: deduplicating, delaying, rate-limited, with ageing priorities.
+
+It knows nothing of Kubernetes. Begin reading in `queue.py`.
+"""
+
+from workqueue.backoff import Backoff
+from workqueue.clock import Clock, TimerHandle
+from workqueue.metrics import QueueMetrics, Recorder, Statistics
+from workqueue.queue import LOW_PRIORITY, Closed, WorkQueue
+
+__all__ = [
+    "LOW_PRIORITY",
+    "Backoff",
+    "Clock",
+    "Closed",
+    "QueueMetrics",
+    "Recorder",
+    "Statistics",
+    "TimerHandle",
+    "WorkQueue",
+]

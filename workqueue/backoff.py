@@ -1,0 +1,96 @@
+"""How long a failing key waits, and which keys are failing.
+
+Each key has its own ladder and there is no limit shared by all: a token bucket makes fresh keys
+pay for the failures of others, for hours if the same key is asked for often enough (WQ-23).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import random
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Delays that double with each failure: `min(base * 2**failures, cap)` (WQ-20).
+
+    Another curve is a subclass with another `delay`.
+
+    Attributes:
+        base: seconds after the first failure.
+        cap: seconds that the doubling never exceeds.
+        jitter: every delay, that at the cap too, is stretched by a random factor in
+            [1, 1 + jitter), so that keys which failed together do not return together.
+    """
+
+    base: float = 0.005
+    cap: float = 300.0
+    jitter: float = 0.2
+
+    def delay(self, failures: int) -> float:
+        """Return the seconds to wait, without jitter, after `failures` earlier failures."""
+        # Sixty doublings of a nanosecond are thirty years: more can only overflow.
+        return min(self.base * 2.0 ** min(failures, 60), self.cap)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    count: int
+    at: float
+    held_until: float
+
+
+class Failures(Generic[K]):
+    """The failing keys: how often each has failed in a row, and until when it is held back.
+
+    A key that is neither forgotten nor fails again is dropped after twice the cap, so that keys
+    nobody speaks of any more take no memory. Everything costs O(1) amortised.
+    """
+
+    def __init__(self, backoff: Backoff, rng: random.Random, floor: float) -> None:
+        self._backoff = backoff
+        self._rng = rng
+        self._floor = floor
+        self._failures: OrderedDict[K, _Failure] = OrderedDict()  # by time of the last failure
+
+    def __len__(self) -> int:
+        """Return how many keys are failing."""
+        return len(self._failures)
+
+    def record(self, key: K, now: float) -> float:
+        """Count a failure of `key` and return its delay in seconds."""
+        self._drop_older_than(now - 2 * self._backoff.cap)
+        count = self.count(key)
+        delay = self._backoff.delay(count) * (1 + self._backoff.jitter * self._rng.random())
+        self._failures[key] = _Failure(count + 1, now, now + min(delay, self._floor))
+        self._failures.move_to_end(key)
+        return delay
+
+    def count(self, key: K) -> int:
+        """Return how often `key` has failed since it was last forgotten."""
+        failure = self._failures.get(key)
+        return failure.count if failure else 0
+
+    def held_until(self, key: K) -> float:
+        """Return the time before which `key` must not run, whoever asks (WQ-24)."""
+        failure = self._failures.get(key)
+        return failure.held_until if failure else -math.inf
+
+    def forget(self, key: K) -> None:
+        """Take `key` for healthy."""
+        self._failures.pop(key, None)
+
+    def _drop_older_than(self, horizon: float) -> None:
+        while self._failures:
+            key = next(iter(self._failures))
+            if self._failures[key].at >= horizon:
+                return
+            del self._failures[key]

@@ -1,0 +1,365 @@
+"""A work queue: which key must be reconciled next.
+
+A controller does not queue events, it queues the *names* of what has changed; a worker then looks
+at the present state. So a hundred events about one object are one run, and what must not happen
+is only this: that two workers have the same key, and that a change goes unseen. Two sets and one
+order do both.
+
+    dirty       keys that need a run
+    processing  keys that a worker has
+    order       dirty keys that are not processing, in the order in which they will be handed out
+
+`add` makes a key dirty, and puts it in the order unless it is processing. `get` moves the head of
+the order from dirty to processing. `done` removes a key from processing and, if it has become
+dirty meanwhile, puts it in the order. There is no other transition, and each keeps the invariant
+(WQ-1)
+
+    order == dirty - processing
+
+*Mutual exclusion* (WQ-2): `get` takes keys from the order only, and there no key is processing.
+*No lost change* (WQ-3): a key handed out is no longer dirty; a change that the worker could miss,
+because it came after the worker looked, came after `get`, so it made the key dirty again, and
+`done` will find it so.
+
+All of it holds only between awaits, so nothing here awaits but a getter with nothing to get
+(see `parking.py`).
+
+**Ageing.** Strict priorities starve: a steady flow at 0 keeps a key at -100 waiting for ever. So
+priority grows with waiting, by one point in each `ageing` seconds. That sounds like a heap whose
+every entry changes all the time. It is not: *all* entries grow at the same pace, so their order
+never changes. Of two keys, the first is ahead at time t if
+
+    priority_1 + (t - ready_1) / ageing  >  priority_2 + (t - ready_2) / ageing
+
+where t cancels out. What remains can be computed once, when the key becomes ready, and is the rank
+in an ordinary heap, lowest first:
+
+    rank = ready - priority * ageing
+
+**The bound** (WQ-33): a key of priority p that is ready since time r waits for no key of a higher
+priority q that becomes ready after r + (q - p) * ageing. With the default of 3 s, LOW_PRIORITY
+lets keys of priority 0 pass for five minutes, then none. Inside one priority it is first come,
+first served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from workqueue.backoff import Backoff, Failures
+from workqueue.delays import LONGEST_DELAY, Delays
+from workqueue.heap import KeyHeap
+from workqueue.metrics import QueueMetrics, Recorder, Statistics
+from workqueue.parking import ParkingLot
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncGenerator
+
+    from workqueue.clock import Clock
+
+K = TypeVar("K", bound=Hashable)
+
+LOW_PRIORITY = -100
+"""For work that nobody waits for: objects of an initial list, resyncs, relists (WQ-30)."""
+
+
+class Closed(Exception):  # noqa: N818 - it ends a worker's loop, as StopIteration ends a for
+    """Nothing will be handed out any more."""
+
+
+class _Intake(Enum):
+    OPEN = auto()
+    DRAINING = auto()  # adds are ignored, what is dirty will still be handed out
+    CLOSED = auto()  # adds are ignored, nothing is dirty
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    priority: int
+    started: float
+
+
+class WorkQueue(Generic[K]):
+    """Hands out each key that was asked for, to one worker at a time.
+
+    For the order see the module's text. A key has one place: to ask again for a key that waits
+    changes nothing, save that the higher priority and the earlier time win (WQ-16, WQ-26). In
+    particular, a key that waits for its time and is added is promoted: it runs once, now, and *the
+    timer is gone* (WQ-17). Who needs a run at a certain time asks for it at the end of every run.
+
+    No call costs more than O(log n) for n keys, amortised; only `statistics`, `close` and `drain`
+    look at all of them. Not thread-safe: all calls come from one event loop.
+
+    Args:
+        name: the queue's name in metrics. Without one there are none.
+        clock: the running event loop, or something like it.
+        rng: where jitter comes from.
+        metrics: where to report to.
+        backoff: how long a key waits after a failure.
+        ageing: seconds of waiting that are worth one point of priority.
+        floor: seconds for which a key that has failed is held back, even from events; less if
+            its back-off is shorter (WQ-24). A controller that writes an error into the status of
+            its object, and is woken by that write, would otherwise run as fast as it can. No
+            event is ever delayed by more than this.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        clock: Clock,
+        rng: random.Random,
+        metrics: QueueMetrics | None = None,
+        backoff: Backoff = Backoff(),  # noqa: B008 - frozen
+        ageing: float = 3.0,
+        floor: float = 1.0,
+    ) -> None:
+        if not 0 < ageing < math.inf:
+            raise ValueError(f"ageing must be a finite number of seconds above 0, not {ageing}")
+        self.name = name
+        self._clock = clock
+        self._ageing = ageing
+        self._intake = _Intake.OPEN
+        self._dirty: dict[K, float] = {}  # since when
+        self._processing: dict[K, _Run] = {}
+        self._order: KeyHeap[K] = KeyHeap()
+        self._delays: Delays[K] = Delays(clock, self._become_dirty)
+        self._priority: dict[K, int] = {}  # of dirty and of delayed keys; none is both
+        self._failures: Failures[K] = Failures(backoff, rng, floor)
+        self._getters = ParkingLot()
+        self._drainers: set[asyncio.Future[set[K]]] = set()
+        self._recorder = metrics.recorder(name, self.statistics) if metrics and name else Recorder()
+
+    def __len__(self) -> int:
+        """Return how many keys a worker could take now (WQ-7, WQ-29)."""
+        return len(self._order)
+
+    def add(self, key: K, *, priority: int | None = None) -> None:
+        """Have `key` run as soon as possible.
+
+        Without `priority` a key that waits keeps the one it has, a key in flight that of its
+        run, and a new one gets 0. Ignored when intake is closed (WQ-10).
+        """
+        self._want(key, 0.0, priority)
+
+    def add_after(self, key: K, delay: float, *, priority: int | None = None) -> None:
+        """Have `key` run in `delay` seconds, or as soon as possible if that is not above 0.
+
+        Delays over half a year are taken for half a year.
+
+        Raises:
+            ValueError: `delay` is not a number.
+        """
+        if math.isnan(delay):
+            raise ValueError("a delay must be a number of seconds")
+        if delay > 0 and self._intake is _Intake.OPEN:
+            self._recorder.retried()
+        self._want(key, min(delay, LONGEST_DELAY), priority)
+
+    def add_rate_limited(self, key: K, *, priority: int | None = None) -> float:
+        """Have `key` run after its back-off, because it has failed; return the delay in seconds.
+
+        To be called while the key is in flight: what was asked for behind the failed run is then
+        held back too.
+        """
+        delay = self._failures.record(key, self._clock.time())
+        if key in self._processing:
+            self._hold_back(key)
+        self.add_after(key, delay, priority=priority)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """Start the back-off of `key` anew with its next failure. It stays queued (WQ-21)."""
+        self._failures.forget(key)
+
+    def num_requeues(self, key: K) -> int:
+        """Return how often `key` has failed since it was last forgotten."""
+        return self._failures.count(key)
+
+    async def get(self) -> K:
+        """Wait for a key and take it. The caller owes `done`; `take` cannot forget it.
+
+        A cancelled caller has taken no key, and nobody else misses one (WQ-9).
+
+        Raises:
+            Closed: there is nothing to hand out and there never will be.
+        """
+        while not self._order:
+            if self._intake is not _Intake.OPEN and not self._dirty:
+                raise Closed(self.name)
+            await self._getters.park()
+        return self._hand_out()
+
+    def done(self, key: K) -> None:
+        """Give back `key`, after which it may be handed out again.
+
+        Raises:
+            ValueError: it is not in flight (WQ-8).
+        """
+        run = self._processing.pop(key, None)
+        if run is None:
+            raise ValueError(f"{key!r} is not in flight")
+        now = self._clock.time()
+        self._recorder.finished(now - run.started)
+        if key in self._dirty:
+            self._enqueue(key, now)
+        self._settle()
+
+    @asynccontextmanager
+    async def take(self) -> AsyncGenerator[K]:
+        """Hold a key for the length of a block, whatever happens in it.
+
+        Raises:
+            Closed: as from `get`.
+        """
+        key = await self.get()
+        try:
+            yield key
+        finally:
+            self.done(key)
+
+    def priority_of(self, key: K) -> int:
+        """Return the priority at which `key`, which is in flight, was handed out.
+
+        Raises:
+            KeyError: it is not in flight.
+        """
+        return self._processing[key].priority
+
+    def close(self) -> None:
+        """Drop everything queued, release all getters, interrupt `drain`. Runs go on (WQ-14).
+
+        To drop is right for level-triggered work: whoever comes next finds it again. To wait for
+        the runs in flight, call `drain` afterwards.
+        """
+        left = self._left()
+        self._intake = _Intake.CLOSED
+        self._dirty.clear()
+        self._order.clear()
+        self._delays.clear()
+        self._priority.clear()
+        self._getters.unpark_all()
+        self._release_drainers(left)
+
+    async def drain(self, deadline: float | None = None) -> set[K]:
+        """Take nothing new in, and wait until nothing is queued *and* nothing is in flight (D11).
+
+        Delayed keys are dropped. A key that is dirty and in flight gets its second run (WQ-12).
+        Getters are released as soon as there is nothing left for them. To cancel the wait does
+        not open the intake again.
+
+        Args:
+            deadline: the time, by the queue's clock, at which to close and give up waiting.
+
+        Returns:
+            The keys that are still queued or in flight: none, unless the deadline has passed or
+            somebody has called `close`.
+        """
+        if self._intake is _Intake.OPEN:
+            self._intake = _Intake.DRAINING
+            self._delays.clear()
+            self._priority = {key: self._priority[key] for key in self._dirty}
+        drained: asyncio.Future[set[K]] = asyncio.get_running_loop().create_future()
+        self._drainers.add(drained)
+        timer = None if deadline is None else self._clock.call_at(deadline, self.close)
+        try:
+            self._settle()
+            return await drained
+        finally:
+            self._drainers.discard(drained)
+            if timer is not None:
+                timer.cancel()
+
+    def statistics(self) -> Statistics:
+        """Return what the queue holds at this moment. Costs O(n)."""
+        now = self._clock.time()
+        ages = [now - run.started for run in self._processing.values()]
+        return Statistics(
+            ready=len(self._order),
+            dirty=dict(Counter(self._priority[key] for key in self._dirty)),
+            delayed=len(self._delays),
+            processing=len(self._processing),
+            failing=len(self._failures),
+            unfinished=math.fsum(ages),
+            longest_running=max(ages, default=0.0),
+        )
+
+    def _want(self, key: K, delay: float, priority: int | None) -> None:
+        if self._intake is not _Intake.OPEN:
+            return
+        now = self._clock.time()
+        self._prioritise(key, priority, now)
+        if key in self._dirty:
+            return
+        when = max(now + delay, self._failures.held_until(key))
+        if when <= now:
+            self._delays.discard(key)
+            self._become_dirty(key, now)
+        elif key not in self._delays or when < self._delays.due(key):
+            self._delays.set(key, when)
+
+    def _prioritise(self, key: K, priority: int | None, now: float) -> None:
+        present = self._priority.get(key)
+        if present is None:
+            run = self._processing.get(key)
+            inherited = run.priority if run else 0
+            self._priority[key] = inherited if priority is None else priority
+        elif priority is not None and priority > present:
+            self._priority[key] = priority
+            if key in self._order:
+                # To the back of the new class (WQ-27), unless age has carried it further already.
+                rank = min(self._rank(key, now), self._order.rank(key))
+                self._order.push(key, rank)
+
+    def _become_dirty(self, key: K, since: float) -> None:
+        self._dirty[key] = since
+        self._recorder.added()
+        if key not in self._processing:
+            self._enqueue(key, since)
+
+    def _enqueue(self, key: K, ready: float) -> None:
+        self._order.push(key, self._rank(key, ready))
+        self._getters.unpark_one()
+
+    def _rank(self, key: K, ready: float) -> float:
+        return ready - self._priority[key] * self._ageing
+
+    def _hand_out(self) -> K:
+        key = self._order.pop()
+        now = self._clock.time()
+        self._recorder.started(max(0.0, now - self._dirty.pop(key)))
+        self._processing[key] = _Run(self._priority.pop(key), now)
+        return key
+
+    def _hold_back(self, key: K) -> None:
+        """Let what was asked for during a run that failed wait as long as the key is held back."""
+        if self._intake is not _Intake.OPEN:
+            return
+        until = self._failures.held_until(key)
+        was_dirty = self._dirty.pop(key, None) is not None
+        if was_dirty or (key in self._delays and self._delays.due(key) < until):
+            self._delays.set(key, until)
+
+    def _left(self) -> set[K]:
+        return {*self._dirty, *self._processing}
+
+    def _settle(self) -> None:
+        """Once intake is closed: let go who waits for what will not come, or has come about."""
+        if self._intake is _Intake.OPEN or self._dirty:
+            return
+        self._getters.unpark_all()
+        if not self._processing:
+            self._release_drainers(set())
+
+    def _release_drainers(self, left: set[K]) -> None:
+        for drained in self._drainers:
+            if not drained.done():
+                drained.set_result(set(left))
