@@ -41,15 +41,15 @@ class Recorder:
     """Is told what happens in one queue. This one does not listen."""
 
     def added(self) -> None:
-        """Hear that a key became dirty: an accepted add, after deduplication."""
+        """Hear that a key became dirty: an add that deduplication let pass."""
 
     def retried(self) -> None:
         """Hear that a key was asked for with a delay."""
 
-    def started(self, waited: float) -> None:
+    def started(self, waited: float, /) -> None:
         """Hear that a key was handed out, `waited` seconds after it became dirty."""
 
-    def finished(self, worked: float) -> None:
+    def finished(self, worked: float, /) -> None:
         """Hear that a key is done, `worked` seconds after it was handed out."""
 
 

@@ -1,0 +1,141 @@
+"""Metrics of queues under the names that client-go and controller-runtime gave them.
+
+Existing dashboards and alerts therefore work. Histograms and counters are fed by the queue; the
+gauges are read from its statistics when somebody scrapes, and need no ticker.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from workqueue.metrics import Recorder, Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prometheus_client import CollectorRegistry
+
+# "controller" repeats "name": controller-runtime's dashboards group by it.
+_LABELS = ("name", "controller")
+_SECONDS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))
+
+MOST_PRIORITIES = 25
+"""How many values of the label `priority` there may be; the others share one more series."""
+
+OTHER_PRIORITIES = "exceeded_cardinality_limit"
+
+
+class PrometheusMetrics(Collector):
+    """Serves any number of queues in one registry.
+
+    When a name is used again, as by a controller that starts anew on becoming leader, counters
+    and histograms go on and the gauges are those of the latest queue.
+
+    Raises:
+        ValueError: the registry has such metrics already.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._queues: dict[str, Callable[[], Statistics]] = {}
+        self._priorities = {"0"}
+        self._adds = Counter(
+            "workqueue_adds_total",
+            "Total number of adds handled by workqueue",
+            _LABELS,
+            registry=registry,
+        )
+        self._retries = Counter(
+            "workqueue_retries_total",
+            "Total number of retries handled by workqueue",
+            _LABELS,
+            registry=registry,
+        )
+        self._waits = Histogram(
+            "workqueue_queue_duration_seconds",
+            "How long in seconds a key stays dirty before a worker takes it",
+            _LABELS,
+            registry=registry,
+            buckets=_SECONDS,
+        )
+        self._runs = Histogram(
+            "workqueue_work_duration_seconds",
+            "How long in seconds the run of a key takes",
+            _LABELS,
+            registry=registry,
+            buckets=_SECONDS,
+        )
+        registry.register(self)
+
+    def recorder(self, name: str, snapshot: Callable[[], Statistics]) -> Recorder:
+        """Return the recorder for the queue `name`, whose gauges are read from `snapshot`."""
+        self._queues[name] = snapshot
+        labels = (name, name)
+        return _PrometheusRecorder(
+            self._adds.labels(*labels),
+            self._retries.labels(*labels),
+            self._waits.labels(*labels),
+            self._runs.labels(*labels),
+        )
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Return the gauges without values, by which a registry finds name clashes."""
+        return _gauges()
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Return the gauges of all queues as they are now."""
+        gauges = depth, unfinished, longest = _gauges()
+        for name, snapshot in self._queues.items():
+            statistics = snapshot()
+            unfinished.add_metric((name, name), statistics.unfinished)
+            longest.add_metric((name, name), statistics.longest_running)
+            for priority, keys in self._depths(statistics).items():
+                depth.add_metric((name, name, priority), keys)
+        return gauges
+
+    def _depths(self, statistics: Statistics) -> dict[str, int]:
+        """Return the dirty keys by label, with a zero for each label that was ever needed."""
+        labels = [self._label(priority) for priority in statistics.dirty]
+        depths = dict.fromkeys(sorted(self._priorities), 0)
+        for label, keys in zip(labels, statistics.dirty.values(), strict=True):
+            depths[label] += keys
+        return depths
+
+    def _label(self, priority: int) -> str:
+        """Return the label of `priority`: the first to come have one of their own."""
+        label = str(priority)
+        if label not in self._priorities and len(self._priorities) >= MOST_PRIORITIES:
+            label = OTHER_PRIORITIES
+        self._priorities.add(label)
+        return label
+
+
+class _PrometheusRecorder(Recorder):
+    def __init__(self, adds: Counter, retries: Counter, waits: Histogram, runs: Histogram) -> None:
+        self.added = adds.inc
+        self.retried = retries.inc
+        self.started = waits.observe
+        self.finished = runs.observe
+
+
+def _gauges() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+    return (
+        GaugeMetricFamily(
+            "workqueue_depth",
+            "Current depth of workqueue by priority",
+            labels=(*_LABELS, "priority"),
+        ),
+        GaugeMetricFamily(
+            "workqueue_unfinished_work_seconds",
+            "Sum of the ages in seconds of all runs in flight; if it grows, a worker is stuck",
+            labels=_LABELS,
+        ),
+        GaugeMetricFamily(
+            "workqueue_longest_running_processor_seconds",
+            "Age in seconds of the oldest run in flight",
+            labels=_LABELS,
+        ),
+    )
