@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
 import async_solipsism
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run every coroutine test in virtual time, save those marked `real_time`."""
-    if item.get_closest_marker("real_time") or item.get_closest_marker("real_cluster"):
+    """Run every coroutine test in virtual time, save those that need the real one."""
+    against_real_server = "MANTA_TEST_KUBECONFIG" in os.environ
+    if against_real_server or item.get_closest_marker("real_time"):
         return {"real": asyncio.new_event_loop}
     return {"virtual": async_solipsism.EventLoop}

@@ -1,0 +1,174 @@
+"""The `manta` command."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controller import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "raycluster.yaml"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line and run one subcommand; returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.start(options)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="manta",
+        description="Manta, a Kubernetes operator for Ray.",
+        epilog="Exit status: 0 success or clean stop, 1 failed while running, 2 unusable input.",
+    )
+    parser.add_argument("--version", action="version", version=f"manta {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_run(commands)
+    _add_dev(commands)
+    _add_demo(commands)
+    _add_crds(commands)
+    return parser
+
+
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from controller.runtime.settings import Settings  # noqa: PLC0415  keeps `manta --help` quick
+
+    default = Settings()
+    run = commands.add_parser(
+        "run",
+        help="run the operator against a cluster",
+        description="Run the operator. Inside a pod it uses the pod's service account, elsewhere "
+        "a kubeconfig.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    run.add_argument("--kubeconfig", help="file to use instead of $KUBECONFIG")
+    run.add_argument("--context", help="kubeconfig context to use instead of the current one")
+    run.add_argument(
+        "--namespace",
+        "--watch-namespace",
+        dest="namespaces",
+        default="",
+        help="namespaces to watch, separated by commas; empty means all",
+    )
+    run.add_argument(
+        "--workers",
+        "--reconcile-concurrency",
+        type=int,
+        default=default.workers,
+        help="reconciles that may run at the same time",
+    )
+    run.add_argument(
+        "--metrics-address",
+        "--metrics-addr",
+        default=default.metrics_address,
+        help="where /metrics is served; empty turns it off",
+    )
+    run.add_argument(
+        "--health-address",
+        "--health-probe-bind-address",
+        default=default.health_address,
+        help="where /healthz and /readyz are served; empty turns them off",
+    )
+    run.add_argument(
+        "--grace-period",
+        type=float,
+        default=default.grace_seconds,
+        help="seconds that running reconciles get after SIGTERM",
+    )
+    run.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    run.add_argument("--log-format", choices=["auto", "console", "json"], default="auto")
+    run.set_defaults(start=_run)
+
+
+def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    dev = commands.add_parser(
+        "dev",
+        help="run an embedded Kubernetes with the operator in it",
+        description="An API server and a simulated node in this process, for kubectl and for "
+        "trying manifests. Prints the kubeconfig to use. Nothing is kept.",
+    )
+    dev.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
+    dev.add_argument("--kubeconfig", type=Path, help="file to write (default: in ~/.cache/manta)")
+    dev.add_argument("--no-operator", action="store_true", help="only the cluster")
+    dev.add_argument(
+        "--crds", type=Path, help="file or folder of CRDs to install instead of Manta's own"
+    )
+    dev.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    dev.set_defaults(start=_dev)
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="watch a cluster become ready, grow, shrink and go",
+        description="Embedded cluster, operator and an example in one process. The exit status "
+        "says whether everything worked.",
+    )
+    demo.add_argument("-f", "--file", type=Path, default=EXAMPLE, help="a RayCluster manifest")
+    demo.set_defaults(start=_demo)
+
+
+def _add_crds(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    crds = commands.add_parser(
+        "crds",
+        help="print the CustomResourceDefinitions",
+        description="Print the definitions for `manta crds | kubectl apply -f -`.",
+    )
+    crds.add_argument("-o", "--output", choices=["yaml", "json"], default="yaml")
+    crds.set_defaults(start=_crds)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from controller.command.run import run  # noqa: PLC0415  only what the subcommand needs
+    from controller.runtime.settings import Settings  # noqa: PLC0415
+
+    settings = Settings(
+        namespaces=tuple(name for name in options.namespaces.split(",") if name),
+        workers=options.workers,
+        metrics_address=options.metrics_address,
+        health_address=options.health_address,
+        grace_seconds=options.grace_period,
+        log_level=options.log_level,
+        log_format=options.log_format,
+    )
+    return asyncio.run(run(settings, kubeconfig=options.kubeconfig, context=options.context))
+
+
+def _dev(options: argparse.Namespace) -> int:
+    from controller.command.dev import default_kubeconfig, dev  # noqa: PLC0415
+
+    return asyncio.run(
+        dev(
+            port=options.port,
+            kubeconfig=options.kubeconfig or default_kubeconfig(),
+            crds=options.crds,
+            operator=not options.no_operator,
+            log_level=options.log_level,
+        )
+    )
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from controller.command.demo import demo  # noqa: PLC0415
+
+    return asyncio.run(demo(options.file))
+
+
+def _crds(options: argparse.Namespace) -> int:
+    from controller.command.crds import crds  # noqa: PLC0415
+
+    return crds(options.output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The `manta` command: one module a subcommand, put together by `controller.__main__`."""

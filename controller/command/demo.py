@@ -1,0 +1,214 @@
+"""`manta demo`: a manifest becomes a ready cluster, grows, shrinks and goes, in one process.
+
+Embedded API server and simulated node stand in for Kubernetes; the operator is the real one
+and speaks HTTP to the server. The exit status is 0 only if every step was reached and no pod too
+many was ever made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controller.command.embedded import embedded_cluster
+from controller.command.manifests import load
+from controller.command.operator import build_operator, http_client
+from controller.command.view import ClusterHandler, ClusterView, PodHandler, Screen, screen_for
+from controller.devcluster.nodes import NodeSettings
+from controller.kube.resources import PODS
+from controller.kube.source import ResourceSource
+from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from controller.runtime.logs import configure_logging
+from controller.runtime.settings import Settings
+from informers import Codec, SharedInformer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from controller.command.embedded import EmbeddedCluster
+    from controller.kube.client import Client
+
+NAMESPACE = "default"
+OPERATOR = "manta-operator"
+STEP_SECONDS = 30.0
+_NODES = NodeSettings(start_delay=0.3, ready_delay=0.4, termination_delay=0.3)
+
+
+@dataclass(slots=True)
+class Summary:
+    """What the demo measured: seconds a step took, pods wanted and made, writes."""
+
+    steps: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    pods_wanted: int = 0
+    pods_made: int = 0
+    writes: dict[str, int] = field(default_factory=dict[str, int])
+    failed: str = ""
+
+    @property
+    def surplus(self) -> int:
+        """Pods that nobody had asked for."""
+        return self.pods_made - self.pods_wanted
+
+    def text(self) -> str:
+        """The summary as plain lines."""
+        total = sum(self.writes.values())
+        lines = [f"{name:<28}{seconds:6.2f} s" for name, seconds in self.steps]
+        lines.append(f"{'writes made':<28}{total:6}")
+        lines += [f"  {name:<26}{count:6}" for name, count in sorted(self.writes.items())]
+        objects = self.pods_made + 1
+        lines.append(f"{'writes per object':<28}{total / objects:6.2f}")
+        lines.append(f"surplus pods: {self.surplus}")
+        lines.append(f"FAILED: {self.failed}" if self.failed else "everything worked")
+        return "\n".join(lines)
+
+
+async def demo(manifest: Path) -> int:
+    """Run the demo and print its summary; returns the exit status."""
+    configure_logging(level="error", format="console")
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    screen = screen_for(lambda: loop.time() - start)
+    summary = Summary()
+    try:
+        await _play(load(manifest), screen, summary)
+    except TimeoutError:
+        summary.failed = f"not reached within {STEP_SECONDS:.0f} s: {summary.steps[-1][0]}"
+    finally:
+        screen.close()
+    sys.stdout.write(f"\n{summary.text()}\n")
+    return 0 if not summary.failed and summary.surplus == 0 else 1
+
+
+async def _play(documents: list[dict[str, object]], screen: Screen, summary: Summary) -> None:
+    """Start everything, go through the steps, stop everything."""
+    screen.headline("starting an embedded Kubernetes API server and a simulated node")
+    async with embedded_cluster(
+        port=0, crds=custom_resource_definitions(), nodes=_NODES
+    ) as cluster:
+        cluster.server.on_write.append(_pod_counter(summary))
+        stop = asyncio.Event()
+        async with (
+            asyncio.TaskGroup() as tasks,
+            http_client(cluster.url, user_agent=OPERATOR) as operator_client,
+        ):
+            operator = build_operator(
+                operator_client, Settings(metrics_address="", health_address="")
+            )
+            running = tasks.create_task(operator.run(stop))
+            user = cluster.client("demo-user")
+            view = ClusterView(_cluster_name(documents), screen)
+            watching = [tasks.create_task(w.run()) for w in _informers(user, view)]
+            await _steps(user, documents, view, screen, summary)
+            _count_writes(cluster, summary)
+            stop.set()
+            await running
+            for task in watching:
+                task.cancel()
+
+
+async def _steps(
+    user: Client,
+    documents: list[dict[str, object]],
+    view: ClusterView,
+    screen: Screen,
+    summary: Summary,
+) -> None:
+    group = _first_group(documents)
+    start = int(group.get("replicas", 0))
+    more, fewer = start + 3, max(start - 1, 0)
+    summary.pods_wanted = 1 + more
+
+    async with _Step("created -> ready", screen, summary):
+        for document in documents:
+            await user.create(RAYCLUSTERS, NAMESPACE, document)
+        await view.until(lambda v: v.state() == "ready")
+    async with _Step(f"scaled {start} -> {more} workers", screen, summary):
+        await _scale(user, view.name, more)
+        await view.until(lambda v: len(v.workers(ready=True)) == more)
+    async with _Step(f"scaled {more} -> {fewer} workers", screen, summary):
+        await _scale(user, view.name, fewer)
+        await view.until(lambda v: len(v.pods) == 1 + fewer)
+    async with _Step("deleted -> nothing left", screen, summary):
+        await user.delete(RAYCLUSTERS, NAMESPACE, view.name)
+        await view.until(lambda v: v.cluster is None and not v.pods)
+
+
+class _Step:
+    """Announces a step, bounds it, and notes how long it took."""
+
+    def __init__(self, name: str, screen: Screen, summary: Summary) -> None:
+        self._name = name
+        self._screen = screen
+        self._summary = summary
+        self._limit = asyncio.timeout(STEP_SECONDS)
+        self._began = 0.0
+
+    async def __aenter__(self) -> None:
+        self._screen.headline(self._name)
+        self._began = asyncio.get_running_loop().time()
+        self._summary.steps.append((self._name, 0.0))
+        await self._limit.__aenter__()
+
+    async def __aexit__(self, *exc: object) -> None:
+        seconds = asyncio.get_running_loop().time() - self._began
+        self._summary.steps[-1] = (self._name, seconds)
+        await self._limit.__aexit__(*exc)  # type: ignore[arg-type]
+
+
+def _informers(user: Client, view: ClusterView) -> list[SharedInformer[object]]:
+    loop = asyncio.get_running_loop()
+    clusters = SharedInformer(
+        "demo-clusters",
+        ResourceSource(user, RAYCLUSTERS, NAMESPACE),
+        Codec(RAYCLUSTERS.view),
+        clock=loop,
+        rng=random.Random(),
+    )
+    clusters.add_handler(ClusterHandler(view))
+    pods = SharedInformer(
+        "demo-pods",
+        ResourceSource(user, PODS, NAMESPACE, label_selector=f"ray.io/cluster={view.name}"),
+        Codec(PODS.view),
+        clock=loop,
+        rng=random.Random(),
+    )
+    pods.add_handler(PodHandler(view))
+    return [clusters, pods]
+
+
+def _pod_counter(summary: Summary) -> Callable[[object], None]:
+    """Counts pods the moment the store takes them in."""
+
+    def count(event: object) -> None:
+        if getattr(event, "resource", "") == "pods" and getattr(event, "type", "") == "ADDED":
+            summary.pods_made += 1
+
+    return count
+
+
+def _count_writes(cluster: EmbeddedCluster, summary: Summary) -> None:
+    for (agent, verb, resource), count in cluster.server.audit.items():
+        if agent.startswith(OPERATOR) and verb not in {"get", "list", "watch"}:
+            summary.writes[f"{verb} {resource}"] = count
+
+
+async def _scale(user: Client, name: str, replicas: int) -> None:
+    path = "/spec/workerGroupSpecs/0/replicas"
+    await user.json_patch(
+        RAYCLUSTERS, NAMESPACE, name, [{"op": "replace", "path": path, "value": replicas}]
+    )
+
+
+def _cluster_name(documents: list[dict[str, object]]) -> str:
+    metadata = documents[0].get("metadata")
+    return str(metadata.get("name")) if isinstance(metadata, dict) else ""
+
+
+def _first_group(documents: list[dict[str, object]]) -> dict[str, int]:
+    spec = documents[0].get("spec")
+    groups = spec.get("workerGroupSpecs") if isinstance(spec, dict) else None
+    return groups[0] if groups else {}

@@ -1,0 +1,50 @@
+"""`manta run`: the operator against a kubeconfig or, in a pod, against its own cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+import controller
+from controller.command.operator import build_operator
+from controller.command.signals import stop_on_signals
+from controller.kube.client import Client
+from controller.kube.credentials import load_credentials
+from controller.kube.errors import ConfigurationError
+from controller.kube.http import HttpTransport
+from controller.runtime.logs import configure_logging
+
+if TYPE_CHECKING:
+    from controller.runtime.settings import Settings
+
+USER_AGENT = f"manta-operator/{controller.__version__}"
+
+
+async def run(settings: Settings, *, kubeconfig: str | None, context: str | None) -> int:
+    """Run the operator until a signal; returns the exit status.
+
+    Args:
+        settings: everything that can be set, already validated.
+        kubeconfig: path or colon-separated paths; None means `KUBECONFIG`, then a pod's service
+            account, then `~/.kube/config`.
+        context: kubeconfig context, None for the current one.
+    """
+    configure_logging(level=settings.log_level, format=settings.log_format)
+    stop = stop_on_signals()
+    try:
+        credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
+    except ConfigurationError as error:
+        sys.stderr.write(f"manta run: {error}\n")
+        return 2
+    transport = HttpTransport(credentials, user_agent=USER_AGENT)
+    try:
+        client = Client(
+            transport,
+            user_agent=USER_AGENT,
+            clock=asyncio.get_running_loop(),
+            concurrency=settings.client_concurrency,
+        )
+        return await build_operator(client, settings).run(stop)
+    finally:
+        await transport.aclose()

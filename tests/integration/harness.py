@@ -1,0 +1,318 @@
+"""One namespace on an API server, a user in it, and operators that can be started and killed.
+
+The same scenarios run on the embedded API server in virtual time and, with `make test-real`, on a real
+one in real time. The only node is the simulated kubelet in both cases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import uuid
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from controller.kube.faults import FaultyTransport
+from controller.runtime.operator import Operator
+from controller.runtime.settings import Settings
+from prometheus_client import CollectorRegistry
+
+from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.kube.client import Client
+from controller.kube.credentials import load_credentials
+from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.http import HttpTransport
+from controller.kube.objects import Pod
+from controller.kube.resources import CRDS, NAMESPACES, PODS
+from controller.kube.source import ResourceSource
+from controller.ray.api import RAYCLUSTERS, RayCluster, custom_resource_definitions
+from controller.ray.cluster import RayClusterKind
+from informers import Codec, SharedInformer, Tombstone
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+    from controller.kube.transport import Transport
+
+REAL_KUBECONFIG = os.environ.get("MANTA_TEST_KUBECONFIG")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OPERATOR = "manta-operator"
+
+
+def example_cluster(name: str = "example", *, replicas: int = 2) -> dict[str, Any]:
+    manifest = yaml.safe_load((EXAMPLES / "raycluster.yaml").read_text())
+    manifest["metadata"]["name"] = name
+    manifest["spec"]["workerGroupSpecs"][0]["replicas"] = replicas
+    return manifest
+
+
+@dataclass
+class Journal:
+    """Every pod that ever appeared or went, as an observer without lag sees it."""
+
+    created: dict[str, Pod] = field(default_factory=dict)  # by uid
+    marked: set[str] = field(default_factory=set)  # uids that got a deletionTimestamp or vanished
+    present: dict[str, Pod] = field(default_factory=dict)
+    most_live_heads: int = 0
+
+    def on_add(self, obj: Pod, *, initial: bool) -> None:
+        self.created[obj.metadata.uid] = obj
+        self._saw(obj)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        self._saw(new)
+
+    def on_delete(self, obj: Pod | Tombstone[Pod]) -> None:
+        pod = obj.last if isinstance(obj, Tombstone) else obj
+        self.marked.add(pod.metadata.uid)
+        self.present.pop(pod.metadata.uid, None)
+
+    def _saw(self, pod: Pod) -> None:
+        self.present[pod.metadata.uid] = pod
+        if pod.metadata.terminating:
+            self.marked.add(pod.metadata.uid)
+        heads = [p for p in self.present.values() if role(p) == "head" and live(p)]
+        self.most_live_heads = max(self.most_live_heads, len(heads))
+
+    def workers(self) -> list[Pod]:
+        return [pod for pod in self.present.values() if role(pod) == "worker" and live(pod)]
+
+    def ready_workers(self) -> list[Pod]:
+        return [pod for pod in self.workers() if is_ready(pod)]
+
+    def workers_created(self) -> int:
+        return sum(role(pod) == "worker" for pod in self.created.values())
+
+    def workers_deleted(self) -> int:
+        return sum(role(pod) == "worker" for uid, pod in self.created.items() if uid in self.marked)
+
+
+def role(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get("ray.io/node-type", "")
+
+
+def live(pod: Pod) -> bool:
+    return not pod.metadata.terminating and pod.status.phase not in {"Failed", "Succeeded"}
+
+
+def is_ready(pod: Pod) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
+
+
+class RunningOperator:
+    """An operator in this process, behind a transport that can misbehave."""
+
+    def __init__(self, operator: Operator, transport: FaultyTransport) -> None:
+        self.operator = operator
+        self.transport = transport
+        self._stop = asyncio.Event()
+        self._task = asyncio.create_task(operator.run(self._stop))
+
+    async def stop(self) -> int:
+        self._stop.set()
+        return await self._task
+
+    async def kill(self) -> None:
+        """Drop everything: no request leaves any more, and nothing is cleaned up."""
+        self.transport.sever()
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    @property
+    def running(self) -> bool:
+        return not self._task.done()
+
+
+class World:
+    """A namespace with a user, an observer and a simulated kubelet."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        namespace: str,
+        server: ApiServer | None,
+        wall: Callable[[], datetime],
+        seed: int = 0,
+    ) -> None:
+        self.transport = transport
+        self.namespace = namespace
+        self.server = server
+        self.wall = wall
+        self.rng = random.Random(seed)
+        self.journal = Journal()
+        self.user = self.client("test-user")
+        self.operators: list[RunningOperator] = []
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    def client(self, user_agent: str, transport: Transport | None = None) -> Client:
+        return Client(transport or self.transport, user_agent=user_agent, clock=self.loop)
+
+    def start_operator(self, *, rules: Iterable[Any] = (), workers: int = 16) -> RunningOperator:
+        faulty = FaultyTransport(self.transport, list(rules), clock=self.loop)
+        settings = Settings(
+            namespaces=(self.namespace,), workers=workers, metrics_address="", health_address=""
+        )
+        operator = Operator(
+            self.client(OPERATOR, faulty),
+            [RayClusterKind()],
+            settings,
+            clock=self.loop,
+            wall=self.wall,
+            rng=random.Random(self.rng.random()),
+            registry=CollectorRegistry(),
+        )
+        running = RunningOperator(operator, faulty)
+        self.operators.append(running)
+        return running
+
+    async def eventually(
+        self, reached: Callable[[], Any | Awaitable[Any]], *, seconds: float = 60.0
+    ) -> Any:
+        """Wait until `reached` gives something true; fail with its name after `seconds`."""
+        deadline = self.loop.time() + seconds
+        while True:
+            result = reached()
+            if isinstance(result, asyncio.Future) or asyncio.iscoroutine(result):
+                result = await result
+            if result:
+                return result
+            if self.loop.time() > deadline:
+                raise AssertionError(f"not reached within {seconds} s: {reached}")
+            await asyncio.sleep(0.05)
+
+    async def settle(self, seconds: float) -> None:
+        """Let time pass in which nothing ought to happen."""
+        await asyncio.sleep(seconds)
+
+    async def create_cluster(self, name: str = "example", *, replicas: int = 2) -> RayCluster:
+        body = example_cluster(name, replicas=replicas)
+        return await self.user.create(RAYCLUSTERS, self.namespace, body)
+
+    async def cluster(self, name: str = "example") -> RayCluster:
+        return await self.user.get(RAYCLUSTERS, self.namespace, name)
+
+    async def is_ready(self, name: str = "example") -> bool:
+        return (await self.cluster(name)).status.get("state") == "ready"
+
+    async def is_gone(self, name: str = "example") -> bool:
+        try:
+            await self.cluster(name)
+        except NotFound:
+            return not self.journal.present
+        return False
+
+    async def scale(self, replicas: int, name: str = "example") -> None:
+        path = "/spec/workerGroupSpecs/0/replicas"
+        await self.user.json_patch(
+            RAYCLUSTERS,
+            self.namespace,
+            name,
+            [{"op": "replace", "path": path, "value": replicas}],
+        )
+
+
+@asynccontextmanager
+async def embedded_world(
+    *, seed: int = 0, nodes: NodeSettings | None = None
+) -> AsyncIterator[World]:
+    """A world on an embedded API server of its own, in virtual time."""
+    loop = asyncio.get_running_loop()
+    epoch = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def wall() -> datetime:
+        return epoch + timedelta(seconds=loop.time())
+
+    server = ApiServer(wall=wall, clock=loop, rng=random.Random(seed))
+    try:
+        world = World(server, namespace="default", server=server, wall=wall, seed=seed)
+        async with _inhabited(world, frozenset(COMPONENTS), nodes or NodeSettings()):
+            yield world
+    finally:
+        await server.aclose()
+
+
+COMPONENTS = ("kubelet", "gc", "jobs", "endpointslices", "namespaces")
+
+
+@asynccontextmanager
+async def real_world(kubeconfig: str, *, nodes: NodeSettings | None = None) -> AsyncIterator[World]:
+    """A world in a namespace of its own on the API server of `kubeconfig`, in real time."""
+    credentials = await load_credentials(kubeconfig=kubeconfig, context=None)
+    transport = HttpTransport(credentials, user_agent="manta-test")
+    try:
+        world = World(
+            transport,
+            namespace=f"t-{uuid.uuid4().hex[:8]}",
+            server=None,
+            wall=lambda: datetime.now(UTC),
+            seed=random.randrange(1 << 30),
+        )
+        body = {"metadata": {"name": world.namespace}}
+        await world.user.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", **body})
+        async with _inhabited(world, frozenset({"kubelet"}), nodes or NodeSettings()):
+            yield world
+            await world.user.delete(NAMESPACES, "", world.namespace)
+    finally:
+        await transport.aclose()
+
+
+@asynccontextmanager
+async def _inhabited(
+    world: World, components: frozenset[str], nodes: NodeSettings
+) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        await _install_crds(world)
+        await stack.enter_async_context(
+            run_nodes(
+                world.client("manta-nodes"),
+                clock=world.loop,
+                wall=world.wall,
+                rng=random.Random(world.rng.random()),
+                settings=nodes,
+                components=components,
+            )
+        )
+        observer = SharedInformer(
+            "observer",
+            ResourceSource(world.client("observer"), PODS, world.namespace),
+            Codec(Pod),
+            clock=world.loop,
+            rng=random.Random(1),
+        )
+        observer.add_handler(world.journal)
+        task = asyncio.create_task(observer.run())
+        await observer.wait_for_sync()
+        try:
+            yield
+        finally:
+            for operator in world.operators:
+                await operator.kill()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def _install_crds(world: World) -> None:
+    for crd in custom_resource_definitions():
+        try:
+            await world.user.create(CRDS, "", crd)
+        except AlreadyExists:
+            continue
+    await world.eventually(lambda: _served(world))
+
+
+async def _served(world: World) -> bool:
+    try:
+        await world.user.list(RAYCLUSTERS, world.namespace, limit=1)
+    except NotFound:
+        return False
+    return True

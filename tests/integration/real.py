@@ -1,0 +1,198 @@
+"""`make test-real`: start a real API server, run the integration tests on it, stop it.
+
+`KUBEBUILDER_ASSETS` names the folder with `etcd`, `kube-apiserver` and
+`kube-controller-manager`, as controller-runtime's envtest has it. There is no kubelet and no
+scheduler: the simulated kubelet is the only node. Arguments are handed to pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+TOKEN = "test-admin"
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
+START_SECONDS = 60.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    assets = os.environ.get("KUBEBUILDER_ASSETS", "")
+    missing = [name for name in PROGRAMS if not os.access(Path(assets, name), os.X_OK)]
+    if not assets or missing:
+        what = f"lacks {', '.join(missing)}" if assets else "is not set"
+        sys.stdout.write(
+            f"SKIP SKIP SKIP: KUBEBUILDER_ASSETS {what}; NOTHING WAS TESTED on a real API server\n"
+        )
+        return 0
+    with (
+        tempfile.TemporaryDirectory(prefix="manta-real-") as folder,
+        real_cluster(Path(assets), Path(folder)) as kubeconfig,
+    ):
+        tests = ["-m", "not embedded_only", "tests/integration", *arguments]
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", *tests],
+            env=os.environ | {"MANTA_TEST_KUBECONFIG": str(kubeconfig)},
+            check=False,
+        ).returncode
+
+
+@contextmanager
+def real_cluster(assets: Path, folder: Path) -> Iterator[Path]:
+    """A real control plane on loopback; yields the path of an administrator's kubeconfig."""
+    port, etcd_port, peer_port, manager_port = free_ports(4)
+    write_service_account_key(folder)
+    (folder / "tokens.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+    kubeconfig = write_kubeconfig(folder, port)
+    etcd = f"http://127.0.0.1:{etcd_port}"
+    with ExitStack() as stack:
+        stack.enter_context(
+            program(
+                folder,
+                assets / "etcd",
+                f"--data-dir={folder / 'etcd'}",
+                f"--listen-client-urls={etcd}",
+                f"--advertise-client-urls={etcd}",
+                f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
+                f"--initial-advertise-peer-urls=http://127.0.0.1:{peer_port}",
+                f"--initial-cluster=default=http://127.0.0.1:{peer_port}",
+                "--unsafe-no-fsync",
+            )
+        )
+        stack.enter_context(
+            program(
+                folder,
+                assets / "kube-apiserver",
+                f"--etcd-servers={etcd}",
+                f"--secure-port={port}",
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                f"--cert-dir={folder / 'certs'}",
+                f"--service-account-key-file={folder / 'sa.pub'}",
+                f"--service-account-signing-key-file={folder / 'sa.key'}",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--token-auth-file={folder / 'tokens.csv'}",
+                "--authorization-mode=RBAC",
+                "--service-cluster-ip-range=10.0.0.0/16",
+                "--disable-admission-plugins=ServiceAccount",
+            )
+        )
+        wait_until_ready(port, folder)
+        stack.enter_context(
+            program(
+                folder,
+                assets / "kube-controller-manager",
+                f"--kubeconfig={kubeconfig}",
+                f"--authentication-kubeconfig={kubeconfig}",
+                f"--authorization-kubeconfig={kubeconfig}",
+                "--leader-elect=false",
+                f"--service-account-private-key-file={folder / 'sa.key'}",
+                "--use-service-account-credentials=false",
+                f"--secure-port={manager_port}",
+                "--bind-address=127.0.0.1",
+                "--controllers=*,-nodeipam,-nodelifecycle,-taint-eviction-controller",
+            )
+        )
+        yield kubeconfig
+
+
+@contextmanager
+def program(folder: Path, path: Path, *flags: str) -> Iterator[None]:
+    log = (folder / f"{path.name}.log").open("wb")
+    process = subprocess.Popen([path, *flags], cwd=folder, stdout=log, stderr=log)
+    try:
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        log.close()
+
+
+def wait_until_ready(port: int, folder: Path) -> None:
+    context = ssl._create_unverified_context()
+    request = urllib.request.Request(
+        f"https://127.0.0.1:{port}/readyz", headers={"Authorization": f"Bearer {TOKEN}"}
+    )
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(request, context=context, timeout=2):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    log = (folder / "kube-apiserver.log").read_text()
+    raise SystemExit(f"the API server was not ready within {START_SECONDS:.0f} s:\n{log[-3000:]}")
+
+
+def write_service_account_key(folder: Path) -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    (folder / "sa.key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+    )
+    (folder / "sa.pub").write_bytes(
+        key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+    )
+
+
+def write_kubeconfig(folder: Path, port: int) -> Path:
+    server = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
+    path = folder / "kubeconfig"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "real", "cluster": server}],
+                "users": [{"name": "admin", "user": {"token": TOKEN}}],
+                "contexts": [
+                    {
+                        "name": "real",
+                        "context": {"cluster": "real", "user": "admin", "namespace": "default"},
+                    }
+                ],
+                "current-context": "real",
+            }
+        )
+    )
+    return path
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

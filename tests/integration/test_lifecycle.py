@@ -1,0 +1,121 @@
+"""A RayCluster from its manifest to nothing left, on whichever API server there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.kube.resources import PODS, SERVICES
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import example_cluster, role
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+
+async def test_a_manifest_becomes_a_ready_cluster_with_status(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+
+    cluster = await world.cluster()
+    status = cluster.status
+    assert status["desiredWorkerReplicas"] == 2
+    assert status["readyWorkerReplicas"] == 2
+    assert status["observedGeneration"] == cluster.metadata.generation
+    assert status["head"]["podName"].startswith("example-head-")
+    assert status["endpoints"]["dashboard"]
+    service = await world.user.get(SERVICES, world.namespace, "example-head-svc")
+    assert service.metadata.controller is not None
+    assert service.metadata.controller.uid == cluster.metadata.uid
+    assert len(world.journal.created) == 3
+
+
+async def test_scaling_up_and_down_makes_and_removes_just_the_difference(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=1)
+    await world.eventually(world.is_ready)
+
+    await world.scale(4)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 4)
+    await world.scale(2)
+    await world.eventually(lambda: len(world.journal.present) == 3)
+
+    assert world.journal.workers_created() == 4
+    assert world.journal.workers_deleted() == 2
+
+
+async def test_workers_named_in_workers_to_delete_are_the_ones_that_go(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=3)
+    await world.eventually(world.is_ready)
+    named = sorted(pod.metadata.name for pod in world.journal.workers())[1]
+
+    path = "/spec/workerGroupSpecs/0"
+    await world.user.json_patch(
+        RAYCLUSTERS,
+        world.namespace,
+        "example",
+        [
+            {"op": "replace", "path": f"{path}/replicas", "value": 2},
+            {"op": "add", "path": f"{path}/scaleStrategy", "value": {"workersToDelete": [named]}},
+        ],
+    )
+    await world.eventually(lambda: len(world.journal.present) == 3)
+
+    gone = [world.journal.created[uid].metadata.name for uid in world.journal.marked]
+    assert gone == [named]
+
+
+async def test_a_deleted_worker_and_a_deleted_head_are_replaced_under_new_names(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=1)
+    await world.eventually(world.is_ready)
+    before = {pod.metadata.name for pod in world.journal.present.values()}
+
+    for name in before:
+        await world.user.delete(PODS, world.namespace, name)
+    await world.eventually(
+        lambda: (
+            {role(pod) for pod in world.journal.present.values()} == {"head", "worker"}
+            and not before & {pod.metadata.name for pod in world.journal.present.values()}
+        )
+    )
+    assert world.journal.most_live_heads == 1
+    assert len(world.journal.created) == 4
+
+
+async def test_deleting_the_cluster_leaves_nothing(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    await world.user.delete(RAYCLUSTERS, world.namespace, "example")
+    await world.eventually(world.is_gone)
+
+
+async def test_an_invalid_cluster_says_why_on_the_object_and_harms_nobody(world: World):
+    world.start_operator()
+    bad = example_cluster("bad")
+    bad["spec"]["workerGroupSpecs"][0] |= {"minReplicas": 5, "maxReplicas": 1}
+    await world.user.create(RAYCLUSTERS, world.namespace, bad)
+    await world.create_cluster("good", replicas=1)
+
+    await world.eventually(lambda: world.is_ready("good"))
+
+    async def explained() -> bool:
+        conditions = (await world.cluster("bad")).status.get("conditions", [])
+        return any("minReplicas" in condition.get("message", "") for condition in conditions)
+
+    await world.eventually(explained)
+
+
+async def test_a_new_operator_takes_over_without_touching_anything(world: World):
+    first = world.start_operator()
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    assert await first.stop() == 0
+
+    await world.scale(3)
+    world.start_operator()
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 3)
+    assert len(world.journal.created) == 4
+    assert not world.journal.marked

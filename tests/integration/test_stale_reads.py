@@ -1,0 +1,34 @@
+"""The bug that Manta exists to make impossible: acting on a cache that lags behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from controller.kube.faults import watch_lag
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+LAG_SECONDS = 10.0
+
+
+@pytest.mark.timeout(240)
+async def test_with_every_pod_event_ten_seconds_late_exactly_the_difference_is_made(world: World):
+    world.start_operator(rules=[watch_lag("pods", LAG_SECONDS)])
+    await world.create_cluster(replicas=1)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 1, seconds=90)
+
+    await world.scale(10)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 10, seconds=90)
+    assert world.journal.workers_created() == 10
+
+    await world.scale(3)
+    await world.eventually(lambda: len(world.journal.workers()) == 3, seconds=90)
+    # The caches catch up only now: whatever they still make the operator do would show here.
+    await world.eventually(lambda: len(world.journal.present) == 4, seconds=90)
+    await world.settle(2 * LAG_SECONDS + 5)
+
+    assert world.journal.workers_created() == 10
+    assert world.journal.workers_deleted() == 7
+    assert world.journal.most_live_heads == 1
