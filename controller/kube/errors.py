@@ -4,13 +4,17 @@ KubeError
 +-- ConfigurationError      kubeconfig or in-cluster credentials unusable
 +-- TransportError
 |   +-- NotSent             certain: the server never saw the request
+|   |   +-- Paused            the server asked for a longer pause than the request may take
 |   +-- OutcomeUnknown      time-out, reset or truncated answer: a write may have happened
+|       +-- WriteUnconfirmed  a write answered with success and an unusable body
 +-- UnexpectedAnswer        HTML, wrong kind, broken JSON with a 2xx status
+|   +-- WriteUnconfirmed      (both)
 +-- StatusError             the server answered with a Status or a non-2xx code
     +-- BadRequest            400
     +-- Unauthorized          401
     +-- Forbidden             403
-    +-- NotFound              404
+    +-- NotFound              404 of the API server: there is no such object
+    +-- PathNotFound          404 without a Status: no such API, or not the API server's answer
     +-- MethodNotAllowed      405
     +-- Conflict              409, reason Conflict: precondition or resourceVersion lost
     +-- AlreadyExists         409, reason AlreadyExists
@@ -25,6 +29,7 @@ KubeError
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,12 +50,24 @@ class NotSent(TransportError):  # noqa: N818  the names say what is known, not t
     """The request certainly never reached the server (connection refused, DNS)."""
 
 
+class Paused(NotSent):
+    """Not sent: the server asked every client to wait. `retry_after` is in seconds."""
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class OutcomeUnknown(TransportError):  # noqa: N818
     """The request may have been carried out: time-out, reset, or an answer cut short."""
 
 
 class UnexpectedAnswer(KubeError):  # noqa: N818
     """The server said success, but the body is not what was asked for."""
+
+
+class WriteUnconfirmed(OutcomeUnknown, UnexpectedAnswer):
+    """A write was answered with 2xx, but not with the object: who answered is not certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +95,18 @@ class StatusError(KubeError):
         self.retry_after = retry_after
 
 
+def may_have_happened(error: BaseException) -> bool:
+    """Whether a write that ended with `error` may nevertheless have been carried out.
+
+    True for an unknown outcome, for cancellation, and for those 5xx answers that do not say
+    that nothing was done: a time-out behind the API server, a gateway's page.
+    """
+    if isinstance(error, StatusError):
+        timed_out = error.status.code == 504 or error.status.reason in {"Timeout", "ServerTimeout"}
+        return error.status.code >= 500 and (timed_out or error.retry_after is None)
+    return isinstance(error, OutcomeUnknown | asyncio.CancelledError)
+
+
 class BadRequest(StatusError):  # noqa: N818
     """400."""
 
@@ -92,6 +121,10 @@ class Forbidden(StatusError):  # noqa: N818
 
 class NotFound(StatusError):  # noqa: N818
     """404."""
+
+
+class PathNotFound(StatusError):  # noqa: N818
+    """404 that is no Status object. It says nothing about any object."""
 
 
 class MethodNotAllowed(StatusError):  # noqa: N818

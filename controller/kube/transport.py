@@ -7,6 +7,7 @@ that injects faults in front of either (`faults.py`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -14,6 +15,26 @@ if TYPE_CHECKING:
 
     Chunks: TypeAlias = AsyncGenerator[bytes, None]
     Answer: TypeAlias = tuple[int, Mapping[str, str], Chunks]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The arguments of `Transport.request` as one value."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes | None = None
+
+    @property
+    def watching(self) -> bool:
+        """Whether the answer is endless."""
+        return self.query.get("watch") in {"1", "true"}
+
+    def __str__(self) -> str:
+        """For messages: `GET /api/v1/pods`."""
+        return f"{self.method} {self.path}"
 
 
 class Transport(Protocol):

@@ -1,0 +1,202 @@
+"""What an API server answered: status to exception, and bytes to the object that was asked for.
+
+A body is an object only if the status is 2xx *and* its `kind` is the expected one. Nothing else
+ever passes for one: not a `Status`, not a proxy's HTML page, not half of a JSON document.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from controller.kube.errors import PathNotFound, Status, StatusError, UnexpectedAnswer, error_for
+from controller.kube.objects import KubeObject
+from controller.kube.pacing import retry_after
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.resources import Resource
+    from controller.kube.transport import Chunks
+
+T = TypeVar("T", bound=KubeObject)
+
+MAX_ERROR_BODY = 256 * 1024
+"""Bytes of an error answer that are read; the rest is dropped with its connection."""
+
+MAX_EXCERPT = 300
+"""Characters of a foreign body that are quoted in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One complete answer.
+
+    Attributes:
+        status: HTTP status code.
+        headers: header fields with lower-case names.
+        body: all of it; for errors at most `MAX_ERROR_BODY` bytes.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList(Generic[T]):
+    """One page of a list.
+
+    Attributes:
+        items: the objects, in the order of the server.
+        resource_version: revision of the snapshot.
+        continue_: token for the next page, empty on the last one.
+    """
+
+    items: list[T]
+    resource_version: str
+    continue_: str
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct, Generic[T]):
+    kind: str = ""
+    metadata: _Meta | None = None
+    items: list[T] | None = None
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+class _StatusBody(msgspec.Struct):
+    kind: str = ""
+    reason: str | None = None
+    message: str | None = None
+    details: dict[str, Any] | None = None
+
+
+_kind = msgspec.json.Decoder(_Kind)
+_status = msgspec.json.Decoder(_StatusBody)
+_plain = msgspec.json.Decoder()
+
+
+@cache
+def _object_decoder(view: type[T]) -> msgspec.json.Decoder[T]:
+    return msgspec.json.Decoder(view)
+
+
+@cache
+def _page_decoder(view: type[T]) -> msgspec.json.Decoder[_Page[T]]:
+    return msgspec.json.Decoder(_Page[view])
+
+
+async def read_body(status: int, chunks: Chunks) -> bytes:
+    """Read and close `chunks`: all of a 2xx body, at most `MAX_ERROR_BODY` bytes of another."""
+    parts: list[bytes] = []
+    left = None if 200 <= status < 300 else MAX_ERROR_BODY
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            parts.append(chunk if left is None else chunk[:left])
+            if left is not None:
+                left -= len(parts[-1])
+                if left == 0:
+                    break
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def status_of(answer: Answer) -> Status | None:
+    """The `Status` object that the answer consists of, None if it is anything else."""
+    try:
+        body = _status.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if body.kind != "Status":
+        return None
+    return Status(answer.status, body.reason or "", body.message or "", body.details or {})
+
+
+def error_of(answer: Answer) -> StatusError:
+    """The exception that stands for a non-2xx answer.
+
+    A 404 that is not a `Status` object is `PathNotFound`, never `NotFound`: a page of a proxy or
+    of a server without this API must not be taken for the news that an object is gone.
+    """
+    wait = retry_after(answer.headers)
+    status = status_of(answer)
+    if status is not None:
+        return error_for(status, retry_after=wait)
+    foreign = Status(answer.status, message=f"HTTP {answer.status}: {excerpt(answer.body)}")
+    if answer.status == 404:
+        return PathNotFound(foreign, retry_after=wait)
+    return error_for(foreign, retry_after=wait)
+
+
+def excerpt(body: bytes) -> str:
+    """The beginning of a foreign body, on one line, for a message."""
+    text = " ".join(body[: 4 * MAX_EXCERPT].decode("utf-8", "replace").split())
+    if not text:
+        return "(empty body)"
+    return text if len(text) <= MAX_EXCERPT else text[:MAX_EXCERPT] + "..."
+
+
+def check_kind(body: bytes, expected: str) -> None:
+    """Raise `UnexpectedAnswer` unless `body` is a JSON object of kind `expected`."""
+    if body.startswith(b'{"kind":"%b"' % expected.encode()):
+        return
+    try:
+        found = _kind.decode(body).kind
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnexpectedAnswer(f"expected {expected}, got: {excerpt(body)}") from error
+    if found != expected:
+        raise UnexpectedAnswer(f"expected kind {expected}, got {found or 'none'}: {excerpt(body)}")
+
+
+def decode_object(body: bytes, resource: Resource[T]) -> T:
+    """The typed view of one object.
+
+    Raises:
+        UnexpectedAnswer: the body is not an object of the resource's kind, or a field that is
+            read has a type that it must not have; the message names it.
+    """
+    check_kind(body, resource.kind)
+    try:
+        return _object_decoder(resource.view).decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnexpectedAnswer(f"{resource.kind} cannot be read: {error}") from error
+
+
+def decode_plain(body: bytes, kind: str = "") -> Any:
+    """Plain data, of kind `kind` if one is given. Raises `UnexpectedAnswer`."""
+    if kind:
+        check_kind(body, kind)
+    try:
+        return _plain.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnexpectedAnswer(f"expected JSON, got: {excerpt(body)}") from error
+
+
+def decode_list(body: bytes, resource: Resource[T]) -> ObjectList[T]:
+    """The typed views of one page of a list. Raises `UnexpectedAnswer`."""
+    try:
+        page: _Page[T] = _page_decoder(resource.view).decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnexpectedAnswer(
+            f"list of {resource} cannot be read: {error}: {excerpt(body)}"
+        ) from error
+    if page.kind != f"{resource.kind}List" or page.metadata is None:
+        raise UnexpectedAnswer(f"expected kind {resource.kind}List, got: {excerpt(body)}")
+    return ObjectList(page.items or [], page.metadata.resource_version, page.metadata.continue_)

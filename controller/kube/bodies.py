@@ -1,0 +1,47 @@
+"""Plain data to request bodies.
+
+Only dictionaries, lists and scalars pass. A partial view has dropped fields, so writing it back
+would delete them on the server: it is refused wherever in the body it hides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+JSON: Literal["application/json"] = "application/json"
+MERGE_PATCH: Literal["application/merge-patch+json"] = "application/merge-patch+json"
+JSON_PATCH: Literal["application/json-patch+json"] = "application/json-patch+json"
+
+ContentType: TypeAlias = Literal[
+    "application/json", "application/merge-patch+json", "application/json-patch+json"
+]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode(body: Any) -> bytes:
+    """The JSON form of plain data.
+
+    Raises:
+        TypeError: something in it is a `msgspec.Struct` or otherwise not plain.
+    """
+    _refuse_views(body)
+    return _encode(body)
+
+
+def _refuse_views(value: Any) -> None:
+    if isinstance(value, str | int | float | bool | None):
+        return
+    if isinstance(value, Mapping):
+        for member in cast("Mapping[Any, Any]", value).values():
+            _refuse_views(member)
+    elif isinstance(value, list | tuple):
+        for member in cast("list[Any]", value):
+            _refuse_views(member)
+    elif not isinstance(value, msgspec.Raw):
+        raise TypeError(
+            f"{type(value).__name__} is no plain data; a partial view must never be written back"
+        )

@@ -1,0 +1,346 @@
+"""The verbs of the Kubernetes API over any transport, typed by resource.
+
+Reads give partial views, writes take plain data. Every non-2xx status is an exception of
+`errors.py`; every 2xx body is checked for its kind before it is believed.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from controller.kube import answers, bodies
+from controller.kube.answers import Answer, ObjectList
+from controller.kube.errors import UnexpectedAnswer, WriteUnconfirmed
+from controller.kube.objects import KubeObject
+from controller.kube.resources import SERVICES
+from controller.kube.sender import Sender
+from controller.kube.transport import Request
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from controller.kube.metrics import ClientMetrics
+    from controller.kube.pacing import Clock, Pause
+    from controller.kube.resources import Resource
+    from controller.kube.transport import Chunks, Transport
+
+T = TypeVar("T", bound=KubeObject)
+
+LIST_TIMEOUT = 60.0
+"""Seconds: the API server itself gives up after a minute."""
+
+PROXY_TIMEOUT = 10.0
+"""Seconds for a request to a service behind the API server, unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target(Generic[T]):
+    """One object, or one subresource of it."""
+
+    resource: Resource[T]
+    namespace: str
+    name: str
+    subresource: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.resource.path(self.namespace, self.name, self.subresource)
+
+
+class Client:
+    """Access to one API server.
+
+    A lost answer is not a failure: writes raise `OutcomeUnknown` when the request may have been
+    carried out, and after a cancellation the caller has to assume the same.
+
+    Args:
+        transport: the seam to the server.
+        user_agent: names the program, and the part of it, in the server's audit log.
+        clock: for time limits, pauses and retries; production passes the running loop.
+        concurrency: requests in flight at most (THR-2). Watches and proxied requests are exempt.
+        timeout: seconds that one call may take, waiting and repetitions included.
+        metrics: told of every request.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        user_agent: str,
+        clock: Clock,
+        concurrency: int = 64,
+        timeout: float = 30.0,
+        metrics: ClientMetrics | None = None,
+    ) -> None:
+        self._timeout = timeout
+        self._sender = Sender(
+            transport,
+            user_agent=user_agent,
+            clock=clock,
+            concurrency=concurrency,
+            timeout=timeout,
+            metrics=metrics,
+        )
+
+    @property
+    def pause(self) -> Pause:
+        """The pause that the server asked all requests of this client to make."""
+        return self._sender.pause
+
+    async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
+        """Read one object."""
+        answer = await self._read(resource.path(namespace, _named(name)))
+        return answers.decode_object(answer.body, resource)
+
+    async def get_raw(
+        self, resource: Resource[T], namespace: str, name: str, *, subresource: str = ""
+    ) -> dict[str, Any]:
+        """Read one object as plain data: complete, thus fit to be changed and `replace`d."""
+        answer = await self._read(resource.path(namespace, _named(name), subresource))
+        return answers.decode_plain(answer.body, "" if subresource else resource.kind)
+
+    async def list(
+        self,
+        resource: Resource[T],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 0,
+        continue_: str = "",
+        resource_version: str | None = None,
+    ) -> ObjectList[T]:
+        """Read one page of a collection, the whole of it unless `limit` is given.
+
+        `resource_version=None` reads at quorum; "0" takes whatever the server has cached.
+        """
+        query = {
+            "labelSelector": label_selector,
+            "fieldSelector": field_selector,
+            "limit": str(limit) if limit else "",
+            "continue": continue_,
+            "resourceVersion": resource_version or "",
+        }
+        given = {name: value for name, value in query.items() if value}
+        answer = await self._read(resource.path(namespace), given, timeout=LIST_TIMEOUT)
+        return answers.decode_list(answer.body, resource)
+
+    async def create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
+        """POST an object. Raises `AlreadyExists` if its name is taken."""
+        request = _with_body("POST", resource.path(namespace), body, bodies.JSON)
+        return await self._write(request, resource)
+
+    async def merge_patch(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        subresource: str = "",
+    ) -> T:
+        """Change the named members (RFC 7386).
+
+        `metadata.resourceVersion` and `metadata.uid` in the patch are preconditions.
+        """
+        target = _Target(resource, namespace, _named(name), subresource)
+        request = _with_body("PATCH", target.path, patch, bodies.MERGE_PATCH)
+        return await self._write(request, resource)
+
+    async def json_patch(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        *,
+        subresource: str = "",
+    ) -> T:
+        """Apply operations (RFC 6902). A `test` that fails raises `Invalid`."""
+        target = _Target(resource, namespace, _named(name), subresource)
+        request = _with_body("PATCH", target.path, list(operations), bodies.JSON_PATCH)
+        return await self._write(request, resource)
+
+    async def replace(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str = "",
+    ) -> T:
+        """PUT a complete object that came from `get_raw`.
+
+        Raises:
+            TypeError: `body` is or contains a partial view.
+            Conflict: its `metadata.resourceVersion` is not the present one.
+        """
+        target = _Target(resource, namespace, _named(name), subresource)
+        request = _with_body("PUT", target.path, body, bodies.JSON)
+        return await self._write(request, resource)
+
+    async def delete(
+        self,
+        resource: Resource[T],
+        namespace: str,
+        name: str,
+        *,
+        uid: str | None = None,
+        grace_seconds: int | None = None,
+        propagation: str | None = None,
+    ) -> T | None:
+        """Delete one object.
+
+        Args:
+            resource: its resource.
+            namespace: its namespace, empty if cluster-scoped.
+            name: its name.
+            uid: precondition; `Conflict` if the object with that name is another one.
+            grace_seconds: instead of the object's own grace period.
+            propagation: `Background`, `Foreground` or `Orphan`.
+
+        Returns:
+            The object as the server now has it, or None if the server only said that it is gone.
+        """
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        path = resource.path(namespace, _named(name))
+        answer = await self._send(_with_body("DELETE", path, options, bodies.JSON))
+        status = answers.status_of(answer)
+        if status is not None:
+            return None
+        return _confirmed(answer, resource)
+
+    async def proxy_service(
+        self,
+        namespace: str,
+        name: str,
+        port: int | str,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout: float = PROXY_TIMEOUT,  # noqa: ASYNC109  part of the public time budget
+    ) -> Answer:
+        """Send a request to a service through the API server.
+
+        The answer of the service comes back whatever its status. It is sent once: no slot, no
+        pause, no repetition.
+
+        Raises:
+            StatusError: the API server refused or could not reach the service.
+            TransportError: see `errors.py`.
+        """
+        service = _Target(SERVICES, namespace, f"{_named(name)}:{port}", "proxy")
+        request = Request(
+            method, f"{service.path}/{path.lstrip('/')}", query or {}, headers or {}, body
+        )
+        answer = await self._sender.send_once(request, timeout=timeout)
+        if not answer.ok and answers.status_of(answer) is not None:
+            raise answers.error_of(answer)
+        return answer
+
+    async def request_json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: bodies.ContentType = bodies.JSON,
+    ) -> Any:
+        """Send any request: discovery, `/version`, `/healthz`.
+
+        Returns:
+            Plain data; for `text/plain` the text.
+        """
+        if body is None:
+            request = Request(method, path, query or {})
+        else:
+            request = _with_body(method, path, body, content_type, query)
+        answer = await self._send(request)
+        if answer.headers.get("content-type", "").startswith("text/plain"):
+            return answer.body.decode()
+        return answers.decode_plain(answer.body)
+
+    async def read_page(self, path: str, query: Mapping[str, str]) -> bytes:
+        """Body of a 2xx answer to one GET, never repeated: for readers with their own back-off."""
+        answer = await self._sender.send(
+            Request("GET", path, query), timeout=LIST_TIMEOUT, repeat=False
+        )
+        if not answer.ok:
+            raise answers.error_of(answer)
+        return answer.body
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Chunks]:
+        """Open an endless GET; iterate over its chunks. Leaving the context closes it.
+
+        Raises:
+            StatusError: the answer was not 2xx.
+            UnexpectedAnswer: it is not JSON.
+            TransportError: on opening and while iterating.
+        """
+        request = Request("GET", path, query)
+        async with self._sender.stream(request, start_timeout=self._timeout) as answer:
+            status, headers, chunks = answer
+            if not 200 <= status < 300:
+                body = await answers.read_body(status, chunks)
+                raise answers.error_of(Answer(status, headers, body))
+            content_type = headers.get("content-type", "")
+            if not content_type.startswith("application/json"):
+                raise UnexpectedAnswer(f"{request}: a stream of {content_type or 'unknown type'}")
+            yield chunks
+
+    async def _read(
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109  handed on to the sender
+    ) -> Answer:
+        return await self._send(Request("GET", path, query or {}), timeout=timeout)
+
+    async def _send(self, request: Request, *, timeout: float | None = None) -> Answer:  # noqa: ASYNC109  as above
+        answer = await self._sender.send(request, timeout=timeout)
+        if not answer.ok:
+            raise answers.error_of(answer)
+        return answer
+
+    async def _write(self, request: Request, resource: Resource[T]) -> T:
+        return _confirmed(await self._send(request), resource)
+
+
+def _named(name: str) -> str:
+    """Refuse an empty name: the path would be that of the whole collection."""
+    if not name:
+        raise ValueError("an object's name must not be empty")
+    return name
+
+
+def _with_body(
+    method: str,
+    path: str,
+    body: Any,
+    content_type: bodies.ContentType,
+    query: Mapping[str, str] | None = None,
+) -> Request:
+    return Request(method, path, query or {}, {"content-type": content_type}, bodies.encode(body))
+
+
+def _confirmed(answer: Answer, resource: Resource[T]) -> T:
+    """The object that a write was answered with; without it nothing is certain."""
+    try:
+        return answers.decode_object(answer.body, resource)
+    except UnexpectedAnswer as error:
+        raise WriteUnconfirmed(f"HTTP {answer.status}: {error}") from error

@@ -1,0 +1,229 @@
+"""The transport over HTTP: connections, TLS, time limits, credentials.
+
+It reports what is known about a failed request: `NotSent` if the connection never came to be,
+`OutcomeUnknown` for everything after that. Statuses pass through, redirects are not followed,
+and proxy variables of the environment are ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from yarl import URL
+
+from controller.kube.errors import NotSent, OutcomeUnknown
+from controller.kube.transport import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.credentials import Credentials
+    from controller.kube.transport import Answer
+
+_PATH_SAFE = "/:~!$&'()*+,;=@"
+
+_KEEPALIVE_IDLE = 30
+_KEEPALIVE_INTERVAL = 10
+_KEEPALIVE_PROBES = 3
+_UNACKNOWLEDGED = 60_000
+"""Milliseconds after which the kernel gives up on data that the peer does not acknowledge."""
+
+_DRAIN = 64 * 1024
+"""Bytes of a refused answer that are read so that its connection can be used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds; every wait has one.
+
+    Attributes:
+        connect: name resolution, TCP and TLS together.
+        silence: between two pieces of an ordinary answer. The API server ends any request
+            after a minute.
+        total: a whole ordinary request; callers usually allow less.
+        watch_grace: how much longer a watch may live than its `timeoutSeconds` (INF-24).
+        watch_total: a watch without `timeoutSeconds`.
+    """
+
+    connect: float = 10.0
+    silence: float = 65.0
+    total: float = 120.0
+    watch_grace: float = 10.0
+    watch_total: float = 3600.0
+
+
+class HttpTransport:
+    """`Transport` over HTTP/1.1. To be made and used inside one running event loop.
+
+    Watches have connections of their own, so that they can neither starve nor delay writes.
+    """
+
+    def __init__(self, credentials: Credentials, *, timeouts: Timeouts | None = None) -> None:
+        self._credentials = credentials
+        self._timeouts = timeouts or Timeouts()
+        self._requests = _session()
+        self._watches = _session()
+        self._refreshing = asyncio.Lock()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> Answer:
+        """Send a request; see `Transport.request`.
+
+        A 401 makes the credentials be refreshed and the request be sent once more.
+        """
+        request = Request(method, path, query, headers, body)
+        authorization = await self._credentials.authorization()
+        answer = await self._exchange(request, authorization)
+        if answer.status == 401:
+            await _drain(answer)
+            await self._refresh(authorization)
+            answer = await self._exchange(request, await self._credentials.authorization())
+        fields = {name.lower(): value for name, value in answer.headers.items()}
+        return answer.status, fields, _Body(answer)
+
+    async def aclose(self) -> None:
+        """Close all connections and end the upkeep of the credentials."""
+        await self._requests.close()
+        await self._watches.close()
+        await self._credentials.aclose()
+
+    async def _exchange(self, request: Request, authorization: str) -> aiohttp.ClientResponse:
+        session = self._watches if request.watching else self._requests
+        endpoint = self._credentials.endpoint
+        headers = dict(request.headers)
+        if authorization:
+            headers["authorization"] = authorization
+        try:
+            return await session.request(
+                request.method,
+                _url(endpoint.url, request),
+                data=request.body,
+                headers=headers,
+                timeout=self._limits(request),
+                allow_redirects=False,
+                ssl=self._credentials.ssl_context() or True,
+                server_hostname=endpoint.server_name or None,
+                proxy=endpoint.proxy or None,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            raise _classified(error, str(request)) from error
+
+    async def _refresh(self, rejected: str) -> None:
+        """Get other credentials than `rejected`; of many callers only one does."""
+        async with self._refreshing:
+            if await self._credentials.authorization() == rejected:
+                await self._credentials.refresh()
+
+    def _limits(self, request: Request) -> aiohttp.ClientTimeout:
+        limits = self._timeouts
+        total, silence = limits.total, limits.silence
+        if request.watching:
+            asked = request.query.get("timeoutSeconds", "")
+            total = float(asked) + limits.watch_grace if asked.isdigit() else limits.watch_total
+            silence = total
+        return aiohttp.ClientTimeout(total=total, sock_connect=limits.connect, sock_read=silence)
+
+
+class _Body(AsyncGenerator[bytes, None]):
+    """Chunks of one answer as they arrive.
+
+    Not a generator function: closing one that was never started would not run its `finally`,
+    and the connection of every answer that nobody reads would leak.
+    """
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+        self._chunks = aiter(answer.content.iter_any())
+        self._closed = False
+
+    async def asend(self, _value: None) -> bytes:
+        if self._closed:
+            raise StopAsyncIteration
+        try:
+            return await anext(self._chunks)
+        except (aiohttp.ClientError, OSError) as error:
+            await self.aclose()
+            raise _classified(error, self._answer.url.path) from error
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def athrow(self, typ: Any, _value: Any = None, _traceback: Any = None) -> bytes:
+        await self.aclose()
+        raise typ
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self._answer.close()
+
+
+def _session() -> aiohttp.ClientSession:
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"accept-encoding": "identity"},
+        skip_auto_headers=("user-agent", "content-type"),
+        trust_env=False,
+    )
+    # aiohttp would silently repeat a PUT or DELETE whose connection broke: its second answer
+    # (409, 404) would then hide that the first one succeeded.
+    session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return session
+
+
+def _socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket that notices within a minute or so that the other side is gone."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    options = {
+        "TCP_KEEPIDLE": _KEEPALIVE_IDLE,
+        "TCP_KEEPINTVL": _KEEPALIVE_INTERVAL,
+        "TCP_KEEPCNT": _KEEPALIVE_PROBES,
+        "TCP_USER_TIMEOUT": _UNACKNOWLEDGED,
+    }
+    for name, value in options.items():
+        if hasattr(socket, name):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
+def _url(base: str, request: Request) -> URL:
+    url = base + quote(request.path, safe=_PATH_SAFE)
+    return URL(f"{url}?{urlencode(request.query)}" if request.query else url, encoded=True)
+
+
+def _classified(error: Exception, request: str) -> NotSent | OutcomeUnknown:
+    """What is certain after `error`: a connection that never was carried no request."""
+    text = f"{request}: {error or type(error).__name__}"
+    never_connected = (
+        aiohttp.ClientConnectorError,
+        aiohttp.ClientHttpProxyError,
+        aiohttp.ConnectionTimeoutError,
+        aiohttp.InvalidURL,
+    )
+    return NotSent(text) if isinstance(error, never_connected) else OutcomeUnknown(text)
+
+
+async def _drain(answer: aiohttp.ClientResponse) -> None:
+    """Read the rest of a short answer, close the connection of a long one."""
+    try:
+        await answer.content.readexactly(_DRAIN)
+    except asyncio.IncompleteReadError:
+        answer.release()
+    except (aiohttp.ClientError, OSError):
+        answer.close()
+    else:
+        answer.close()

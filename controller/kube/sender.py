@@ -1,0 +1,200 @@
+"""Sends one request at a time through a transport, under the rules all requests share.
+
+In order: wait for the shared pause, take one of a bounded number of slots, send, read the whole
+answer within a time limit, and repeat only what is safe to repeat (section 1.5 of the transport
+rules: at most ten times, 429 or 5xx with `Retry-After`, reads also after a broken connection).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from controller.kube import pacing
+from controller.kube.answers import Answer, read_body, status_of
+from controller.kube.errors import NotSent, OutcomeUnknown, Paused
+from controller.kube.metrics import NO_METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from controller.kube.metrics import ClientMetrics
+    from controller.kube.transport import Answer as RawAnswer
+    from controller.kube.transport import Request, Transport
+
+
+class Sender:
+    """Sends requests of one client.
+
+    Args:
+        transport: the seam to the server.
+        user_agent: sent with each request.
+        clock: for time limits and pauses.
+        concurrency: requests in flight at most; streams do not count.
+        timeout: seconds that one request may take, repetitions and waiting included.
+        metrics: told of each attempt.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        user_agent: str,
+        clock: pacing.Clock,
+        concurrency: int,
+        timeout: float,
+        metrics: ClientMetrics | None = None,
+    ) -> None:
+        self._transport = transport
+        self._headers = {"user-agent": user_agent, "accept": "application/json"}
+        self._clock = clock
+        self._slots = asyncio.Semaphore(concurrency)
+        self._timeout = timeout
+        self._metrics = metrics or NO_METRICS
+        self.pause = pacing.Pause(clock)
+
+    async def send(
+        self,
+        request: Request,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109  part of the public time budget
+        repeat: bool = True,
+    ) -> Answer:
+        """Send `request`, repeat it where that is safe, and give back the last answer.
+
+        Args:
+            request: what to send.
+            timeout: seconds for all of it, instead of the sender's.
+            repeat: False for callers with a back-off of their own.
+
+        Raises:
+            NotSent: no attempt reached the server.
+            Paused: not sent, because the server asked for a longer pause than the time limit.
+            OutcomeUnknown: the last attempt may have reached the server.
+        """
+        deadline = self._clock.time() + (self._timeout if timeout is None else timeout)
+        attempts_left = pacing.MAX_ATTEMPTS if repeat else 1
+        while True:
+            attempts_left -= 1
+            answer, failure = await self._try(request, deadline)
+            wait = self._wait_before_repeating(request, answer)
+            out_of_time = wait is not None and self._clock.time() + wait >= deadline
+            if wait is None or out_of_time or not attempts_left:
+                if answer is None:
+                    assert failure is not None
+                    raise failure
+                return answer
+            self._metrics.retried(
+                request.method, "<error>" if answer is None else str(answer.status)
+            )
+            await pacing.sleep_until(self._clock, self._clock.time() + wait)
+
+    async def send_once(self, request: Request, *, timeout: float) -> Answer:  # noqa: ASYNC109  as above
+        """Send `request` without slot, pause or repetition: for requests to another server.
+
+        What a service behind the API server's proxy answers says nothing about the API server,
+        and a slow one must not use up the slots of Kubernetes requests.
+        """
+        return await self._exchange(request, self._clock.time() + timeout)
+
+    @asynccontextmanager
+    async def stream(self, request: Request, *, start_timeout: float) -> AsyncGenerator[RawAnswer]:
+        """Open an endless answer. It takes no slot; it does wait for the pause.
+
+        Leaving the context closes the stream. `start_timeout` limits the seconds until the
+        status line; after that the time limits are those of whoever reads.
+        """
+        await self.pause.wait()
+        started = self._clock.time()
+        try:
+            async with asyncio.timeout(start_timeout):
+                answer = await self._request(request)
+        except TimeoutError:
+            self._metrics.answered(request.method, "<error>", None)
+            raise OutcomeUnknown(f"{request}: no answer within {start_timeout:g} s") from None
+        except (NotSent, OutcomeUnknown):
+            self._metrics.answered(request.method, "<error>", None)
+            raise
+        status, headers, chunks = answer
+        self._metrics.waited(request.method, self._clock.time() - started)
+        self._metrics.answered(request.method, str(status), None)
+        self._note_pause(status, headers)
+        try:
+            yield answer
+        finally:
+            await chunks.aclose()
+
+    async def _try(
+        self, request: Request, deadline: float
+    ) -> tuple[Answer | None, OutcomeUnknown | None]:
+        """One attempt. A broken connection is given back, everything else is raised."""
+        await self._take_slot(request, deadline)
+        try:
+            answer = await self._exchange(request, deadline)
+        except OutcomeUnknown as failure:
+            return None, failure
+        finally:
+            self._slots.release()
+        self._note_pause(answer.status, answer.headers)
+        return answer, None
+
+    async def _take_slot(self, request: Request, deadline: float) -> None:
+        """Wait for the pause and a slot; both in this order, again if a pause began meanwhile."""
+        started = self._clock.time()
+        while True:
+            if self.pause.end >= deadline:
+                raise Paused(
+                    f"{request}: not sent, the server asked to wait {self.pause.remaining:.0f} s",
+                    retry_after=self.pause.remaining,
+                )
+            await self.pause.wait()
+            try:
+                async with asyncio.timeout(deadline - self._clock.time()):
+                    await self._slots.acquire()
+            except TimeoutError:
+                raise NotSent(f"{request}: not sent, too many requests in flight") from None
+            if not self.pause.remaining:
+                self._metrics.waited(request.method, self._clock.time() - started)
+                return
+            self._slots.release()
+
+    async def _exchange(self, request: Request, deadline: float) -> Answer:
+        """Send once and read the whole answer before `deadline`."""
+        started = self._clock.time()
+        limit = deadline - started
+        try:
+            async with asyncio.timeout(limit):
+                status, headers, chunks = await self._request(request)
+                body = await read_body(status, chunks)
+        except TimeoutError:
+            self._metrics.answered(request.method, "<error>", self._clock.time() - started)
+            raise OutcomeUnknown(f"{request}: no complete answer within {limit:.1f} s") from None
+        except (NotSent, OutcomeUnknown):
+            self._metrics.answered(request.method, "<error>", self._clock.time() - started)
+            raise
+        self._metrics.answered(request.method, str(status), self._clock.time() - started)
+        self._metrics.transferred(request.method, len(request.body or b""), len(body))
+        return Answer(status, headers, body)
+
+    async def _request(self, request: Request) -> RawAnswer:
+        headers = {**self._headers, **request.headers}
+        return await self._transport.request(
+            request.method, request.path, request.query, headers, request.body
+        )
+
+    def _wait_before_repeating(self, request: Request, answer: Answer | None) -> float | None:
+        """Seconds after which `request` may be sent again, None if it must not be."""
+        if answer is None:
+            return pacing.RESET_DELAY if request.method == "GET" else None
+        wait = pacing.retry_after(answer.headers)
+        if wait is None or answer.ok:
+            return None
+        status = status_of(answer)
+        repeat = pacing.may_repeat(request.method, answer.status, status.reason if status else "")
+        return min(wait, pacing.MAX_PAUSE) if repeat else None
+
+    def _note_pause(self, status: int, headers: Mapping[str, str]) -> None:
+        wait = pacing.retry_after(headers)
+        if wait is not None and pacing.asks_all_to_wait(status):
+            self.pause.extend(wait)
