@@ -10,7 +10,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     import random
@@ -41,9 +41,8 @@ class Backoff:
         return min(self.base * 2.0 ** min(failures, 60), self.cap)
 
 
-@dataclass(frozen=True, slots=True)
-class _Failure:
-    count: int
+class _Failure(NamedTuple):
+    in_a_row: int
     at: float
     held_until: float
 
@@ -77,7 +76,7 @@ class Failures(Generic[K]):
     def count(self, key: K) -> int:
         """Return how often `key` has failed since it was last forgotten."""
         failure = self._failures.get(key)
-        return failure.count if failure else 0
+        return failure.in_a_row if failure else 0
 
     def held_until(self, key: K) -> float:
         """Return the time before which `key` must not run, whoever asks (WQ-24)."""

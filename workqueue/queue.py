@@ -21,8 +21,8 @@ dirty meanwhile, puts it in the order. There is no other transition, and each ke
 because it came after the worker looked, came after `get`, so it made the key dirty again, and
 `done` will find it so.
 
-All of it holds only between awaits, so nothing here awaits but a getter with nothing to get
-(see `parking.py`).
+This holds because no transition is split by an await. The only call that waits for keys is `get`,
+and it takes its key after the last wait (see `parking.py`).
 
 **Ageing.** Strict priorities starve: a steady flow at 0 keeps a key at -100 waiting for ever. So
 priority grows with waiting, by one point in each `ageing` seconds. That sounds like a heap whose
@@ -49,9 +49,8 @@ import math
 from collections import Counter
 from collections.abc import Hashable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from workqueue.backoff import Backoff, Failures
 from workqueue.delays import LONGEST_DELAY, Delays
@@ -81,8 +80,7 @@ class _Intake(Enum):
     CLOSED = auto()  # adds are ignored, nothing is dirty
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(NamedTuple):
     priority: int
     started: float
 
@@ -187,11 +185,14 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """Wait for a key and take it. The caller owes `done`; `take` cannot forget it.
 
-        A cancelled caller has taken no key, and nobody else misses one (WQ-9).
+        A cancelled caller has taken no key, and nobody else misses one (WQ-9). Even with keys
+        at hand the event loop gets a turn, so that workers which never wait for anything else
+        cannot keep it from everybody else.
 
         Raises:
             Closed: there is nothing to hand out and there never will be.
         """
+        await asyncio.sleep(0)
         while not self._order:
             if self._intake is not _Intake.OPEN and not self._dirty:
                 raise Closed(self.name)

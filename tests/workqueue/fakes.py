@@ -1,0 +1,56 @@
+"""A clock that is moved by hand."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(order=True)
+class FakeTimer:
+    when: float
+    number: int
+    callback: Callable[[], object] = field(compare=False)
+    cancelled: bool = field(default=False, compare=False)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class FakeClock:
+    """Keeps every timer ever made in `timers`. `early`: seconds by which it calls too early."""
+
+    def __init__(self, early: float = 0.0) -> None:
+        self.now = 1000.0
+        self.timers: list[FakeTimer] = []
+        self._early = early
+        self._heap: list[FakeTimer] = []
+        self._numbers = count()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, callback: Callable[[], object], /) -> FakeTimer:
+        timer = FakeTimer(when, next(self._numbers), callback)
+        self.timers.append(timer)
+        heapq.heappush(self._heap, timer)
+        return timer
+
+    @property
+    def armed(self) -> list[float]:
+        """The times of the timers that have not been called nor cancelled."""
+        return sorted(timer.when for timer in self._heap if not timer.cancelled)
+
+    def advance(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self._heap and self._heap[0].when <= end:
+            timer = heapq.heappop(self._heap)
+            if not timer.cancelled:
+                self.now = max(self.now, timer.when - self._early)
+                timer.callback()
+        self.now = end
