@@ -29,7 +29,10 @@ def compare_resource_versions(a: str, b: str) -> int:
 
 
 def is_older(a: str, b: str) -> bool:
-    """Whether `a` is certainly older than `b`; False where they cannot be compared."""
-    if not (is_comparable(a) and is_comparable(b)):
-        return False
-    return len(a) < len(b) or (len(a) == len(b) and a < b)
+    """Whether `a` is certainly older than `b`; False where that cannot be told."""
+    return is_comparable(a) and is_comparable(b) and compare_resource_versions(a, b) < 0
+
+
+def is_newer(a: str, b: str) -> bool:
+    """Whether `a` may be newer than `b`; True where that cannot be told."""
+    return not (is_comparable(a) and is_comparable(b)) or compare_resource_versions(a, b) > 0

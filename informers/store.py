@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from informers.errors import IndexFunctionError
-from informers.objects import IndexFunction, T, T_co, key_of
+from informers.objects import IndexFunction, T, key_of
 from informers.revisions import is_older
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-class Lister(Protocol[T_co]):
+class Lister(Protocol[T]):
     """The read side. Objects are shared and immutable; lists are unordered snapshots."""
 
     @property
@@ -25,15 +25,15 @@ class Lister(Protocol[T_co]):
         """Revision up to which the contents are known; empty before the first list."""
         ...
 
-    def get(self, key: str) -> T_co | None:
+    def get(self, key: str) -> T | None:
         """The object with key `namespace/name` or `name`."""
         ...
 
-    def list(self) -> list[T_co]:
+    def list(self) -> list[T]:
         """All objects."""
         ...
 
-    def by_index(self, index: str, value: str) -> list[T_co]:
+    def by_index(self, index: str, value: str) -> list[T]:
         """The objects for which index function `index` gives `value`."""
         ...
 

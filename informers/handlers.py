@@ -1,0 +1,185 @@
+"""Fan-out: every handler has its own ordered queue and its own task (INF-44 to INF-51).
+
+Handlers are synchronous: they map an object to keys and enqueue those. A handler that raises is
+logged and counted, and the item still counts as handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias
+
+from informers.errors import InformerStopped
+from informers.objects import T, T_contra, Tombstone
+from informers.processor import Added, Deleted, Notification, Updated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_log = logging.getLogger(__name__)
+_BATCH = 200
+
+
+class Handler(Protocol[T_contra]):
+    """What wants to know of changes. Called in the server's order, never concurrently."""
+
+    def on_add(self, obj: T_contra, *, initial: bool) -> None:
+        """A key that was unknown; `initial` if it was there before the informer began."""
+        ...
+
+    def on_update(self, old: T_contra, new: T_contra) -> None:
+        """A known object; the same one twice is a resync."""
+        ...
+
+    def on_delete(self, obj: T_contra | Tombstone[T_contra]) -> None:
+        """An object has gone; a tombstone if its end was not seen."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerStatistics:
+    """One handler at one moment.
+
+    Attributes:
+        name: for people.
+        has_synced: whether it has handled all initial items.
+        queued: items waiting.
+        failures: items on which it raised.
+    """
+
+    name: str
+    has_synced: bool
+    queued: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True)
+class _EndOfInitialItems:
+    """Stands in the queue behind the last initial item."""
+
+
+_Item: TypeAlias = Notification[T] | _EndOfInitialItems
+
+
+class Registration(Generic[T]):
+    """One handler at one informer. Made by `SharedInformer.add_handler`.
+
+    Args:
+        handler: what to call.
+        name: for logs and statistics.
+        backlog: queue length from which the reader is asked to wait.
+    """
+
+    def __init__(self, handler: Handler[T], name: str, backlog: int) -> None:
+        self.name = name
+        self._handler = handler
+        self._backlog = backlog
+        self._queue: deque[_Item[T]] = deque()
+        self._filled = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._has_synced = False
+        self._settled = asyncio.Event()
+        self._closed = False
+        self._ended = asyncio.Event()
+        self._ended.set()
+        self._failures = 0
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the informer has synced and this handler has handled all initial items."""
+        return self._has_synced
+
+    async def wait_for_sync(self) -> None:
+        """Wait for `has_synced`.
+
+        Raises:
+            InformerStopped: the handler was removed, or the informer ended, before that.
+        """
+        await self._settled.wait()
+        if not self._has_synced:
+            raise InformerStopped(f"handler {self.name} ended before it had synced")
+
+    def statistics(self) -> HandlerStatistics:
+        """How it is doing."""
+        return HandlerStatistics(self.name, self.has_synced, len(self._queue), self._failures)
+
+    def remove(self) -> None:
+        """Hear nothing more, from now on. Idempotent; may be called by the handler itself."""
+        self._closed = True
+        self._queue.clear()
+        for waited_for in (self._filled, self._has_room, self._settled):
+            waited_for.set()
+
+    async def aremove(self) -> None:
+        """Remove and wait until its task has ended."""
+        self.remove()
+        await self._ended.wait()
+
+    @property
+    def removed(self) -> bool:
+        """Whether it was removed."""
+        return self._closed
+
+    def enqueue(self, items: Iterable[Notification[T]]) -> None:
+        """Append notifications. For the informer only."""
+        if self._closed:
+            return
+        self._queue.extend(items)
+        self._filled.set()
+        if len(self._queue) > self._backlog:
+            self._has_room.clear()
+
+    def end_initial_items(self) -> None:
+        """Mark the end of the initial items. For the informer only."""
+        if not self._closed:
+            self._queue.append(_EndOfInitialItems())
+            self._filled.set()
+
+    def resync(self, objects: Iterable[T]) -> None:
+        """Tell of all objects again, behind what is queued already. For the informer only."""
+        self.enqueue([Updated(obj, obj) for obj in objects])
+
+    async def room(self) -> None:
+        """Wait until the queue is no longer than the backlog."""
+        await self._has_room.wait()
+
+    async def run(self) -> None:
+        """Hand out items until removed. For the informer only."""
+        self._ended.clear()
+        try:
+            while not self._closed:
+                await self._filled.wait()
+                self._filled.clear()
+                while self._queue:
+                    self.drain(_BATCH)
+                    await asyncio.sleep(0)
+        finally:
+            self._ended.set()
+
+    def drain(self, limit: int | None = None) -> None:
+        """Hand out at most `limit` items, all without one, at once."""
+        while self._queue and limit != 0:
+            self._dispatch(self._queue.popleft())
+            limit = limit - 1 if limit is not None else None
+        if len(self._queue) <= self._backlog:
+            self._has_room.set()
+
+    def _dispatch(self, item: _Item[T]) -> None:
+        try:
+            match item:
+                case Added(obj, initial):
+                    self._handler.on_add(obj, initial=initial)
+                case Updated(old, new):
+                    self._handler.on_update(old, new)
+                case Deleted(obj):
+                    self._handler.on_delete(obj)
+                case _EndOfInitialItems():
+                    self._has_synced = True
+                    self._settled.set()
+        except Exception:  # noqa: BLE001  somebody else's code: one bad item costs only itself
+            self._failures += 1
+            _log.exception("handler %s failed", self.name)

@@ -1,0 +1,297 @@
+"""The shared informer: one reflector, one store, any number of handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Generic, Protocol
+
+from informers.errors import AlreadyStarted, InformerStopped, SourceError
+from informers.handlers import Handler, Registration
+from informers.objects import IndexFunction, T
+from informers.processor import Added, Notification, Processor
+from informers.reflector import Reflector
+from informers.resync import Ticker
+from informers.settings import ReflectorSettings
+from informers.statistics import InformerStatistics
+from informers.store import Lister, Store
+from informers.transform import Transform
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping
+
+    from informers.clock import Clock
+    from informers.codec import Codec
+    from informers.events import Event, Replaced
+    from informers.source import Source
+
+
+class Metrics(Protocol):
+    """What cannot be read from `statistics` afterwards."""
+
+    def processed(self, seconds: float) -> None:
+        """One event or list was applied to the store, in this time."""
+        ...
+
+
+class SharedInformer(Generic[T]):
+    """Mirrors a collection into an indexed store and tells handlers what changes.
+
+    Args:
+        name: for logs, metrics and statistics.
+        source: what to read.
+        codec: how to decode it.
+        clock: monotonic time; the running loop in production.
+        rng: for jitter.
+        indexes: index functions by name.
+        transform: applied once to every object on its way in.
+        settings: behaviour of the reflector.
+        metrics: receives processing times.
+
+    Attributes:
+        name: as given.
+        lister: the read side of the store.
+        quarantined: key -> why the server's object of that key does not fit its type. The last
+            good one stays in the store.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        codec: Codec[T],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+        transform: Transform[T] | None = None,
+        settings: ReflectorSettings | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.name = name
+        self._source = source
+        self._clock = clock
+        self._settings = settings or ReflectorSettings()
+        self._metrics = metrics
+        self._store: Store[T] = Store(indexes)
+        self._transform = transform or Transform[T](_unchanged)
+        self._processor = Processor(self._store, self._transform)
+        self._reflector = Reflector(
+            source,
+            codec,
+            self,
+            clock=clock,
+            rng=rng,
+            settings=self._settings,
+            on_error=self._tell_error,
+        )
+        self.lister: Lister[T] = self._store
+        self.quarantined: Mapping[str, str] = MappingProxyType(self._processor.quarantined)
+        self._registrations: list[Registration[T]] = []
+        self._tickers: dict[Registration[T], Ticker] = {}
+        self._on_advance: list[Callable[[str], None]] = []
+        self._on_reset: list[Callable[[], None]] = []
+        self._on_error: list[Callable[[SourceError], None]] = []
+        self._tasks: asyncio.TaskGroup | None = None
+        self._started = False
+        self._stopped = False
+        self._synced_or_stopped = asyncio.Event()
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the store has held a complete list. Handlers may lag: ask a registration."""
+        return bool(self._store.resource_version)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `run` has ended."""
+        return self._stopped
+
+    @property
+    def resource_version(self) -> str:
+        """Revision of the store."""
+        return self._store.resource_version
+
+    def add_index(self, name: str, function: IndexFunction[T]) -> None:
+        """Add an index, at any time; it serves at once.
+
+        Raises:
+            IndexFunctionError: the name is taken, or the function raised on an object.
+        """
+        self._store.add_index(name, function)
+
+    def add_handler(
+        self, handler: Handler[T], *, name: str = "", resync: float = 0.0
+    ) -> Registration[T]:
+        """Add a handler, at any time. It first hears of every object in the store (INF-45).
+
+        Args:
+            handler: what to call.
+            name: for logs; the handler's class if empty.
+            resync: period in seconds after which it hears of every object again, as an update
+                of an object with itself; at least 1, 0 for never.
+
+        Raises:
+            InformerStopped: `run` has ended.
+        """
+        if self._stopped:
+            raise InformerStopped(f"{self.name} has stopped")
+        registration = Registration(
+            handler, name or type(handler).__qualname__, self._settings.backlog
+        )
+        registration.enqueue([Added(obj, initial=True) for obj in self._store.list()])
+        if self.has_synced:
+            registration.end_initial_items()
+        self._registrations.append(registration)
+        if resync:
+            self._tickers[registration] = Ticker(
+                self._clock, resync, lambda: registration.resync(self._store.list())
+            )
+        if self._tasks is not None:
+            self._start(registration, self._tasks)
+        return registration
+
+    def on_advance(self, callback: Callable[[str], None]) -> None:
+        """Call back with the store's revision after each move of it.
+
+        The contents are at that revision by then, and nothing else has run in between. A
+        callback that raises ends `run`.
+        """
+        self._on_advance.append(callback)
+
+    def on_reset(self, callback: Callable[[], None]) -> None:
+        """Call back when the server has gone back in time, before `on_advance` says where to."""
+        self._on_reset.append(callback)
+
+    def on_error(self, callback: Callable[[SourceError], None]) -> None:
+        """Call back with each failure to list or watch."""
+        self._on_error.append(callback)
+
+    async def run(self) -> None:
+        """List and watch until cancelled; then hand out what is queued, and end.
+
+        Raises:
+            AlreadyStarted: a second call.
+        """
+        if self._started:
+            raise AlreadyStarted(f"{self.name} was run before")
+        self._started = True
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                for registration in self._registrations:
+                    self._start(registration, self._tasks)
+                self._tasks.create_task(self._reflector.run(), name=f"reflector {self.name}")
+        finally:
+            self._stop()
+
+    async def wait_for_sync(self) -> None:
+        """Wait until the store holds a complete list.
+
+        Raises:
+            InformerStopped: `run` ended before that. The message says what was wrong.
+        """
+        await self._synced_or_stopped.wait()
+        if not self.has_synced:
+            reason = self._reflector.seen.last_error
+            raise InformerStopped(f"{self.name} stopped before it had synced: {reason}")
+
+    def statistics(self) -> InformerStatistics:
+        """How it is doing."""
+        seen = self._reflector.seen
+        return InformerStatistics(
+            name=self.name,
+            description=self._source.description,
+            state=type(self._reflector.state).__name__,
+            mode=seen.mode,
+            has_synced=self.has_synced,
+            resource_version=self._store.resource_version,
+            objects=len(self._store),
+            quarantined=len(self.quarantined),
+            connected=seen.connected,
+            last_byte=seen.last_byte,
+            last_event=seen.last_event,
+            last_bookmark=seen.last_bookmark,
+            last_error=seen.last_error,
+            last_error_at=seen.last_error_at,
+            lists=seen.lists,
+            streams=seen.streams,
+            relists=dict(seen.relists),
+            watch_restarts=dict(seen.watch_restarts),
+            fall_backs=seen.fall_backs,
+            skipped=seen.skipped,
+            transform_failures=self._transform.failures,
+            handlers=tuple(registration.statistics() for registration in self._registrations),
+        )
+
+    def replace(self, replaced: Replaced[T], /) -> None:
+        """Take a complete list. For the reflector only."""
+        first = not self.has_synced
+        began = self._clock.time()
+        self._publish(self._processor.replace(replaced), began)
+        if first:
+            self._finish_initial_list()
+        if replaced.reset:
+            for callback in self._on_reset:
+                callback()
+        self._tell_revision()
+
+    def apply(self, event: Event[T], /) -> None:
+        """Take one event. For the reflector only."""
+        began = self._clock.time()
+        self._publish(self._processor.apply(event), began)
+        self._tell_revision()
+
+    async def room(self) -> None:
+        """Let others run, and wait for the slowest handler. For the reflector only."""
+        await asyncio.sleep(0)
+        for registration in self._live():
+            await registration.room()
+
+    def _publish(self, notifications: list[Notification[T]], began: float) -> None:
+        for registration in self._live():
+            registration.enqueue(notifications)
+        if self._metrics is not None:
+            self._metrics.processed(self._clock.time() - began)
+
+    def _finish_initial_list(self) -> None:
+        for registration in self._live():
+            registration.end_initial_items()
+        self._synced_or_stopped.set()
+
+    def _tell_revision(self) -> None:
+        for callback in self._on_advance:
+            callback(self._store.resource_version)
+
+    def _tell_error(self, error: SourceError) -> None:
+        for callback in self._on_error:
+            callback(error)
+
+    def _live(self) -> list[Registration[T]]:
+        """The registrations, without those that were removed."""
+        if any(registration.removed for registration in self._registrations):
+            for registration in [r for r in self._registrations if r.removed]:
+                self._registrations.remove(registration)
+                if (ticker := self._tickers.pop(registration, None)) is not None:
+                    ticker.stop()
+        return self._registrations
+
+    def _start(self, registration: Registration[T], tasks: asyncio.TaskGroup) -> None:
+        tasks.create_task(registration.run(), name=f"handler {registration.name} of {self.name}")
+        if (ticker := self._tickers.get(registration)) is not None:
+            ticker.start()
+
+    def _stop(self) -> None:
+        """The reader has ended: hand out what is left, then let nobody wait (INF-50)."""
+        self._stopped = True
+        self._tasks = None
+        for ticker in self._tickers.values():
+            ticker.stop()
+        for registration in self._live():
+            registration.drain()
+            registration.remove()
+        self._synced_or_stopped.set()
+
+
+def _unchanged(obj: T) -> T:
+    return obj

@@ -1,0 +1,40 @@
+"""The temporary store of one streaming list (INF-13)."""
+
+from __future__ import annotations
+
+from typing import Generic
+
+from informers.events import Bookmark, Event, Ignored, Removed, Replaced, Undecodable, Upserted
+from informers.objects import T, key_of
+
+
+class InitialState(Generic[T]):
+    """Collects initial events, deletions among them, until the end bookmark."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, T] = {}
+        self._undecodable: dict[str, Undecodable] = {}
+
+    def take(self, event: Event[T]) -> None:
+        """Take one event."""
+        match event:
+            case Upserted(obj):
+                self._undecodable.pop(key_of(obj), None)
+                self._objects[key_of(obj)] = obj
+            case Removed(obj):
+                self._forget(key_of(obj))
+            case Undecodable(key):
+                self._forget(key)
+                if not event.removed:
+                    self._undecodable[key] = event
+            case Bookmark() | Ignored():
+                pass
+
+    def complete(self, revision: str, *, reset: bool) -> Replaced[T]:
+        """The list that the events amount to, at the revision of the end bookmark."""
+        undecodable = tuple(self._undecodable.values())
+        return Replaced(list(self._objects.values()), undecodable, revision, reset)
+
+    def _forget(self, key: str) -> None:
+        self._objects.pop(key, None)
+        self._undecodable.pop(key, None)

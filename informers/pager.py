@@ -1,0 +1,70 @@
+"""Reads a list page by page.
+
+Pages are collected: a store is replaced at once or not at all. They are not fetched ahead
+(INF-8), because the token of the next page is inside the one being decoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic
+
+from informers.errors import Expired, Malformed
+from informers.objects import T
+from informers.requests import ListRequest
+
+if TYPE_CHECKING:
+    from informers.codec import Codec
+    from informers.events import Page, Undecodable
+    from informers.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[T]):
+    """A whole list.
+
+    Attributes:
+        objects: in the server's order.
+        undecodable: objects that do not fit their type.
+        revision: of the snapshot all pages belong to.
+        paginated: whether there was more than one page.
+    """
+
+    objects: list[T]
+    undecodable: tuple[Undecodable, ...]
+    revision: str
+    paginated: bool
+
+
+async def read_list(source: Source, codec: Codec[T], request: ListRequest) -> Listed[T]:
+    """Read all pages; if the snapshot expires on the way, all at once instead (INF-6).
+
+    Raises:
+        SourceError: a page failed. Expired is raised for the first page only.
+    """
+    first = codec.page(await source.list(request.first_page()))
+    if not first.continue_:
+        return Listed(first.objects, first.undecodable, first.revision, paginated=False)
+    try:
+        return await _read_rest(source, codec, request, first)
+    except Expired:
+        whole = ListRequest(revision=request.revision, match=request.match)
+    page = codec.page(await source.list(whole.first_page()))
+    if page.continue_:
+        raise Malformed("a list without a limit came in pages")
+    return Listed(page.objects, page.undecodable, page.revision, paginated=True)
+
+
+async def _read_rest(
+    source: Source, codec: Codec[T], request: ListRequest, first: Page[T]
+) -> Listed[T]:
+    objects, undecodable = first.objects, first.undecodable
+    token = first.continue_
+    while token:
+        await asyncio.sleep(0)  # decoding a page takes milliseconds: let others run
+        page = codec.page(await source.list(request.next_page(token)))
+        objects.extend(page.objects)
+        undecodable += page.undecodable
+        token = page.continue_
+    return Listed(objects, undecodable, first.revision, paginated=True)

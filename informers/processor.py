@@ -1,0 +1,186 @@
+"""Applies what the reflector read to the store and says what changed (INF-35 to INF-40).
+
+Synchronous throughout: between a store write, its index updates, its revision and the
+notifications about it there is nothing that another task could see (INF-53).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeAlias
+
+from informers.errors import IndexFunctionError
+from informers.events import Bookmark, Event, Ignored, Removed, Replaced, Undecodable, Upserted
+from informers.objects import T, Tombstone, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from informers.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Added(Generic[T]):
+    """A key that was unknown. `initial`: it belongs to the first list (INF-40)."""
+
+    object: T
+    initial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Updated(Generic[T]):
+    """A known key, same uid."""
+
+    old: T
+    new: T
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted(Generic[T]):
+    """An object has gone; a tombstone if its end was noticed rather than seen."""
+
+    object: T | Tombstone[T]
+
+
+Notification: TypeAlias = Added[T] | Updated[T] | Deleted[T]
+
+
+class Processor(Generic[T]):
+    """The only writer of a store.
+
+    Args:
+        store: what is written.
+        transform: applied once to every object on its way into the store (INF-32).
+
+    Attributes:
+        quarantined: key -> what is wrong with the object of that key that the server has. The
+            last good one stays in the store.
+    """
+
+    def __init__(self, store: Store[T], transform: Callable[[T], T]) -> None:
+        self._store = store
+        self._transform = transform
+        self.quarantined: dict[str, str] = {}
+
+    def apply(self, event: Event[T]) -> list[Notification[T]]:
+        """Apply one event of a watch."""
+        match event:
+            case Upserted(obj):
+                return self._upsert(obj)
+            case Removed(obj):
+                return self._remove(obj)
+            case Bookmark(revision):
+                self._store.advance(revision)
+                return []
+            case Undecodable():
+                return self._set_aside(event)
+            case Ignored():
+                return []
+
+    def replace(self, replaced: Replaced[T]) -> list[Notification[T]]:
+        """Replace all contents, then tell: deletions first, then the rest in list order.
+
+        Unchanged objects are neither replaced nor told of.
+        """
+        initial = not self._store.resource_version
+        before = {key_of(obj): obj for obj in self._store.list()}
+        self.quarantined.clear()
+        after = {
+            key: self._transform(obj) if _changed(before.get(key), obj, replaced) else before[key]
+            for key, obj in ((key_of(obj), obj) for obj in replaced.objects)
+        }
+        for odd in replaced.undecodable:
+            self.quarantined[odd.key] = odd.reason
+            if (last := before.get(odd.key)) is not None and last.metadata.uid == odd.uid:
+                after[odd.key] = last
+        after = self._fill_store(after, before, replaced.revision)
+        gone = [
+            Deleted(Tombstone(key, old))
+            for key, old in before.items()
+            if key not in after or not _same_object(old, after[key])
+        ]
+        return gone + [
+            _change(before.get(key), obj, initial=initial)
+            for key, obj in after.items()
+            if before.get(key) is not obj
+        ]
+
+    def _fill_store(self, after: dict[str, T], before: dict[str, T], revision: str) -> dict[str, T]:
+        """Replace the store; where an index function fails, keep the last good object."""
+        try:
+            self._store.replace(after.values(), revision)
+        except IndexFunctionError:
+            after = self._without_unindexable(after, before)
+            self._store.replace(after.values(), revision)
+        return after
+
+    def _without_unindexable(self, after: dict[str, T], before: dict[str, T]) -> dict[str, T]:
+        good: dict[str, T] = {}
+        for key, obj in after.items():
+            try:
+                self._store.check_indexes(obj)
+            except IndexFunctionError as error:
+                self.quarantined[key] = str(error)
+                if (last := before.get(key)) is not None and _same_object(last, obj):
+                    good[key] = last
+            else:
+                good[key] = obj
+        return good
+
+    def _upsert(self, obj: T) -> list[Notification[T]]:
+        key, revision = key_of(obj), obj.metadata.resource_version
+        obj = self._transform(obj)
+        try:
+            old = self._store.put(obj)
+        except IndexFunctionError as error:
+            return self._set_aside(Undecodable(key, obj.metadata.uid, revision, str(error)))
+        self._store.advance(revision)
+        self.quarantined.pop(key, None)
+        change = _change(old, obj, initial=False)
+        if old is not None and isinstance(change, Added):
+            return [Deleted(Tombstone(key, old)), change]
+        return [change]
+
+    def _remove(self, obj: T) -> list[Notification[T]]:
+        """Announced even for unknown keys; two ends if the one we knew was another object."""
+        key = key_of(obj)
+        self.quarantined.pop(key, None)
+        old = self._store.remove(key, obj.metadata.resource_version)
+        seen: list[Notification[T]] = [Deleted(self._transform(obj))]
+        if old is not None and not _same_object(old, obj):
+            return [Deleted(Tombstone(key, old)), *seen]
+        return seen
+
+    def _set_aside(self, odd: Undecodable) -> list[Notification[T]]:
+        """Keep the last good object, unless what came shows that it has gone."""
+        last = self._store.get(odd.key)
+        if odd.removed:
+            self.quarantined.pop(odd.key, None)
+        else:
+            self.quarantined[odd.key] = odd.reason
+        if last is None or (last.metadata.uid == odd.uid and not odd.removed):
+            self._store.advance(odd.revision)
+            return []
+        self._store.remove(odd.key, odd.revision)
+        return [Deleted(Tombstone(odd.key, last))]
+
+
+def _same_object(a: T, b: T) -> bool:
+    return a.metadata.uid == b.metadata.uid
+
+
+def _changed(before: T | None, after: T, replaced: Replaced[T]) -> bool:
+    """Whether a listed object differs. After a reset equal revisions prove nothing."""
+    return (
+        before is None
+        or replaced.reset
+        or not _same_object(before, after)
+        or before.metadata.resource_version != after.metadata.resource_version
+    )
+
+
+def _change(old: T | None, new: T, *, initial: bool) -> Notification[T]:
+    """Another uid under the same key is an addition, after a deletion (INF-37)."""
+    if old is None or not _same_object(old, new):
+        return Added(new, initial)
+    return Updated(old, new)

@@ -1,0 +1,323 @@
+"""Keeps a sink equal to a collection of the API server: list, then watch, for ever.
+
+The decisions are in `states.py`; here they are carried out. One task reads, decodes and applies
+in turn, so the order in which it reads *is* the log of INF-34, and a slow handler slows the
+socket instead of filling memory (INF-43).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, Protocol
+
+from informers.backoff import Backoff
+from informers.consistency import check_consistency
+from informers.errors import Disconnected, Expired, Malformed, SourceError
+from informers.events import Bookmark, Event, Ignored, Replaced, revision_of
+from informers.initial import InitialState
+from informers.lines import LineSplitter
+from informers.objects import T
+from informers.pager import read_list
+from informers.requests import list_request, watch_query
+from informers.revisions import is_newer, is_older
+from informers.states import (
+    Active,
+    BackingOff,
+    Broken,
+    Ended,
+    Listing,
+    Outcome,
+    Silent,
+    Stale,
+    State,
+    Stopped,
+    Streaming,
+    Synced,
+    Transition,
+    Watching,
+    first_state,
+    step,
+)
+from informers.statistics import Observations
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncIterator, Callable
+
+    from informers.clock import Clock
+    from informers.codec import Codec
+    from informers.settings import ReflectorSettings
+    from informers.source import Source
+
+_log = logging.getLogger(__name__)
+
+
+class Sink(Protocol[T]):
+    """Where a reflector puts what it reads."""
+
+    @property
+    def resource_version(self) -> str:
+        """Revision up to which everything has been taken; empty before the first `replace`."""
+        ...
+
+    def replace(self, replaced: Replaced[T], /) -> None:
+        """Take a complete list."""
+        ...
+
+    def apply(self, event: Event[T], /) -> None:
+        """Take one event."""
+        ...
+
+    async def room(self) -> None:
+        """Let others run, and wait until more can be taken."""
+        ...
+
+
+class Reflector(Generic[T]):
+    """Reads from a source into a sink until cancelled.
+
+    Args:
+        source: what to read.
+        codec: how to decode it.
+        sink: where to put it.
+        clock: monotonic time.
+        rng: for jitter.
+        settings: see there.
+        on_error: called with each failure that is worth telling.
+
+    Attributes:
+        state: where it is.
+        seen: counters and times.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        codec: Codec[T],
+        sink: Sink[T],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        settings: ReflectorSettings,
+        on_error: Callable[[SourceError], None],
+    ) -> None:
+        self._source = source
+        self._codec = codec
+        self._sink = sink
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+        self._on_error = on_error
+        self._backoff = Backoff(settings.backoff, rng)
+        self.state: State = Stopped()
+        self.seen = Observations()
+
+    async def run(self) -> None:
+        """List and watch until cancelled.
+
+        Raises:
+            InconsistentState: if `check_consistency` is set and found something.
+        """
+        active = first_state(self._settings)
+        try:
+            while True:
+                self.state = active
+                outcome = await (
+                    self._list(active) if isinstance(active, Listing) else self._stream(active)
+                )
+                # The stream of a streaming list goes on as a watch, in another state.
+                active = await self._follow(self._active, outcome)
+        finally:
+            self.state = Stopped()
+
+    @property
+    def _active(self) -> Active:
+        assert isinstance(self.state, Listing | Streaming | Watching)
+        return self.state
+
+    async def _follow(self, state: Active, outcome: Outcome) -> Active:
+        """Decide, record, and wait if that was decided."""
+        transition = self._decide(state, outcome)
+        if transition.delayed:
+            delay = self._backoff.delay(self._clock.time(), at_least=transition.at_least)
+            self.state = BackingOff(transition.state, delay)
+            await asyncio.sleep(delay)
+        return transition.state
+
+    def _decide(self, state: Active, outcome: Outcome) -> Transition:
+        now = self._clock.time()
+        transition = step(state, outcome, now, self._settings)
+        self._record(state, outcome, transition, now)
+        return transition
+
+    def _record(self, state: Active, outcome: Outcome, transition: Transition, now: float) -> None:
+        seen = self.seen
+        if isinstance(outcome, Synced):
+            seen.mode = "streaming" if isinstance(state, Streaming) else "list"
+            seen.last_error = ""
+        elif isinstance(state, Watching) and isinstance(transition.state, Watching):
+            seen.watch_restarts[transition.cause] += 1
+        else:
+            seen.relists[transition.cause] += 1
+        if isinstance(state, Streaming) and isinstance(transition.state, Listing):
+            seen.fall_backs += 1
+        if isinstance(outcome, Broken):
+            self._report(state, outcome.error, now)
+
+    def _report(self, state: Active, error: SourceError, now: float) -> None:
+        verb = "list" if isinstance(state, Listing) else "watch"
+        text = f"{verb} {self._source.description}: {type(error).__name__}: {error}"
+        self.seen.last_error, self.seen.last_error_at = text, now
+        if isinstance(state, Watching) and isinstance(error, Expired):
+            return  # the ordinary fate of a watch that was away for too long
+        _log.warning("%s", text)
+        self._on_error(error)
+
+    async def _list(self, state: Listing) -> Outcome:
+        self.seen.lists += 1
+        held = self._sink.resource_version
+        request = list_request(state, held, self._settings)
+        try:
+            listed = await read_list(self._source, self._codec, request)
+        except SourceError as error:
+            return Broken(error)
+        if is_older(listed.revision, held) and request.revision:
+            return Stale()
+        self._sink.replace(
+            Replaced(
+                listed.objects,
+                listed.undecodable,
+                listed.revision,
+                reset=is_older(listed.revision, held),
+            )
+        )
+        await self._sink.room()
+        return Synced(paginated=listed.paginated and request.revision == "0")
+
+    async def _stream(self, state: Streaming | Watching) -> Outcome:
+        self.seen.streams += 1
+        settings = self._settings
+        timeout = int(max(settings.watch_timeout, 300.0) * (1 + self._rng.random()))
+        held = self._sink.resource_version
+        query = watch_query(state, held, timeout)
+        stream: _Stream[T] = _Stream(
+            opened=self._clock.time(),
+            timeout=timeout,
+            held=held,
+            consistent="resourceVersion" not in query,
+            splitter=LineSplitter(settings.line_limit),
+        )
+        watchdog = asyncio.timeout(settings.start_timeout)
+        try:
+            async with watchdog, self._source.watch(query) as chunks:
+                self.seen.connected = stream.started = True
+                return await self._read(stream, chunks, watchdog)
+        except TimeoutError:
+            if not watchdog.expired():
+                raise
+            return Silent()
+        except SourceError as error:
+            return Broken(error, stream.started, self._lived(stream), stream.progressed)
+        finally:
+            self.seen.connected = False
+
+    async def _read(
+        self, stream: _Stream[T], chunks: AsyncIterator[bytes], watchdog: asyncio.Timeout
+    ) -> Outcome:
+        """Read until the stream ends, or turns out to be of no use."""
+        watchdog.reschedule(self._patience(stream))
+        async for chunk in chunks:
+            self.seen.last_byte = self._clock.time()
+            lines = iter(stream.splitter.feed(chunk))
+            while batch := list(islice(lines, self._settings.batch)):
+                for line in batch:
+                    if not await self._take(stream, self._codec.event(line)):
+                        return Stale()
+                await self._sink.room()
+            watchdog.reschedule(self._patience(stream))
+        await self._take_tail(stream)
+        return Ended(self._lived(stream), stream.progressed)
+
+    async def _take_tail(self, stream: _Stream[T]) -> None:
+        """The last line may lack its end; if it is not whole, the connection broke."""
+        if tail := stream.splitter.tail():
+            try:
+                event = self._codec.event(tail)
+            except Malformed as error:
+                raise Disconnected("the stream ended inside a line") from error
+            await self._take(stream, event)
+
+    def _lived(self, stream: _Stream[T]) -> float:
+        return self._clock.time() - stream.opened
+
+    def _patience(self, stream: _Stream[T]) -> float:
+        """Until when to wait for the next bytes (INF-14, INF-24)."""
+        settings, now = self._settings, self._clock.time()
+        if isinstance(self.state, Streaming):
+            return min(
+                now + settings.streaming_silence, stream.opened + settings.streaming_deadline
+            )
+        end = stream.opened + stream.timeout + settings.grace
+        return min(end, now + settings.silence) if stream.bookmarked else end
+
+    async def _take(self, stream: _Stream[T], event: Event[T]) -> bool:
+        """Deal with one event. False if the whole stream must be refused."""
+        self.seen.last_event = self._clock.time()
+        if isinstance(event, Bookmark):
+            stream.bookmarked = True
+            self.seen.last_bookmark = self.seen.last_event
+        streaming = isinstance(self.state, Streaming)
+        match event:
+            case Ignored(reason):
+                self._skip(reason)
+            case Bookmark(revision, ends_initial_events) if streaming:
+                return not ends_initial_events or await self._finish_initial(stream, revision)
+            case _ if streaming:
+                stream.initial.take(event)
+            case _:
+                self._advance(stream, event)
+        return True
+
+    async def _finish_initial(self, stream: _Stream[T], revision: str) -> bool:
+        """Exchange the temporary store for the real one, and go on with the same stream."""
+        if is_older(revision, stream.held) and not stream.consistent:
+            return False
+        replaced = stream.initial.complete(revision, reset=is_older(revision, stream.held))
+        self._sink.replace(replaced)
+        stream.initial = InitialState()
+        stream.progressed = True
+        self.state = self._decide(self._active, Synced()).state
+        if self._settings.check_consistency:
+            await check_consistency(self._source, self._codec, replaced)
+        return True
+
+    def _advance(self, stream: _Stream[T], event: Event[T]) -> None:
+        """Apply an event that is newer than the store; anything else was applied before."""
+        revision, held = revision_of(event), self._sink.resource_version
+        if is_newer(revision, held):
+            self._sink.apply(event)
+            stream.progressed = True
+        elif not isinstance(event, Bookmark):
+            self._skip(f"an event at {revision}, we are at {held}")
+
+    def _skip(self, reason: str) -> None:
+        self.seen.skipped += 1
+        _log.warning("%s: skipped %s", self._source.description, reason)
+
+
+@dataclass(slots=True)
+class _Stream(Generic[T]):
+    """One open stream: `consistent` if it asked for a quorum read."""
+
+    opened: float
+    timeout: int
+    held: str
+    consistent: bool
+    splitter: LineSplitter
+    initial: InitialState[T] = field(default_factory=InitialState[T])
+    started: bool = False
+    progressed: bool = False
+    bookmarked: bool = False

@@ -1,0 +1,43 @@
+"""A timer that repeats, for handlers which want to hear of everything now and then (INF-51)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+    from collections.abc import Callable
+
+    from informers.clock import Clock
+
+_SHORTEST = 1.0
+
+
+class Ticker:
+    """Calls back once a period, from `start` to `stop`.
+
+    Args:
+        clock: gives time and timers.
+        period: in seconds; raised to 1 if shorter.
+        callback: synchronous.
+    """
+
+    def __init__(self, clock: Clock, period: float, callback: Callable[[], None]) -> None:
+        self._clock = clock
+        self._period = max(period, _SHORTEST)
+        self._callback = callback
+        self._timer: TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin; the first call comes after one period."""
+        self._timer = self._clock.call_at(self._clock.time() + self._period, self._tick)
+
+    def stop(self) -> None:
+        """End; may be called at any time."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        self.start()
+        self._callback()

@@ -1,0 +1,84 @@
+"""What an informer reports of itself: one value, read by health checks, metrics and tests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from informers.handlers import HandlerStatistics
+
+
+@dataclass(slots=True)
+class Observations:
+    """What a reflector has seen so far; times are those of its clock, None if never."""
+
+    mode: str = "list"
+    connected: bool = False
+    last_byte: float | None = None
+    last_event: float | None = None
+    last_bookmark: float | None = None
+    last_error: str = ""
+    last_error_at: float | None = None
+    lists: int = 0
+    streams: int = 0
+    relists: Counter[str] = field(default_factory=Counter[str])
+    watch_restarts: Counter[str] = field(default_factory=Counter[str])
+    fall_backs: int = 0
+    skipped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InformerStatistics:
+    """One informer at one moment (INF-67). Times are those of its clock, None if never.
+
+    Attributes:
+        name: as given.
+        description: of the source.
+        state: name of the reflector's state, `Watching`.
+        mode: how the latest list was read, `streaming` or `list`.
+        has_synced: whether there was a complete list.
+        resource_version: revision of the store.
+        objects: number of objects in the store.
+        quarantined: objects that do not fit their type.
+        connected: whether a stream is open.
+        last_byte: when anything was last heard; with `connected`, the measure of staleness.
+        last_event: when the latest event came.
+        last_bookmark: when the latest bookmark came.
+        last_error: verb, resource and reason of the latest failure; empty after a success.
+        last_error_at: when that was.
+        lists: paged lists begun.
+        streams: streams opened.
+        relists: lists after the first, by cause.
+        watch_restarts: watches resumed without a list, by cause.
+        fall_backs: how often streaming lists were given up for a while.
+        skipped: events without use: unknown, repeated, or without metadata.
+        transform_failures: how often the transform raised.
+        handlers: one entry for each registration.
+    """
+
+    name: str
+    description: str
+    state: str
+    mode: str
+    has_synced: bool
+    resource_version: str
+    objects: int
+    quarantined: int
+    connected: bool
+    last_byte: float | None
+    last_event: float | None
+    last_bookmark: float | None
+    last_error: str
+    last_error_at: float | None
+    lists: int
+    streams: int
+    relists: Mapping[str, int]
+    watch_restarts: Mapping[str, int]
+    fall_backs: int
+    skipped: int
+    transform_failures: int
+    handlers: tuple[HandlerStatistics, ...]
