@@ -80,3 +80,8 @@ CRDS = Resource(
     CustomResourceDefinition,
     namespaced=False,
 )
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", KubeObject)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", KubeObject)
+ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", KubeObject
+)
