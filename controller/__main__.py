@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller import __version__
+from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.start(options)
+    except ConfigurationError as error:
+        sys.stderr.write(f"manta: {error}\n")
+        return 2
     except KeyboardInterrupt:
         return 130
 

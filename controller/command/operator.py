@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.command.embedded import wall
 from controller.kube.client import Client
-from controller.kube.credentials import Credentials
+from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport
 from controller.ray.cluster import RayClusterKind
 from controller.runtime.operator import Operator
@@ -38,7 +38,7 @@ def build_operator(client: Client, settings: Settings) -> Operator:
 @asynccontextmanager
 async def http_client(url: str, *, user_agent: str) -> AsyncIterator[Client]:
     """A client that speaks plain HTTP to `url`, without credentials."""
-    transport = HttpTransport(Credentials.anonymous(url), user_agent=user_agent)
+    transport = HttpTransport(StaticCredentials(url), user_agent=user_agent)
     try:
         yield Client(transport, user_agent=user_agent, clock=asyncio.get_running_loop())
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING
 
 import controller
@@ -11,7 +10,6 @@ from controller.command.operator import build_operator
 from controller.command.signals import stop_on_signals
 from controller.kube.client import Client
 from controller.kube.credentials import load_credentials
-from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
 from controller.runtime.logs import configure_logging
 
@@ -29,14 +27,13 @@ async def run(settings: Settings, *, kubeconfig: str | None, context: str | None
         kubeconfig: path or colon-separated paths; None means `KUBECONFIG`, then a pod's service
             account, then `~/.kube/config`.
         context: kubeconfig context, None for the current one.
+
+    Raises:
+        ConfigurationError: no usable credentials.
     """
     configure_logging(level=settings.log_level, format=settings.log_format)
     stop = stop_on_signals()
-    try:
-        credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
-    except ConfigurationError as error:
-        sys.stderr.write(f"manta run: {error}\n")
-        return 2
+    credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     transport = HttpTransport(credentials, user_agent=USER_AGENT)
     try:
         client = Client(

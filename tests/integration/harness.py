@@ -1,7 +1,7 @@
 """One namespace on an API server, a user in it, and operators that can be started and killed.
 
-The same scenarios run on the embedded API server in virtual time and, with `make test-real`, on a real
-one in real time. The only node is the simulated kubelet in both cases.
+The same scenarios run on the embedded API server in virtual time and, with `make test-real`, on a
+real one in real time. The only node is the simulated kubelet in both cases.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from controller.kube.faults import FaultyTransport
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from prometheus_client import CollectorRegistry
@@ -27,6 +26,7 @@ from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.kube.client import Client
 from controller.kube.credentials import load_credentials
 from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.faults import FaultyTransport
 from controller.kube.http import HttpTransport
 from controller.kube.objects import Pod
 from controller.kube.resources import CRDS, NAMESPACES, PODS
@@ -36,7 +36,7 @@ from controller.ray.cluster import RayClusterKind
 from informers import Codec, SharedInformer, Tombstone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 
     from controller.kube.transport import Transport
 
@@ -149,6 +149,7 @@ class World:
         self.journal = Journal()
         self.user = self.client("test-user")
         self.operators: list[RunningOperator] = []
+        self._background: set[asyncio.Task[None]] = set()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -189,6 +190,12 @@ class World:
             if self.loop.time() > deadline:
                 raise AssertionError(f"not reached within {seconds} s: {reached}")
             await asyncio.sleep(0.05)
+
+    def background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the test; kept until it ends."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def settle(self, seconds: float) -> None:
         """Let time pass in which nothing ought to happen."""

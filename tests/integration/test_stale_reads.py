@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from controller.kube.faults import watch_lag
+
+from controller.kube.faults import Lag, Rule
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
@@ -15,7 +16,7 @@ LAG_SECONDS = 10.0
 
 @pytest.mark.timeout(240)
 async def test_with_every_pod_event_ten_seconds_late_exactly_the_difference_is_made(world: World):
-    world.start_operator(rules=[watch_lag("pods", LAG_SECONDS)])
+    world.start_operator(rules=[Rule(Lag(LAG_SECONDS), resource="pods")])
     await world.create_cluster(replicas=1)
     await world.eventually(lambda: len(world.journal.ready_workers()) == 1, seconds=90)
 

@@ -1,0 +1,25 @@
+"""`make demo` is the first thing that a newcomer runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.processes import manta_once
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def test_the_demo_works_and_prints_plain_lines_into_a_pipe():
+    done = manta_once("demo", seconds=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "cluster state: ready" in done.stdout
+    assert "surplus pods: 0" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_a_demo_that_cannot_work_says_so_and_fails(tmp_path):
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("apiVersion: [")
+    done = manta_once("demo", "-f", str(broken))
+    assert done.returncode == 2
+    assert str(broken) in done.stderr
