@@ -28,11 +28,29 @@ if TYPE_CHECKING:
 
 
 class Metrics(Protocol):
-    """What cannot be read from `statistics` afterwards."""
+    """Who measures an informer."""
 
-    def processed(self, seconds: float) -> None:
+    def started(self, statistics: Callable[[], InformerStatistics], /) -> None:
+        """There is an informer now, and this is how to read it."""
+        ...
+
+    def processed(self, seconds: float, /) -> None:
         """One event or list was applied to the store, in this time."""
         ...
+
+    def stopped(self) -> None:
+        """It has ended."""
+        ...
+
+
+class _Unmeasured:
+    """Metrics for nobody."""
+
+    def started(self, statistics: Callable[[], InformerStatistics]) -> None: ...
+
+    def processed(self, seconds: float) -> None: ...
+
+    def stopped(self) -> None: ...
 
 
 class SharedInformer(Generic[T]):
@@ -47,7 +65,7 @@ class SharedInformer(Generic[T]):
         indexes: index functions by name.
         transform: applied once to every object on its way in.
         settings: behaviour of the reflector.
-        metrics: receives processing times.
+        metrics: who measures it.
 
     Attributes:
         name: as given.
@@ -73,7 +91,7 @@ class SharedInformer(Generic[T]):
         self._source = source
         self._clock = clock
         self._settings = settings or ReflectorSettings()
-        self._metrics = metrics
+        self._metrics = metrics or _Unmeasured()
         self._store: Store[T] = Store(indexes)
         self._transform = transform or Transform[T](_unchanged)
         self._processor = Processor(self._store, self._transform)
@@ -90,6 +108,7 @@ class SharedInformer(Generic[T]):
         self.quarantined: Mapping[str, str] = MappingProxyType(self._processor.quarantined)
         self._registrations: list[Registration[T]] = []
         self._tickers: dict[Registration[T], Ticker] = {}
+        self._on_change: list[Callable[[list[Notification[T]]], None]] = []
         self._on_advance: list[Callable[[str], None]] = []
         self._on_reset: list[Callable[[], None]] = []
         self._on_error: list[Callable[[SourceError], None]] = []
@@ -97,6 +116,7 @@ class SharedInformer(Generic[T]):
         self._started = False
         self._stopped = False
         self._synced_or_stopped = asyncio.Event()
+        self._metrics.started(self.statistics)
 
     @property
     def has_synced(self) -> bool:
@@ -151,6 +171,13 @@ class SharedInformer(Generic[T]):
         if self._tasks is not None:
             self._start(registration, self._tasks)
         return registration
+
+    def on_change(self, callback: Callable[[list[Notification[T]]], None]) -> None:
+        """Call back with what has changed in the store, before anything else can see it.
+
+        Handlers hear of the same later, each at its own pace. A callback that raises ends `run`.
+        """
+        self._on_change.append(callback)
 
     def on_advance(self, callback: Callable[[str], None]) -> None:
         """Call back with the store's revision after each move of it.
@@ -249,10 +276,11 @@ class SharedInformer(Generic[T]):
             await registration.room()
 
     def _publish(self, notifications: list[Notification[T]], began: float) -> None:
+        for callback in self._on_change:
+            callback(notifications)
         for registration in self._live():
             registration.enqueue(notifications)
-        if self._metrics is not None:
-            self._metrics.processed(self._clock.time() - began)
+        self._metrics.processed(self._clock.time() - began)
 
     def _finish_initial_list(self) -> None:
         for registration in self._live():
@@ -291,6 +319,7 @@ class SharedInformer(Generic[T]):
             registration.drain()
             registration.remove()
         self._synced_or_stopped.set()
+        self._metrics.stopped()
 
 
 def _unchanged(obj: T) -> T:
