@@ -29,6 +29,7 @@ from informers.errors import (
     Unsupported,
     error_from_status,
 )
+from informers.factory import InformerFactory, Selection
 from informers.handlers import Handler, HandlerStatistics, Registration
 from informers.informer import Metrics, SharedInformer
 from informers.objects import (
@@ -46,6 +47,7 @@ from informers.source import Source
 from informers.statistics import InformerStatistics
 from informers.store import Lister, Store
 from informers.transform import Transform
+from informers.union import NamespacedLister
 
 __all__ = [
     "AlreadyStarted",
@@ -62,6 +64,7 @@ __all__ = [
     "IndexFunction",
     "IndexFunctionError",
     "InformerError",
+    "InformerFactory",
     "InformerStatistics",
     "InformerStopped",
     "InternalError",
@@ -71,10 +74,12 @@ __all__ = [
     "Malformed",
     "Metadata",
     "Metrics",
+    "NamespacedLister",
     "NotWatched",
     "ReflectorSettings",
     "Registration",
     "ResourceVersionTooLarge",
+    "Selection",
     "ShapeConflict",
     "SharedInformer",
     "Source",

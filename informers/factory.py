@@ -1,0 +1,190 @@
+"""One informer for each thing that is watched, whoever asks for it (INF-61, INF-64, INF-66)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from informers.codec import Codec
+from informers.errors import AlreadyStarted, NotWatched, ShapeConflict
+from informers.informer import Metrics, SharedInformer
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping
+
+    from informers.clock import Clock
+    from informers.objects import IndexFunction, T
+    from informers.settings import ReflectorSettings
+    from informers.source import Source
+    from informers.store import Lister
+    from informers.transform import Transform
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What an informer watches.
+
+    Attributes:
+        resource: plural name with group, `rayclusters.ray.io`.
+        namespace: empty for all.
+        label_selector: as in a request.
+        field_selector: as in a request.
+    """
+
+    resource: str
+    namespace: str = ""
+    label_selector: str = ""
+    field_selector: str = ""
+
+    def __str__(self) -> str:
+        """`pods/default (ray.io/cluster)`."""
+        where = f"{self.resource}/{self.namespace}" if self.namespace else self.resource
+        selectors = ", ".join(text for text in (self.label_selector, self.field_selector) if text)
+        return f"{where} ({selectors})" if selectors else where
+
+
+class InformerFactory:
+    """Makes informers, runs them, and gives the same one to all who ask for the same selection.
+
+    Args:
+        open_source: how to read a selection.
+        clock: monotonic time.
+        rng: for jitter.
+        settings: behaviour of all reflectors.
+        metrics: makes the metrics of one informer.
+    """
+
+    def __init__(
+        self,
+        open_source: Callable[[Selection], Source],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        settings: ReflectorSettings | None = None,
+        metrics: Callable[[Selection], Metrics] | None = None,
+    ) -> None:
+        self._open_source = open_source
+        self._clock = clock
+        self._rng = rng
+        self._settings = settings
+        self._metrics = metrics
+        self._informers: dict[Selection, tuple[type[Any], SharedInformer[Any]]] = {}
+        self._runs: dict[Selection, asyncio.Task[None]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._started = False
+
+    def informer(
+        self,
+        selection: Selection,
+        view: type[T],
+        *,
+        indexes: Mapping[str, IndexFunction[T]] | None = None,
+        transform: Transform[T] | None = None,
+    ) -> SharedInformer[T]:
+        """The informer of a selection, made and started if need be.
+
+        Args:
+            selection: what to watch.
+            view: Struct type to decode into.
+            indexes: added to those that it has; names must not repeat.
+            transform: only for a new informer.
+
+        Raises:
+            ShapeConflict: it exists, with another type or asked for with a transform.
+            IndexFunctionError: it exists and has an index of that name.
+        """
+        if selection not in self._informers:
+            informer = self._make(selection, view, indexes, transform)
+            self._informers[selection] = view, informer
+            self._start(selection)
+            return informer
+        known_view, informer = self._informers[selection]
+        if known_view is not view or transform is not None:
+            raise ShapeConflict(f"{selection} is watched already, as {known_view.__name__}")
+        for name, function in (indexes or {}).items():
+            informer.add_index(name, function)
+        return cast("SharedInformer[T]", informer)
+
+    @property
+    def informers(self) -> Mapping[Selection, SharedInformer[Any]]:
+        """All informers there are."""
+        return {selection: informer for selection, (_, informer) in self._informers.items()}
+
+    def lister(self, selection: Selection) -> Lister[Any]:
+        """The read side of an informer that exists. Nothing is opened by reading.
+
+        Raises:
+            NotWatched: there is none, or it has not synced yet.
+        """
+        if selection not in self._informers:
+            raise NotWatched(f"nobody watches {selection}")
+        informer = self._informers[selection][1]
+        if not informer.has_synced:
+            raise NotWatched(f"{selection} has not synced: {informer.statistics().last_error}")
+        return informer.lister
+
+    async def run(self) -> None:
+        """Run all informers, those added later too, until cancelled.
+
+        Raises:
+            AlreadyStarted: a second call.
+        """
+        if self._started:
+            raise AlreadyStarted("an informer factory runs once")
+        self._started = True
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                for selection in self._informers:
+                    self._start(selection)
+                await asyncio.Event().wait()
+        finally:
+            self._tasks = None
+
+    async def wait_for_sync(self) -> None:
+        """Wait until every informer there is now has synced.
+
+        Raises:
+            InformerStopped: one ended before that; the message names it and its last error.
+        """
+        for informer in self.informers.values():
+            await informer.wait_for_sync()
+
+    async def remove(self, selection: Selection) -> None:
+        """End and forget an informer; it can be asked for again afterwards.
+
+        Raises:
+            NotWatched: there is none.
+        """
+        if self._informers.pop(selection, None) is None:
+            raise NotWatched(f"nobody watches {selection}")
+        if (run := self._runs.pop(selection, None)) is not None:
+            run.cancel()
+            await asyncio.wait([run])
+
+    def _make(
+        self,
+        selection: Selection,
+        view: type[T],
+        indexes: Mapping[str, IndexFunction[T]] | None,
+        transform: Transform[T] | None,
+    ) -> SharedInformer[T]:
+        return SharedInformer(
+            str(selection),
+            self._open_source(selection),
+            Codec(view),
+            clock=self._clock,
+            rng=self._rng,
+            indexes=indexes,
+            transform=transform,
+            settings=self._settings,
+            metrics=self._metrics(selection) if self._metrics is not None else None,
+        )
+
+    def _start(self, selection: Selection) -> None:
+        if self._tasks is not None:
+            informer = self._informers[selection][1]
+            self._runs[selection] = self._tasks.create_task(
+                informer.run(), name=f"informer {selection}"
+            )

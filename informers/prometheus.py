@@ -1,0 +1,179 @@
+"""Metrics of informers, under upstream's names where upstream has any (INF-67, INF-68).
+
+Everything but processing times is computed when Prometheus asks, from `statistics()`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+
+    from informers.clock import Clock
+    from informers.statistics import InformerStatistics
+
+_LABELS = ("name", "group", "version", "resource")
+_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_DIGITS = 15
+"""Trailing digits of a revision that a float64 holds exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Labels of one informer. `name` must be unique in the process."""
+
+    name: str
+    group: str
+    version: str
+    resource: str
+
+    @property
+    def labels(self) -> tuple[str, str, str, str]:
+        """Values in the order of the label names."""
+        return self.name, self.group, self.version, self.resource
+
+
+class InformerMetrics(Collector):
+    """All informers of a process, in one registry.
+
+    Args:
+        registry: where to be found.
+        clock: the informers' clock, for ages.
+    """
+
+    def __init__(self, registry: CollectorRegistry, *, clock: Clock) -> None:
+        self._clock = clock
+        self._recorders: dict[str, Recorder] = {}
+        self._latency = Histogram(
+            "informer_processing_latency_seconds",
+            "Time to apply one event or list to the store and queue it for the handlers",
+            _LABELS,
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        registry.register(self)
+
+    def recorder(self, identity: Identity) -> Recorder:
+        """The metrics of one informer, for its constructor. Released when it stops.
+
+        Raises:
+            ValueError: the name is empty, or in use by an informer that has not stopped.
+        """
+        if not identity.name:
+            raise ValueError("an informer without a name cannot be told apart from others")
+        if identity.name in self._recorders:
+            raise ValueError(f"there is an informer named {identity.name!r} already")
+        recorder = Recorder(
+            identity,
+            self._latency.labels(*identity.labels),
+            release=lambda: self._recorders.pop(identity.name, None),
+        )
+        self._recorders[identity.name] = recorder
+        return recorder
+
+    def describe(self) -> Iterable[Metric]:
+        """The families without samples, by which a registry finds name clashes."""
+        return _families().values()
+
+    def collect(self) -> Iterable[Metric]:
+        """The state of all informers as it is now."""
+        families = _families()
+        for recorder in self._recorders.values():
+            if recorder.statistics is not None:
+                _add(families, recorder.identity.labels, recorder.statistics(), self._clock.time())
+        return families.values()
+
+
+class Recorder:
+    """The metrics of one informer: implements `informers.Metrics`."""
+
+    def __init__(
+        self, identity: Identity, latency: Histogram, *, release: Callable[[], object]
+    ) -> None:
+        self.identity = identity
+        self.processed = latency.observe
+        self.statistics: Callable[[], InformerStatistics] | None = None
+        self._release = release
+
+    def started(self, statistics: Callable[[], InformerStatistics]) -> None:
+        """Learn where to read everything else."""
+        self.statistics = statistics
+
+    def stopped(self) -> None:
+        """Give the name free."""
+        self._release()
+
+
+_GAUGES = {
+    "informer_queued_items": "Items waiting for handlers",
+    "informer_store_resource_version": f"Last {_DIGITS} digits of the store's resource version",
+    "informer_synced": "Whether the store has held a complete list",
+    "informer_objects": "Objects in the store",
+    "informer_quarantined_objects": "Objects that do not fit their type",
+    "informer_silence_seconds": "Time since the last byte from the server",
+}
+_COUNTERS = {
+    "informer_relists": "Lists after the first, by cause",
+    "informer_watch_restarts": "Watches resumed without a list, by cause",
+    "informer_streaming_fall_backs": "Streaming lists given up for paged ones",
+    "informer_skipped_events": "Events that were unknown, repeated or without metadata",
+    "informer_transform_failures": "Objects on which the transform raised",
+    "informer_handler_failures": "Items on which a handler raised",
+}
+_EXTRA_LABELS = {
+    "informer_relists": ("cause",),
+    "informer_watch_restarts": ("cause",),
+    "informer_handler_failures": ("handler",),
+}
+
+
+def _families() -> dict[str, GaugeMetricFamily | CounterMetricFamily]:
+    gauges = {name: GaugeMetricFamily(name, text, labels=_LABELS) for name, text in _GAUGES.items()}
+    counters = {
+        name: CounterMetricFamily(name, text, labels=_LABELS + _EXTRA_LABELS.get(name, ()))
+        for name, text in _COUNTERS.items()
+    }
+    return {**gauges, **counters}
+
+
+def _add(
+    families: Mapping[str, GaugeMetricFamily | CounterMetricFamily],
+    labels: tuple[str, ...],
+    seen: InformerStatistics,
+    now: float,
+) -> None:
+    values: dict[str, float] = {
+        "informer_queued_items": sum(handler.queued for handler in seen.handlers),
+        "informer_store_resource_version": float(seen.resource_version[-_DIGITS:] or 0),
+        "informer_synced": seen.has_synced,
+        "informer_objects": seen.objects,
+        "informer_quarantined_objects": seen.quarantined,
+        "informer_streaming_fall_backs": seen.fall_backs,
+        "informer_skipped_events": seen.skipped,
+        "informer_transform_failures": seen.transform_failures,
+    }
+    if seen.last_byte is not None:
+        values["informer_silence_seconds"] = now - seen.last_byte
+    for name, value in values.items():
+        families[name].add_metric(labels, value)
+    failures: Counter[str] = Counter()
+    for handler in seen.handlers:  # names may repeat, series may not
+        failures[handler.name] += handler.failures
+    by_label: dict[str, Mapping[str, int]] = {
+        "informer_relists": seen.relists,
+        "informer_watch_restarts": seen.watch_restarts,
+        "informer_handler_failures": failures,
+    }
+    for name, counts in by_label.items():
+        for label, count in counts.items():
+            families[name].add_metric((*labels, label), count)
