@@ -62,9 +62,21 @@ class HttpTransport:
     """`Transport` over HTTP/1.1. To be made and used inside one running event loop.
 
     Watches have connections of their own, so that they can neither starve nor delay writes.
+
+    Args:
+        credentials: closed together with the transport.
+        user_agent: for requests that do not bring one.
+        timeouts: limits of everything that waits.
     """
 
-    def __init__(self, credentials: Credentials, *, timeouts: Timeouts | None = None) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        user_agent: str = "manta-operator",
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        self._user_agent = user_agent
         self._credentials = credentials
         self._timeouts = timeouts or Timeouts()
         self._requests = _session()
@@ -102,7 +114,7 @@ class HttpTransport:
     async def _exchange(self, request: Request, authorization: str) -> aiohttp.ClientResponse:
         session = self._watches if request.watching else self._requests
         endpoint = self._credentials.endpoint
-        headers = dict(request.headers)
+        headers = {"user-agent": self._user_agent, **request.headers}
         if authorization:
             headers["authorization"] = authorization
         try:

@@ -1,0 +1,322 @@
+"""A transport that misbehaves as told: for tests, simulations and demonstrations.
+
+It stands in front of any other transport. Each `Rule` says where its fault strikes: which
+resource, verb and name, after how many matching occurrences, how often. The same rules on the
+same requests always strike in the same places. Everything that passes is written down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from controller.kube import pacing
+from controller.kube.attributes import Attributes, attributes_of, attributes_of_event
+from controller.kube.disturbed import DisturbedWatch, Verdict
+from controller.kube.errors import NotSent, OutcomeUnknown
+from controller.kube.journal import Entry, Journal, SeenEvent
+from controller.kube.transport import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from controller.kube.transport import Answer, Chunks, Transport
+
+EXPIRED = (
+    b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},'
+    b'"status":"Failure","message":"too old resource version (injected)",'
+    b'"reason":"Expired","code":410}}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The connection is refused: `NotSent`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostRequest:
+    """The request is lost on its way and nothing happens; the client cannot know that."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostAnswer:
+    """The request is carried out, and its answer is lost: `OutcomeUnknown`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """The request waits so many seconds before it is carried out."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlowAnswer:
+    """The request is carried out at once, its answer waits so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The server answers with an error `Status` and does nothing.
+
+    `retry_after` is in seconds; None leaves the header out.
+    """
+
+    code: int
+    reason: str = ""
+    message: str = "injected"
+    retry_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Each line of a watch, bookmarks included, arrives so many seconds late, in order."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A watch ends in place of an event: by a reset, or cleanly."""
+
+    cleanly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """An ERROR event with 410 takes the place of an event, and the watch ends."""
+
+
+RequestFault: TypeAlias = Refused | LostRequest | LostAnswer | Late | SlowAnswer | Refusal
+EventFault: TypeAlias = Lag | Cut | Gone
+
+
+@dataclass
+class Rule:
+    """Where a fault strikes.
+
+    Occurrences are requests or, for `Lag`, `Cut` and `Gone`, events of watches counted over all
+    watches of the transport.
+
+    Attributes:
+        fault: what happens.
+        resource: `pods`, `rayclusters.ray.io`; empty for any.
+        verbs: RBAC verbs, empty for any; without meaning for events.
+        name: says of an object's name whether it is meant; None for any object.
+        skip: matching occurrences that pass first.
+        times: how often it strikes, None for ever.
+        seen: matching occurrences so far.
+    """
+
+    fault: RequestFault | EventFault
+    resource: str = ""
+    verbs: frozenset[str] = frozenset()
+    name: Callable[[str], bool] | None = None
+    skip: int = 0
+    times: int | None = None
+    seen: int = 0
+
+    def strikes(self, verb: str, resource: str, name: str) -> bool:
+        """Whether it strikes this occurrence, which is counted if it matches."""
+        if self.resource not in {"", resource} or (self.verbs and verb not in self.verbs):
+            return False
+        if self.name is not None and not self.name(name):
+            return False
+        self.seen += 1
+        end = None if self.times is None else self.skip + self.times
+        return self.seen > self.skip and (end is None or self.seen <= end)
+
+
+def watch_lag(resource: str, seconds: float) -> Rule:
+    """Every event of `resource` arrives `seconds` late."""
+    return Rule(Lag(seconds), resource)
+
+
+def watch_cut(resource: str, event: int, *, cleanly: bool = False) -> Rule:
+    """The watch ends in place of the `event`-th event of `resource`, counted from 1."""
+    return Rule(Cut(cleanly), resource, skip=event - 1, times=1)
+
+
+def watch_gone(resource: str, event: int) -> Rule:
+    """410 takes the place of the `event`-th event of `resource`, counted from 1."""
+    return Rule(Gone(), resource, skip=event - 1, times=1)
+
+
+def on_write(fault: RequestFault, number: int, resource: str = "") -> Rule:
+    """`fault` strikes the `number`-th write, counted from 1."""
+    verbs = frozenset({"create", "update", "patch", "delete"})
+    return Rule(fault, resource, verbs, skip=number - 1, times=1)
+
+
+class FaultyTransport:
+    """`Transport` in front of another one, with faults.
+
+    Args:
+        inner: the transport that does the work.
+        rules: what goes wrong; the attribute of this name may be changed at any time.
+        clock: for everything that waits.
+
+    Attributes:
+        rules: see above. All that match are applied, in this order.
+        journal: every request, and every event that reached the client.
+        on_request: called with the entry before anything is done about a request.
+        on_answer: called with the entry when its outcome is known and before the client knows.
+    """
+
+    def __init__(
+        self, inner: Transport, rules: Iterable[Rule] = (), *, clock: pacing.Clock
+    ) -> None:
+        self.rules = list(rules)
+        self.journal = Journal()
+        self.on_request: list[Callable[[Entry], None]] = []
+        self.on_answer: list[Callable[[Entry], None]] = []
+        self._inner = inner
+        self._clock = clock
+        self._severed = False
+        self._watches: set[DisturbedWatch] = set()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> Answer:
+        """Send a request, unless a rule says otherwise; see `Transport.request`."""
+        request = Request(method, path, query, headers, body)
+        entry = Entry(len(self.journal.entries), attributes_of(request))
+        self.journal.entries.append(entry)
+        for callback in self.on_request:
+            callback(entry)
+        faults = self._faults_of(entry.attributes)
+        refusal = await self._before(faults, entry)
+        return refusal or await self._forward(request, faults, entry)
+
+    def sever(self) -> None:
+        """Cut everything for good: no request leaves any more, no answer arrives."""
+        self._severed = True
+        for watch in list(self._watches):
+            watch.sever()
+
+    def _faults_of(self, about: Attributes) -> list[RequestFault]:
+        return [
+            rule.fault
+            for rule in self.rules
+            if not isinstance(rule.fault, Lag | Cut | Gone)
+            and rule.strikes(about.verb, about.resource, about.name)
+        ]
+
+    async def _before(self, faults: list[RequestFault], entry: Entry) -> Answer | None:
+        """What happens on the way to the server; an answer if it does not get there."""
+        if self._severed:
+            self._settle(entry, "severed")
+            raise NotSent("connection refused (severed)")
+        for fault in faults:
+            match fault:
+                case Refused():
+                    self._settle(entry, "refused")
+                    raise NotSent("connection refused (injected)")
+                case LostRequest():
+                    self._settle(entry, "lost request")
+                    raise OutcomeUnknown("connection reset (injected)")
+                case Refusal():
+                    self._settle(entry, str(fault.code))
+                    return _refusal(fault)
+                case Late(seconds):
+                    await self._sleep(seconds)
+                case LostAnswer() | SlowAnswer():
+                    pass
+        return None
+
+    async def _forward(self, request: Request, faults: list[RequestFault], entry: Entry) -> Answer:
+        """Have the request carried out, and what happens on the way back."""
+        entry.forwarded = True
+        try:
+            status, headers, chunks = await self._inner.request(
+                request.method, request.path, request.query, request.headers, request.body
+            )
+        except (NotSent, OutcomeUnknown):
+            self._settle(entry, "failed")
+            raise
+        try:
+            await self._way_back(faults, status, entry)
+        except BaseException:
+            await chunks.aclose()
+            raise
+        if request.watching and status == 200:
+            chunks = self._disturbed(entry.attributes, chunks)
+        return status, headers, chunks
+
+    async def _way_back(self, faults: list[RequestFault], status: int, entry: Entry) -> None:
+        for fault in faults:
+            if isinstance(fault, SlowAnswer):
+                await self._sleep(fault.seconds)
+        lost = LostAnswer() in faults
+        self._settle(entry, "lost answer" if lost else str(status))
+        if lost or self._severed:
+            raise OutcomeUnknown("connection reset before the answer (injected)")
+
+    def _disturbed(self, about: Attributes, chunks: Chunks) -> DisturbedWatch:
+        def judge(line: bytes) -> Verdict:
+            return self._verdict(about.resource, line)
+
+        def delivered(line: bytes) -> None:
+            self.journal.events.append(SeenEvent(about.resource, attributes_of_event(line)))
+
+        watch = DisturbedWatch(chunks, self._clock, judge, delivered, self._watches.discard)
+        self._watches.add(watch)
+        return watch
+
+    def _verdict(self, resource: str, line: bytes) -> Verdict:
+        name = attributes_of_event(line).name
+        verdict = Verdict()
+        for rule in self.rules:
+            if not isinstance(rule.fault, Lag | Cut | Gone):
+                continue
+            if rule.strikes("watch", resource, name):
+                verdict = _after_event_fault(verdict, rule.fault)
+        return verdict
+
+    def _settle(self, entry: Entry, outcome: str) -> None:
+        entry.outcome = outcome
+        for callback in self.on_answer:
+            callback(entry)
+
+    async def _sleep(self, seconds: float) -> None:
+        await pacing.sleep_until(self._clock, self._clock.time() + seconds)
+
+
+def _after_event_fault(verdict: Verdict, fault: EventFault) -> Verdict:
+    match fault:
+        case Lag(seconds):
+            return replace(verdict, delay=verdict.delay + seconds)
+        case Cut(cleanly):
+            return replace(verdict, ends="cleanly" if cleanly else "broken")
+        case Gone():
+            return replace(verdict, ends="cleanly", last=EXPIRED)
+
+
+def _refusal(fault: Refusal) -> Answer:
+    status: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "reason": fault.reason,
+        "message": fault.message,
+        "code": fault.code,
+    }
+    headers = {"content-type": "application/json"}
+    if fault.retry_after is not None:
+        headers["retry-after"] = str(fault.retry_after)
+    return fault.code, headers, _once(msgspec.json.encode(status))
+
+
+async def _once(body: bytes) -> Chunks:
+    yield body

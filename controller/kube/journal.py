@@ -1,0 +1,48 @@
+"""What passed a faulty transport: each request with its outcome, each event that arrived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from controller.kube.attributes import Attributes, EventAttributes
+
+
+@dataclass(slots=True)
+class Entry:
+    """One request as it was asked for and what became of it.
+
+    Attributes:
+        number: position in the journal, from 0.
+        attributes: what it is about.
+        outcome: the status as text; `pending`, `refused`, `lost request`, `lost answer`,
+            `failed` (the inner transport raised) or `severed`.
+        forwarded: whether the inner transport got it.
+    """
+
+    number: int
+    attributes: Attributes
+    outcome: str = "pending"
+    forwarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEvent:
+    """One line of a watch that reached the client."""
+
+    resource: str
+    event: EventAttributes
+
+
+@dataclass
+class Journal:
+    """Everything that was asked and every event that arrived, in order."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    events: list[SeenEvent] = field(default_factory=list[SeenEvent])
+
+    @property
+    def writes(self) -> list[Entry]:
+        """The requests that change something, in order."""
+        return [entry for entry in self.entries if entry.attributes.writes]
