@@ -1,0 +1,807 @@
+"""Rows T001 to T031, T178 to T182 and their M-rows: how a reflector lists, watches and fails."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import tracemalloc
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from informers import (
+    BackoffSettings,
+    Codec,
+    ConnectionRefused,
+    Disconnected,
+    Expired,
+    Failed,
+    InconsistentState,
+    InternalError,
+    Malformed,
+    ReflectorSettings,
+    ResourceVersionTooLarge,
+    SourceError,
+    Throttled,
+    Unsupported,
+    error_from_status,
+)
+from informers.backoff import Backoff
+from informers.requests import list_request, watch_query
+from informers.states import (
+    ON_ERROR,
+    Action,
+    Broken,
+    Ended,
+    Listing,
+    Memory,
+    Silent,
+    Stale,
+    Streaming,
+    Synced,
+    Watching,
+    decide,
+    first_state,
+    step,
+)
+from tests.informers.doubles import (
+    FakeServer,
+    Hang,
+    Pause,
+    Recorder,
+    ScriptedSource,
+    Thing,
+    added,
+    bookmark,
+    deleted,
+    end_bookmark,
+    event,
+    informer_of,
+    modified,
+    page,
+    running,
+    settle,
+    status,
+    thing,
+)
+
+PAGED = ReflectorSettings(streaming=False)
+EMPTY = page([], 1)
+
+
+def names(informer):
+    return sorted(obj.metadata.name for obj in informer.lister.list())
+
+
+def subtree(root: type[SourceError]) -> set[type[SourceError]]:
+    return {root}.union(*(subtree(kind) for kind in root.__subclasses__()))
+
+
+class TestWatching:
+    async def test_T001_an_error_event_ends_the_watch_and_closes_its_stream_once(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[[status(500, "Odd"), Hang]])
+        async with running(informer_of(source, settings=PAGED)):
+            await settle()
+            [_, watch] = source.requests
+            assert watch.closed == 1
+
+    async def test_T002_T004_cancelling_closes_an_open_watch_exactly_once(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[[bookmark(2), Hang]])
+        async with running(informer_of(source, settings=PAGED)) as run:
+            await settle()
+            assert source.requests[-1].closed == 0
+        assert run.cancelled()
+        assert [request.closed for request in source.requests] == [0, 1]
+
+    async def test_T004_T008_stopping_before_the_start_opens_nothing(self):
+        source = ScriptedSource(lists=[EMPTY])
+        run = asyncio.create_task(informer_of(source, settings=PAGED).run())
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        assert run.cancelled()
+        assert source.requests == []
+
+    async def test_T005_stopping_wins_over_an_error_that_comes_at_the_same_time(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[[Pause(5), status(500, "Odd")]])
+        async with running(informer_of(source, settings=PAGED)) as run:
+            await settle()
+            asyncio.get_running_loop().call_later(5, run.cancel)
+            await asyncio.wait([run])
+        assert run.cancelled()
+        assert source.requests[-1].closed == 1
+        assert len(source.requests) == 2
+
+    async def test_T006_a_watch_that_ends_at_once_with_no_event_is_an_error(self):
+        source = ScriptedSource(lists=[EMPTY, EMPTY], watches=[[]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert informer.statistics().state == "BackingOff"
+            assert source.requests[-1].closed == 1
+            await asyncio.sleep(2)
+            assert informer.statistics().relists == {"short watch": 1}
+            assert len(source.queries("list")) == 2
+
+    async def test_T007_T025_the_revision_is_that_of_the_last_valid_event(self):
+        table = {"kind": "Table", "metadata": {"resourceVersion": "70"}, "rows": []}
+        source = ScriptedSource(
+            lists=[page([thing("a", 1), thing("z", 2)], 5)],
+            watches=[
+                [
+                    added("b", 10),
+                    modified("a", 20, colour="red"),
+                    deleted("z", 30),
+                    bookmark(40),
+                    event("ADDED", table),
+                    event("ODDITY", thing("c", 80)),
+                    event("ADDED", {"kind": "Thing"}),
+                    event("BOOKMARK", {"kind": "Thing", "metadata": {}}),
+                    Hang,
+                ]
+            ],
+        )
+        informer = informer_of(source, settings=PAGED)
+        revisions: list[str] = []
+        informer.on_advance(revisions.append)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a", "b"]
+            assert informer.lister.get("ns/a").colour == "red"
+            assert revisions == ["5", "10", "20", "30", "40"]
+            assert informer.statistics().skipped == 4
+            assert informer.statistics().connected
+
+    async def test_T009_the_list_revision_starts_the_watch_and_events_follow_in_order(self):
+        source = ScriptedSource(
+            lists=[page([thing("a", 2)], 3)],
+            watches=[[modified("a", 4), added("b", 5), deleted("a", 6), Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        informer.add_handler(recorder := Recorder())
+        async with running(informer):
+            await settle()
+        [watch] = source.queries("watch")
+        assert watch["resourceVersion"] == "3"
+        assert recorder.calls == [
+            ("add", "a", "2", True),
+            ("update", "a", "2", "4"),
+            ("add", "b", "5", False),
+            ("delete", "a", "6"),
+        ]
+
+    async def test_a_clean_end_is_followed_by_a_watch_from_the_same_place_at_once(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[[added("a", 2)], [bookmark(3)], [Hang]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            revisions = [query["resourceVersion"] for query in source.queries("watch")]
+            assert revisions == ["1", "2", "3"]
+            assert set(source.times("watch")) == {0.0}
+            assert informer.statistics().watch_restarts == {"ended": 2}
+
+    async def test_a_server_that_sends_one_stale_bookmark_and_hangs_up_makes_no_hot_loop(self):
+        source = ScriptedSource(lists=[EMPTY] * 99, watches=[[bookmark(1)] for _ in range(99)])
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(60)
+            assert len(source.requests) < 20
+
+    async def test_events_that_were_applied_before_are_skipped(self):
+        source = ScriptedSource(
+            lists=[page([thing("a", 5)], 5)],
+            watches=[[added("a", 5), deleted("a", 4), modified("a", 6), Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        informer.add_handler(recorder := Recorder())
+        async with running(informer):
+            await settle()
+            assert informer.statistics().skipped == 2
+        assert recorder.calls == [("add", "a", "5", True), ("update", "a", "5", "6")]
+
+    async def test_a_stream_cut_inside_a_line_resumes_behind_the_last_whole_event(self):
+        source = ScriptedSource(
+            lists=[EMPTY], watches=[[added("a", 2), added("b", 3)[:20]], [added("b", 3), Hang]]
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a", "b"]
+            assert informer.statistics().watch_restarts == {"Disconnected": 1}
+            assert len(source.queries("list")) == 1
+
+    async def test_a_last_line_without_its_end_counts_if_it_is_whole(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[[added("a", 2).rstrip()], [Hang]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a"]
+            assert informer.statistics().watch_restarts == {"ended": 1}
+
+
+class TestErrors:
+    async def test_T010_at_each_relist_the_store_equals_the_list_and_each_error_is_told(self):
+        source = ScriptedSource(
+            lists=[
+                page([thing("a", 1)], 1),
+                Failed(500, "Odd"),
+                page([thing("b", 7), thing("c", 8)], 9),
+                page([], 20),
+            ],
+            watches=[
+                [added("b", 2), deleted("a", 3), status(500, "Broken")],
+                Failed(403, "Forbidden"),
+                [Hang],
+            ],
+        )
+        informer = informer_of(source, settings=PAGED)
+        errors: list[str] = []
+        informer.on_error(lambda error: errors.append(str(error)))
+        seen: list[tuple[str, list[str]]] = []
+        informer.on_advance(lambda revision: seen.append((revision, names(informer))))
+        async with running(informer):
+            await asyncio.sleep(60)
+        assert seen == [
+            ("1", ["a"]),
+            ("2", ["a", "b"]),
+            ("3", ["b"]),
+            ("9", ["b", "c"]),
+            ("20", []),
+        ]
+        assert errors == ["500 Broken", "500 Odd", "403 Forbidden"]
+
+    async def test_T011_refused_connections_cost_a_delay_each_and_one_list_only(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[ConnectionRefused()] * 4 + [[Hang]])
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(60)
+        assert len(source.queries("list")) == 1
+        times = source.times("watch")
+        delays = [after - before for before, after in pairwise(times)]
+        for delay, base in zip(delays, (0.8, 1.6, 3.2, 6.4), strict=True):
+            assert base <= delay < 2 * base
+
+    async def test_T012_a_custom_ladder_waits_as_it_says(self):
+        ladder = BackoffSettings(base=10, cap=100, jitter=0, reset_after=200)
+        source = ScriptedSource(lists=[Failed(500)] * 5 + [EMPTY])
+        settings = replace(PAGED, backoff=ladder)
+        async with running(informer_of(source, settings=settings)):
+            await asyncio.sleep(1000)
+        assert source.times("list") == [0, 10, 30, 70, 150, 250]
+
+    async def test_T013_T014_each_429_costs_one_delay_and_no_list(self):
+        source = ScriptedSource(
+            lists=[EMPTY],
+            watches=[Throttled(), [status(429, "TooManyRequests")], [added("a", 2), Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(30)
+            first, second, third = source.times("watch")
+            assert 0.8 <= second - first < 1.6
+            assert 1.6 <= third - second < 3.2
+            assert len(source.queries("list")) == 1
+            assert names(informer) == ["a"]
+
+    @pytest.mark.parametrize(
+        "refusal", [Throttled(retry_after=50), [status(429, retryAfterSeconds=50)]]
+    )
+    async def test_retry_after_is_waited_for_when_it_is_longer_than_the_delay(self, refusal):
+        source = ScriptedSource(lists=[EMPTY], watches=[refusal, [Hang]])
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(60)
+        assert source.times("watch") == [0, 50]
+
+    @pytest.mark.parametrize(("window", "retries"), [(0, 0), (31, 4), (40, 5)])
+    async def test_T015_internal_errors_are_retried_at_once_inside_the_window(
+        self, window, retries
+    ):
+        source = ScriptedSource(
+            lists=[EMPTY, EMPTY], watches=[[Pause(10), status(500, "InternalError")]] * 9
+        )
+        informer = informer_of(source, settings=replace(PAGED, internal_error_window=window))
+        async with running(informer):
+            while len(source.queries("list")) < 2:  # noqa: ASYNC110  virtual time
+                await asyncio.sleep(0.1)
+            assert informer.statistics().watch_restarts.get("InternalError", 0) == retries
+
+    def test_T030_only_internal_errors_open_or_extend_the_window_and_health_closes_it(self):
+        settings = replace(PAGED, internal_error_window=10)
+
+        def after(state, error, now):
+            return step(state, Broken(error, started=True, lived=5), now, settings)
+
+        opened = after(Watching(Memory()), InternalError(), 100)
+        assert (opened.state, opened.delayed) == (Watching(opened.state.memory), False)
+        other = after(opened.state, Disconnected(), 105)
+        assert other.state.memory.internal_errors == (100, 100)
+        assert not after(other.state, InternalError(), 110).delayed
+        late = after(other.state, InternalError(), 111)
+        assert late.delayed
+        assert isinstance(late.state, Listing)
+        healthy = after(late.state, InternalError(), 111 + 60)
+        assert healthy.state.memory.internal_errors == (171, 171)
+        assert not step(
+            Watching(late.state.memory), Broken(InternalError(), started=True), 171, settings
+        ).delayed
+
+    async def test_T027_an_object_deleted_as_corrupt_goes_with_the_relist(self):
+        source = ScriptedSource(
+            lists=[page([thing("a", 1), thing("corrupt", 2)], 2), page([thing("a", 1)], 5)],
+            watches=[[status(500, "StoreReadError", "corrupt object has been deleted")], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        informer.add_handler(recorder := Recorder())
+        async with running(informer):
+            await asyncio.sleep(5)
+            assert names(informer) == ["a"]
+        assert recorder.calls[2:] == [("tombstone", "corrupt", "uid-corrupt")]
+
+    async def test_M10_expired_after_a_bookmark_relists_at_the_held_revision_first(self):
+        source = ScriptedSource(
+            lists=[EMPTY, Expired(), page([], 60)],
+            watches=[[bookmark(50), Disconnected()], Expired(), [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(10)
+            lists = source.queries("list")
+            assert [query.get("resourceVersion") for query in lists] == ["0", "50", None]
+            assert source.times("list")[1] == source.times("list")[2] > 0.8
+            assert informer.statistics().relists == {"Expired": 2}
+
+
+class TestTables:
+    """INF-14 and INF-23, as tables."""
+
+    def test_every_error_has_a_row(self):
+        assert subtree(SourceError) == set(ON_ERROR)
+
+    @pytest.mark.parametrize(
+        ("error", "listing", "streaming", "starting", "watching"),
+        [
+            (ConnectionRefused(), "RELIST", "AGAIN_LATER", "AGAIN_LATER", "AGAIN_LATER"),
+            (Throttled(), "RELIST", "AGAIN_LATER", "AGAIN_LATER", "AGAIN_LATER"),
+            (Disconnected(), "RELIST", "FEW_TIMES", "AGAIN_LATER", "RELIST"),
+            (Expired(), "ESCALATE", "ESCALATE", "RELIST", "RELIST"),
+            (ResourceVersionTooLarge(), "ESCALATE", "ESCALATE", "RELIST", "RELIST"),
+            (Unsupported(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
+            (InternalError(), "RELIST", "FALL_BACK", "RELIST", "IN_WINDOW"),
+            (Malformed(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
+            (Failed(403), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
+            (SourceError(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
+        ],
+    )
+    def test_the_action_for_each_error_in_each_state(
+        self, error, listing, streaming, starting, watching
+    ):
+        settings, memory = ReflectorSettings(), Memory()
+        actions = [
+            decide(Listing(memory), Broken(error), settings),
+            decide(Streaming(memory), Broken(error), settings),
+            decide(Streaming(memory), Broken(error, started=True), settings),
+            decide(Watching(memory), Broken(error), settings),
+            decide(Watching(memory), Broken(error, started=True), settings),
+        ]
+        assert [action.name for action in actions] == [
+            listing,
+            streaming,
+            streaming,
+            starting,
+            watching,
+        ]
+
+    @pytest.mark.parametrize("error", [Disconnected(), Malformed()])
+    @pytest.mark.parametrize(
+        ("lived", "progressed", "action"),
+        [(0.9, False, "RELIST"), (0.9, True, "AGAIN"), (1.0, False, "AGAIN"), (9, True, "AGAIN")],
+    )
+    def test_a_broken_watch_is_a_clean_end_unless_it_was_useless(
+        self, error, lived, progressed, action
+    ):
+        settings, watching = ReflectorSettings(), Watching(Memory())
+        broken = Broken(error, started=True, lived=lived, progressed=progressed)
+        assert decide(watching, broken, settings).name == action
+        assert decide(watching, Ended(lived, progressed), settings).name == action
+
+    def test_the_action_for_what_is_not_an_error(self):
+        settings, memory = ReflectorSettings(), Memory()
+        for state in (Listing(memory), Streaming(memory)):
+            assert decide(state, Synced(), settings) is Action.WATCH
+            assert decide(state, Stale(), settings) is Action.ESCALATE
+        assert decide(Streaming(memory), Silent(), settings) is Action.FALL_BACK
+        assert decide(Streaming(memory), Ended(9, progressed=True), settings) is Action.FALL_BACK
+        assert decide(Watching(memory), Silent(), settings) is Action.AGAIN
+
+    def test_every_state_and_outcome_has_a_transition_that_cannot_spin(self):
+        """What is not delayed makes progress: it leaves the state, escalates, or ran a while."""
+        errors = [kind(500) if kind is Failed else kind() for kind in ON_ERROR]
+        outcomes = [Stale(), Silent(), Ended(0.0, progressed=False)]
+        outcomes += [Broken(error, started) for error in errors for started in (False, True)]
+        settings = ReflectorSettings()
+        for kind in (Listing, Streaming, Watching):
+            for quorum in (False, True):
+                state = kind(Memory(at_quorum=quorum))
+                for outcome in outcomes:
+                    if isinstance(outcome, Stale | Silent | Ended) and kind is Listing:
+                        continue
+                    after = step(state, outcome, 0.0, settings)
+                    patient = isinstance(outcome, Silent)
+                    assert after.delayed or after.state != state or patient, (state, outcome)
+
+    @pytest.mark.parametrize(
+        ("status_", "error"),
+        [
+            ((410, "Expired"), Expired),
+            ((410, "Gone"), Expired),
+            ((429, "TooManyRequests"), Throttled),
+            ((400, "BadRequest"), Unsupported),
+            ((422, "Invalid"), Unsupported),
+            ((500, "InternalError"), InternalError),
+            ((500, "StoreReadError"), Failed),
+            ((504, "Timeout"), Failed),
+            ((403, "Forbidden"), Failed),
+        ],
+    )
+    def test_each_status_becomes_its_error(self, status_, error):
+        assert type(error_from_status(*status_)) is error
+
+
+class TestLists:
+    async def test_T017_an_explicit_page_size_is_used_at_every_list(self):
+        source = ScriptedSource(
+            lists=[
+                page([thing("a", 1)], 10, "next"),
+                page([thing("b", 2)], 10),
+                page([thing("a", 1)], 20),
+            ],
+            watches=[[status(410, "Expired")], [Hang]],
+        )
+        async with running(informer_of(source, settings=replace(PAGED, page_size=4))):
+            await asyncio.sleep(5)
+        assert source.queries("list") == [
+            {"resourceVersion": "0", "limit": "4"},
+            {"continue": "next", "limit": "4"},
+            {"resourceVersion": "10", "limit": "4"},
+        ]
+
+    async def test_T018_T020_a_relist_asks_for_the_held_revision_without_a_limit(self):
+        source = ScriptedSource(
+            lists=[page([], 10), page([], 11)], watches=[[status(410, "Expired")], [Hang]]
+        )
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(5)
+        assert source.queries("list") == [
+            {"resourceVersion": "0", "limit": "500"},
+            {"resourceVersion": "10"},
+        ]
+
+    async def test_T019_a_server_that_pages_its_cache_is_paged_from_then_on(self):
+        source = ScriptedSource(
+            lists=[page([], 10, "next"), page([], 10), page([], 11)],
+            watches=[[status(410, "Expired")], [Hang]],
+        )
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(5)
+        assert source.queries("list")[2] == {"resourceVersion": "10", "limit": "500"}
+
+    async def test_T021_an_expired_revision_is_followed_by_one_list_without_one_at_once(self):
+        source = ScriptedSource(
+            lists=[page([], 10), Expired(), page([], 11), page([], 12)],
+            watches=[[status(410, "Expired")], [status(410, "Expired")], [Hang]],
+        )
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(20)
+        asked = [query.get("resourceVersion") for query in source.queries("list")]
+        assert asked == ["0", "10", None, "11"]
+        assert source.times("list")[1] == source.times("list")[2]
+
+    async def test_T022_a_snapshot_that_expires_between_pages_is_read_at_once_in_whole(self):
+        source = ScriptedSource(
+            lists=[page([thing("a", 1)], 10, "next"), Expired(), page([thing("b", 2)], 12)],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["b"]
+            assert informer.lister.resource_version == "12"
+        assert source.queries("list") == [
+            {"resourceVersion": "0", "limit": "500"},
+            {"continue": "next", "limit": "500"},
+            {"resourceVersion": "0"},
+        ]
+
+    @pytest.mark.parametrize(
+        ("message", "causes"),
+        [
+            ("Timeout: Too large resource version: 9, current: 3", []),
+            ("slow", [("", "Too large resource version")]),
+            ("slow", [("ResourceVersionTooLarge", "")]),
+        ],
+    )
+    async def test_T023_each_spelling_of_too_large_escalates(self, message, causes):
+        error = error_from_status(504, "Timeout", message, causes=causes)
+        assert type(error) is ResourceVersionTooLarge
+        source = ScriptedSource(
+            lists=[page([], 10), error, page([], 11)], watches=[[status(410)], [Hang]]
+        )
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(5)
+        asked = [query.get("resourceVersion") for query in source.queries("list")]
+        assert asked == ["0", "10", None]
+
+    def test_T026_listed_objects_keep_neither_the_list_nor_its_bytes_alive(self):
+        ballast = thing("ballast", 2, unread=["x" * 500] * 2000)
+        tracemalloc.start()
+        try:
+            held = Codec(Thing).page(page([thing("a", 1), ballast], 3)).objects[0]
+            gc.collect()
+            assert tracemalloc.get_traced_memory()[0] < 100_000
+        finally:
+            tracemalloc.stop()
+        assert held.metadata.name == "a"
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"kind": "Table", "metadata": {"resourceVersion": "5"}, "rows": []}',
+            b'{"kind": "Status", "metadata": {}, "code": 500}',
+            b'{"kind": "ThingList", "items": []}',
+            b'{"kind": "ThingList", "metadata": {}, "items": []}',
+            b'{"metadata": {"resourceVersion": "5"}, "items": []}',
+            b'{"kind": "ThingList", "metadata": {"resourceVersion": "5"}, "items": [',
+            b"<html>",
+        ],
+    )
+    async def test_T029_what_is_not_a_list_with_metadata_never_reaches_the_store(self, body):
+        source = ScriptedSource(lists=[body, page([thing("a", 1)], 2)])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert not informer.has_synced
+            assert "Malformed" in informer.statistics().last_error
+            await asyncio.sleep(2)
+            assert names(informer) == ["a"]
+            assert informer.statistics().last_error == ""
+
+    async def test_T029_a_table_inside_an_event_is_skipped(self):
+        wrapped = event("ADDED", {"kind": "Table", "metadata": {}, "rows": [{"object": {}}]})
+        source = ScriptedSource(lists=[EMPTY], watches=[[wrapped, added("a", 2), Hang]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a"]
+            assert informer.statistics().skipped == 1
+
+    async def test_a_list_older_than_the_store_is_refused_and_redone_at_quorum(self):
+        source = ScriptedSource(
+            lists=[page([thing("a", 90)], 100), page([], 95), page([thing("b", 101)], 102)],
+            watches=[[status(410)], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        informer.on_reset(lambda: pytest.fail("no reset"))
+        revisions: list[str] = []
+        informer.on_advance(revisions.append)
+        async with running(informer):
+            await asyncio.sleep(5)
+        asked = [query.get("resourceVersion") for query in source.queries("list")]
+        assert asked == ["0", "100", None]
+        assert revisions == ["100", "102"]
+        assert informer.statistics().relists == {"Expired": 1, "stale": 1}
+
+    async def test_a_server_that_went_back_in_time_is_believed_at_quorum_and_told_of(self):
+        source = ScriptedSource(
+            lists=[
+                page([thing("a", 50), thing("b", 90)], 100),
+                ResourceVersionTooLarge(),
+                page([thing("a", 50, colour="other")], 60),
+            ],
+            watches=[[status(410)], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        informer.add_handler(recorder := Recorder())
+        told: list[str] = []
+        informer.on_reset(lambda: told.append(f"reset {informer.resource_version}"))
+        informer.on_advance(told.append)
+        async with running(informer):
+            await asyncio.sleep(5)
+            assert informer.lister.get("ns/a").colour == "other"
+        assert told == ["100", "reset 60", "60"]
+        assert source.queries("watch")[-1]["resourceVersion"] == "60"
+        assert recorder.calls[2:] == [("tombstone", "b", "uid-b"), ("update", "a", "50", "50")]
+
+
+class TestTimeouts:
+    def test_T024_T178_timeouts_are_spread_and_never_below_five_minutes(self):
+        async def ask(minimum: float) -> list[int]:
+            source = ScriptedSource(
+                lists=[EMPTY], watches=[[bookmark(n)] for n in range(2, 60)] + [[Hang]]
+            )
+            settings = replace(PAGED, watch_timeout=minimum)
+            async with running(informer_of(source, settings=settings)):
+                await settle(1000)
+            return [int(query["timeoutSeconds"]) for query in source.queries("watch")]
+
+        for minimum, effective in ((1, 300), (300, 300), (1800, 1800)):
+            timeouts = asyncio.run(ask(minimum))
+            assert len(timeouts) == 59
+            assert all(effective <= timeout < 2 * effective for timeout in timeouts)
+            assert max(timeouts) - min(timeouts) > effective / 2
+
+    def test_T178_only_a_streaming_list_asks_for_initial_events(self):
+        memory = Memory()
+        streaming = watch_query(Streaming(memory), "7", 300)
+        assert streaming == {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": "300",
+            "resourceVersion": "7",
+            "resourceVersionMatch": "NotOlderThan",
+            "sendInitialEvents": "true",
+        }
+        assert "resourceVersion" not in watch_query(Streaming(memory), "", 300)
+        assert "resourceVersion" not in watch_query(Streaming(Memory(at_quorum=True)), "7", 300)
+        assert watch_query(Watching(memory), "7", 300) == {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": "300",
+            "resourceVersion": "7",
+        }
+
+    async def test_T178_in_list_mode_the_watch_never_asks_for_initial_events(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[[bookmark(2)], [bookmark(3)], [Hang]])
+        async with running(informer_of(source, settings=PAGED)):
+            await settle()
+        assert len(source.queries("watch")) == 3
+        assert all("sendInitialEvents" not in query for query in source.queries("watch"))
+
+    def test_the_server_s_rules_for_parameters_are_kept_in_every_state(self):
+        for memory in (Memory(), Memory(at_quorum=True), Memory(paginates=True)):
+            for held in ("", "7"):
+                request = list_request(Listing(memory), held, ReflectorSettings())
+                assert "resourceVersionMatch" not in request.first_page()
+                assert set(request.next_page("x")) == {"continue", "limit"}
+                query = watch_query(Streaming(memory), held, 300)
+                assert query["resourceVersionMatch"] == "NotOlderThan"
+
+    async def test_M02_T179_a_silent_socket_is_left_and_the_watch_resumed_without_a_list(self):
+        source = ScriptedSource(
+            lists=[EMPTY], watches=[[added("a", 2), bookmark(5), Hang], [added("b", 6), Hang]]
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(179)
+            assert len(source.queries("watch")) == 1
+            await asyncio.sleep(2)
+            assert source.requests[1].closed == 1
+            assert source.queries("watch")[1]["resourceVersion"] == "5"
+            assert names(informer) == ["a", "b"]
+            assert len(source.queries("list")) == 1
+            assert informer.statistics().watch_restarts == {"silent": 1}
+
+    async def test_T179_without_bookmarks_silence_is_borne_until_the_server_should_have_ended(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[[added("a", 2), Hang], [Hang]])
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(700)
+        first, second = source.times("watch")
+        assert second - first == int(source.queries("watch")[0]["timeoutSeconds"]) + 5
+
+    async def test_T179_data_keeps_a_stream_alive_and_a_normal_end_passes(self):
+        beats = [step for n in range(2, 5) for step in (bookmark(n), Pause(100))]
+        source = ScriptedSource(lists=[EMPTY], watches=[[*beats, added("a", 9)], [Hang]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(310)
+            assert informer.statistics().watch_restarts == {"ended": 1}
+            assert names(informer) == ["a"]
+
+    async def test_M02_a_watch_whose_answer_never_begins_is_tried_again(self):
+        source = ScriptedSource(lists=[EMPTY], watches=[Hang, [added("a", 2), Hang]])
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(31)
+            assert names(informer) == ["a"]
+            assert len(source.queries("list")) == 1
+
+    async def test_a_cancelled_list_ends_the_wait_at_once(self):
+        """INF-10."""
+        source = ScriptedSource()
+        async with running(informer_of(source, settings=PAGED)) as run:
+            await settle()
+            run.cancel()
+            await asyncio.wait([run], timeout=0.001)
+            assert run.cancelled()
+
+
+class TestBackoff:
+    def test_T180_each_delay_is_its_step_times_one_to_two(self):
+        ladder = Backoff(BackoffSettings(), random.Random(3))
+        steps = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30]
+        delays = [ladder.delay(0.0) for _ in steps]
+        assert all(step <= delay < 2 * step for step, delay in zip(steps, delays, strict=True))
+        assert len({delay / step for step, delay in zip(steps, delays, strict=True)}) > 5
+
+    def test_T181_only_quiet_time_since_the_last_delay_resets_the_ladder(self):
+        settings = BackoffSettings(jitter=0, reset_after=40)
+        ladder = Backoff(settings, random.Random(3))
+        now, delays = 0.0, []
+        for _ in range(20):
+            delays.append(ladder.delay(now))
+            now += delays[-1] + 39
+        assert delays[-1] == 30
+        assert ladder.delay(now + 1) == 0.8
+
+    def test_T181_a_reset_window_inside_the_ladder_is_refused(self):
+        with pytest.raises(ValueError, match="longer than the longest delay"):
+            BackoffSettings(cap=60, reset_after=120)
+
+    async def test_T182_the_stream_backs_off_and_the_ladder_climbs_until_stopped(self):
+        source = ScriptedSource(lists=[EMPTY] * 99, watches=[Failed(500)] * 99)
+        async with running(informer_of(source, settings=PAGED)) as run:
+            await asyncio.sleep(300)
+            seen = len(source.requests)
+            run.cancel()
+            await asyncio.wait([run])
+        gaps = source.times("list")
+        assert 40 > gaps[2] - gaps[1] > gaps[1] - gaps[0] > 0.7
+        await asyncio.sleep(300)
+        assert len(source.requests) == seen
+
+    async def test_M03_half_an_hour_of_failure_never_falls_back_to_the_first_step(self):
+        source = ScriptedSource(lists=[Failed(500)] * 200)
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(1800)
+        times = source.times("list")
+        late = [b - a for a, b in pairwise(times)][6:]
+        assert len(late) > 20
+        assert min(late) >= 30
+
+    async def test_M04_after_two_healthy_minutes_the_ladder_starts_anew(self):
+        source = ScriptedSource(
+            lists=[Failed(500)] * 8 + [EMPTY, EMPTY],
+            watches=[[Pause(150), status(500, "Odd")], [Hang]],
+        )
+        async with running(informer_of(source, settings=PAGED)):
+            await asyncio.sleep(900)
+        failed = source.times("watch")[0] + 150
+        assert 0.8 <= source.times("list")[9] - failed < 1.6
+
+
+class TestConsistencyCheck:
+    async def test_T031_a_streamed_state_that_differs_from_the_list_is_fatal(self):
+        settings = ReflectorSettings(check_consistency=True)
+        stream = [added("a", 2), added("b", 3), end_bookmark(5), Hang]
+        source = ScriptedSource(lists=[page([thing("a", 2)], 5)], watches=[stream])
+        with pytest.raises(ExceptionGroup) as failed:
+            await informer_of(source, settings=settings).run()
+        [error] = failed.value.exceptions
+        assert isinstance(error, InconsistentState)
+        assert "ns/b@3" in str(error)
+        [asked] = source.queries("list")
+        assert (asked["resourceVersion"], asked["resourceVersionMatch"]) == ("5", "Exact")
+
+    async def test_T031_equal_states_pass(self):
+        settings = ReflectorSettings(check_consistency=True)
+        source = ScriptedSource(
+            lists=[page([thing("a", 2)], 5)],
+            watches=[[added("a", 2), end_bookmark(5), added("c", 6), Hang]],
+        )
+        informer = informer_of(source, settings=settings)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a", "c"]
+
+
+async def test_T113_the_store_s_revision_reaches_the_one_that_was_written():
+    server = FakeServer()
+    informer = informer_of(server)
+    async with running(informer):
+        await informer.wait_for_sync()
+        written = server.put("a")
+        await settle()
+        assert informer.lister.resource_version == str(written)
+        assert informer.lister.get("ns/a").metadata.resource_version == str(written)
+
+
+def test_a_reflector_begins_with_a_streaming_list_if_it_may():
+    assert first_state(ReflectorSettings()) == Streaming(Memory())
+    assert first_state(PAGED) == Listing(Memory())
