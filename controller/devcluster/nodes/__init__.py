@@ -1,0 +1,11 @@
+"""What a cluster has besides its API server, as ordinary clients of that API server.
+
+A simulated kubelet with a scheduler of its own, garbage collection, Jobs, EndpointSlices and the
+namespace life cycle. Begin reading in `running.py`; the life of a pod is in `lifecycle.py`.
+"""
+
+from controller.devcluster.nodes.kubelet import Kubelet
+from controller.devcluster.nodes.running import COMPONENTS, Nodes, run_nodes
+from controller.devcluster.nodes.settings import ANNOTATION_PREFIX, NodeSettings
+
+__all__ = ["ANNOTATION_PREFIX", "COMPONENTS", "Kubelet", "NodeSettings", "Nodes", "run_nodes"]

@@ -1,0 +1,94 @@
+"""What is to become of a pod, read from its annotations.
+
+`sim.manta.dev/outcome` names an ending, the other annotations say when. They may be put on a
+living pod: that is how a test makes a running pod fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar
+
+from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from controller.devcluster.nodes.settings import NodeSettings
+
+V = TypeVar("V")
+
+
+class Outcome(Enum):
+    """The endings that a pod can have."""
+
+    RUN = "run"
+    """Becomes Ready and stays so, or crashes after `fail-after`."""
+    HANG_PENDING = "hang-pending"
+    """Is never bound to a node."""
+    IMAGE_PULL_ERROR = "image-pull-error"
+    """Never gets the image of its first container."""
+    NEVER_READY = "never-ready"
+    """Runs, but its readiness probe fails."""
+    CRASH = "crash"
+    """Its containers exit with `exit-code`; the restart policy decides what follows."""
+    FAIL = "fail"
+    """The pod fails as a whole whatever its restart policy, as by eviction."""
+    SUCCEED = "succeed"
+    """Its containers exit with 0; the restart policy decides what follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What becomes of one pod. Delays are in seconds.
+
+    Attributes:
+        outcome: the ending.
+        start_delay: from being bound to the start of the first container.
+        ready_delay: from the start of the containers to Ready.
+        exit_after: from the start of the containers to their exit, None if they do not exit.
+        exit_code: of the containers, when they exit.
+    """
+
+    outcome: Outcome
+    start_delay: float
+    ready_delay: float
+    exit_after: float | None
+    exit_code: int
+
+    @classmethod
+    def of(cls, annotations: Mapping[str, str] | None, settings: NodeSettings) -> Behaviour:
+        """What `annotations` ask for; values that make no sense count as absent."""
+        given = annotations or {}
+        outcome = _read(given, "outcome", Outcome, Outcome.RUN)
+        exit_after = _read(given, "fail-after", _seconds, None)
+        if outcome is Outcome.RUN and exit_after is not None:
+            outcome = Outcome.CRASH
+        exits = outcome in (Outcome.CRASH, Outcome.FAIL, Outcome.SUCCEED)
+        if exits and exit_after is None:
+            exit_after = settings.run_time
+        return cls(
+            outcome=outcome,
+            start_delay=_read(given, "start-delay", _seconds, settings.start_delay),
+            ready_delay=_read(given, "ready-delay", _seconds, settings.ready_delay),
+            exit_after=exit_after if exits else None,
+            exit_code=0 if outcome is Outcome.SUCCEED else _read(given, "exit-code", int, 1),
+        )
+
+
+def _read(given: Mapping[str, str], name: str, parse: Callable[[str], V], default: V) -> V:
+    text = given.get(ANNOTATION_PREFIX + name)
+    if text is None:
+        return default
+    try:
+        return parse(text)
+    except ValueError:
+        return default
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(f"no length of time: {text!r}")
+    return seconds

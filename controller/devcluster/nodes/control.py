@@ -1,0 +1,110 @@
+"""The loop that every component runs: keys come in, workers bring their objects up to date."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import structlog
+
+from controller.kube.errors import KubeError
+from controller.kube.objects import KubeObject
+from informers import Tombstone
+from workqueue import WorkQueue
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from informers import Clock
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T", bound=KubeObject)
+
+_log = structlog.get_logger(__name__)
+
+
+class ControlLoop(Generic[K]):
+    """Workers around a queue.
+
+    Args:
+        name: of the component, for the log.
+        sync: brings one object up to date. It may give back the seconds after which it wants
+            the key again. A `KubeError` means later, with back-off.
+        workers: how many keys are worked on at once.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sync: Callable[[K], Awaitable[float | None]],
+        *,
+        clock: Clock,
+        rng: random.Random,
+        workers: int,
+    ) -> None:
+        self._sync = sync
+        self._workers = workers
+        self._log = _log.bind(component=name)
+        self._queue: WorkQueue[K] = WorkQueue(name, clock=clock, rng=rng)
+
+    def add(self, key: K) -> None:
+        """Have `key` looked at soon."""
+        self._queue.add(key)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._workers):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            async with self._queue.take() as key:
+                await self._attempt(key)
+
+    async def _attempt(self, key: K) -> None:
+        try:
+            delay = await self._sync(key)
+        except KubeError as error:
+            self._log.debug("later", key=key, error=repr(error))
+            self._queue.add_rate_limited(key)
+        except Exception:  # noqa: BLE001  an object nobody thought of must not stop the others
+            self._log.exception("failed", key=key)
+            self._queue.add_rate_limited(key)
+        else:
+            self._queue.forget(key)
+            if delay is not None:
+                self._queue.add_after(key, delay)
+
+
+class Enqueue(Generic[T, K]):
+    """An informer's handler that gives the keys concerned to `add`, at every change."""
+
+    def __init__(self, add: Callable[[K], None], keys: Callable[[T], Iterable[K]]) -> None:
+        self._add = add
+        self._keys = keys
+
+    def on_add(self, obj: T, *, initial: bool) -> None:
+        """A new object."""
+        del initial
+        self._enqueue(obj)
+
+    def on_update(self, old: T, new: T) -> None:
+        """A changed object: who was concerned before may have to let it go."""
+        self._enqueue(old)
+        self._enqueue(new)
+
+    def on_delete(self, obj: T | Tombstone[T]) -> None:
+        """An object that is gone."""
+        self._enqueue(last_seen(obj))
+
+    def _enqueue(self, obj: T) -> None:
+        for key in self._keys(obj):
+            self._add(key)
+
+
+def last_seen(obj: T | Tombstone[T]) -> T:
+    """The object itself, also if its deletion was missed."""
+    return obj.last if isinstance(obj, Tombstone) else obj

@@ -1,0 +1,165 @@
+"""The EndpointSlice controller: keeps the slices of every Service that has a selector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.endpoints import selects, slices_of
+from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.nodes.suffixes import suffix
+from controller.devcluster.nodes.views import ENDPOINT_SLICES
+from controller.kube.errors import AlreadyExists, Conflict, NotFound
+from controller.kube.resources import SERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.devcluster.nodes.endpoints import Slice
+    from controller.devcluster.nodes.pods import Pod
+    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.nodes.views import EndpointSlice
+    from controller.kube.objects import KubeObject, Service
+
+_SERVICE_LABEL = "kubernetes.io/service-name"
+_MANAGER_LABEL = "endpointslice.kubernetes.io/managed-by"
+_MANAGER = "endpointslice-controller.k8s.io"
+_BY_LABEL = "label"
+_BY_SELECTOR = "selector"
+_BY_SERVICE = "service"
+
+
+class EndpointSlices:
+    """One EndpointSlice a Service, and more where a Service has very many pods."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._client = surroundings.client
+        self._loop = surroundings.control_loop("endpointslices", self._sync)
+        caches = surroundings.caches
+        services = caches.informer(SERVICES)
+        services.add_index(_BY_SELECTOR, _telling_pair)
+        services.add_handler(Enqueue(self._loop.add, _key), name="endpointslices")
+        self._services = services.lister
+        pods = caches.informer(PODS)
+        pods.add_index(_BY_LABEL, _label_pairs)
+        pods.add_handler(Enqueue(self._loop.add, self._services_of_pod), name="endpointslices")
+        self._pods = pods.lister
+        slices = caches.informer(ENDPOINT_SLICES)
+        slices.add_index(_BY_SERVICE, _service_of_slice)
+        slices.add_handler(Enqueue(self._loop.add, _service_of_slice), name="endpointslices")
+        self._slices = slices.lister
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
+
+    def _services_of_pod(self, pod: Pod) -> Iterator[str]:
+        for pair in _label_pairs(pod):
+            for service in self._services.by_index(_BY_SELECTOR, pair):
+                if selects(service.spec.selector or {}, pod.metadata.labels):
+                    yield service.metadata.key
+
+    async def _sync(self, key: str) -> None:
+        service = self._services.get(key)
+        if service is None or service.metadata.terminating or not service.spec.selector:
+            return  # the slices of a Service that is gone are garbage
+        wanted = {
+            f"{service.metadata.name}-{suffix(service.metadata.uid, str(number))}": content
+            for number, content in enumerate(slices_of(service, self._selected(service)))
+        }
+        present = {item.metadata.name: item for item in self._slices.by_index(_BY_SERVICE, key)}
+        for name, content in wanted.items():
+            if name not in present:
+                await self._create(service, name, content)
+            elif (present[name].ports or [], present[name].endpoints or []) != (
+                content.ports,
+                content.endpoints,
+            ):
+                await self._update(present[name], content)
+        for name in present.keys() - wanted.keys():
+            await self._delete(present[name])
+
+    def _selected(self, service: Service) -> list[Pod]:
+        selector = service.spec.selector or {}
+        return [
+            pod
+            for pair in _telling_pair(service)
+            for pod in self._pods.by_index(_BY_LABEL, pair)
+            if selects(selector, pod.metadata.labels)
+        ]
+
+    async def _create(self, service: Service, name: str, content: Slice) -> None:
+        meta = service.metadata
+        body = {
+            "apiVersion": ENDPOINT_SLICES.api_version,
+            "kind": ENDPOINT_SLICES.kind,
+            "metadata": {
+                "name": name,
+                "namespace": meta.namespace,
+                "labels": {_SERVICE_LABEL: meta.name, _MANAGER_LABEL: _MANAGER},
+                "ownerReferences": [
+                    {
+                        "apiVersion": SERVICES.api_version,
+                        "kind": SERVICES.kind,
+                        "name": meta.name,
+                        "uid": meta.uid,
+                        "controller": True,
+                        "blockOwnerDeletion": True,
+                    }
+                ],
+            },
+            "addressType": "IPv4",
+            "endpoints": content.endpoints,
+            "ports": content.ports,
+        }
+        try:
+            await self._client.create(ENDPOINT_SLICES, meta.namespace, body)
+        except AlreadyExists:
+            return  # not in the cache yet: its event brings the service back
+
+    async def _update(self, present: EndpointSlice, content: Slice) -> None:
+        meta = present.metadata
+        patch: dict[str, Any] = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "endpoints": content.endpoints,
+            "ports": content.ports,
+        }
+        try:
+            await self._client.merge_patch(ENDPOINT_SLICES, meta.namespace, meta.name, patch)
+        except (NotFound, Conflict):
+            return  # the cache is behind: the event to come brings the service back
+
+    async def _delete(self, present: EndpointSlice) -> None:
+        meta = present.metadata
+        try:
+            await self._client.delete(ENDPOINT_SLICES, meta.namespace, meta.name, uid=meta.uid)
+        except (NotFound, Conflict):
+            return
+
+
+def _key(obj: KubeObject) -> tuple[str]:
+    return (obj.metadata.key,)
+
+
+def _label_pairs(pod: Pod) -> list[str]:
+    labels = pod.metadata.labels or {}
+    return [f"{pod.metadata.namespace}/{key}={value}" for key, value in labels.items()]
+
+
+def _telling_pair(service: Service) -> list[str]:
+    """The part of the selector with the longest value: of several it selects the fewest pods."""
+    selector = service.spec.selector or {}
+    if not selector:
+        return []
+    key = max(selector, key=lambda key: (len(selector[key]), key))
+    return [f"{service.metadata.namespace}/{key}={selector[key]}"]
+
+
+def _service_of_slice(item: EndpointSlice) -> list[str]:
+    labels = item.metadata.labels or {}
+    if labels.get(_MANAGER_LABEL) != _MANAGER or _SERVICE_LABEL not in labels:
+        return []
+    return [f"{item.metadata.namespace}/{labels[_SERVICE_LABEL]}"]

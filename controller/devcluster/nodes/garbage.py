@@ -1,0 +1,294 @@
+"""The garbage collector: deletes objects none of whose owners exist any more.
+
+An owner is its uid: a namesake created later owns nothing. An owner that the caches do not know
+is asked for with a live GET before anything is deleted on its account.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.control import Enqueue, last_seen
+from controller.devcluster.nodes.discovery import discover
+from controller.kube.errors import NotFound
+from controller.kube.resources import CRDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
+    from controller.kube.resources import Resource
+    from informers import Lister, SharedInformer, Tombstone
+
+FOREGROUND = "foregroundDeletion"
+"""Finalizer of an owner that goes only after the dependents that block it."""
+
+ORPHAN = "orphan"
+"""Finalizer of an owner whose dependents are to be left alone."""
+
+_VERBS = frozenset({"list", "watch", "patch", "delete"})
+_UNTIL_SYNCED = 1.0  # seconds until an owner is looked at again while a cache is being filled
+_BY_OWNER = "owner uid"
+_EVENTS = "Event"  # plentiful, short-lived and without owners
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One object: the name of its resource (`pods`, `jobs.batch`) and its key in there."""
+
+    resource: str
+    key: str
+
+
+DISCOVERY = Item("", "")
+"""The task of finding out which resources there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """The owner references of one object, by what became of the owners."""
+
+    solid: tuple[OwnerReference, ...]
+    waiting: tuple[OwnerReference, ...]
+    absent: tuple[OwnerReference, ...]
+
+
+class GarbageCollector:
+    """Collects dependents of every resource that can be listed, watched, patched and deleted."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._client = surroundings.client
+        self._caches = surroundings.caches
+        self._resources: dict[str, Resource[Any]] = {}
+        self._by_kind: dict[tuple[str, str], Resource[Any]] = {}
+        self._informers: dict[str, SharedInformer[Any]] = {}
+        self._unresolved: set[Item] = set()
+        self._loop = surroundings.control_loop("gc", self._sync)
+        crds = surroundings.caches.informer(CRDS)
+        crds.add_handler(Enqueue(self._loop.add, lambda _: (DISCOVERY,)), name="gc")
+
+    async def start(self) -> None:
+        """Find out which resources there are.
+
+        Raises:
+            controller.kube.errors.KubeError: a discovery document could not be had.
+        """
+        await self._discover()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
+
+    async def _discover(self) -> None:
+        for resource in await discover(self._client, verbs=_VERBS):
+            name = str(resource)
+            if name in self._resources or resource.kind == _EVENTS:
+                continue
+            self._resources[name] = resource
+            self._by_kind[resource.group, resource.kind] = resource
+            informer = self._caches.informer(resource)
+            informer.add_index(_BY_OWNER, _owner_uids)
+            informer.add_handler(_Handler(self, name), name="gc")
+            self._informers[name] = informer
+        for item in self._unresolved:
+            self._loop.add(item)
+        self._unresolved.clear()
+
+    # What the handlers tell.
+
+    def object_appeared(self, item: Item, obj: KubeObject) -> None:
+        """An object is there."""
+        if obj.metadata.owner_references or obj.metadata.terminating:
+            self._loop.add(item)
+
+    def object_changed(self, item: Item, old: ObjectMeta, new: ObjectMeta) -> None:
+        """An object has changed; most changes are none of the collector's business."""
+        if old.owner_references != new.owner_references:
+            self._loop.add(item)
+            self._add_owners(old)
+        elif new.terminating and (not old.terminating or old.finalizers != new.finalizers):
+            self._loop.add(item)
+
+    def object_gone(self, obj: KubeObject) -> None:
+        """An object is no more: its dependents may go, and its owners may wait no longer."""
+        for item, _ in self._dependents(obj.metadata.uid):
+            self._loop.add(item)
+        self._add_owners(obj.metadata)
+
+    def _add_owners(self, meta: ObjectMeta) -> None:
+        for reference in meta.owner_references:
+            resource = self._resource_of(reference)
+            if resource is not None:
+                namespace = meta.namespace if resource.namespaced else ""
+                self._loop.add(Item(str(resource), _key(namespace, reference.name)))
+
+    # One object.
+
+    async def _sync(self, item: Item) -> float | None:
+        if item == DISCOVERY:
+            await self._discover()
+            self._caches.start()
+            return None
+        obj: KubeObject | None = self._informers[item.resource].lister.get(item.key)
+        if obj is None:
+            return None
+        resource = self._resources[item.resource]
+        try:
+            if not obj.metadata.terminating:
+                await self._collect(item, resource, obj.metadata)
+            elif not self._knows_all_dependents():
+                return _UNTIL_SYNCED
+            elif ORPHAN in obj.metadata.finalizers:
+                await self._orphan(resource, obj.metadata)
+            elif FOREGROUND in obj.metadata.finalizers:
+                await self._finish_foreground(resource, obj.metadata)
+        except NotFound:
+            pass  # somebody else was quicker
+        return None
+
+    async def _collect(self, item: Item, resource: Resource[Any], meta: ObjectMeta) -> None:
+        if not meta.owner_references:
+            return
+        owners = await self._classify(meta)
+        if owners is None:
+            self._unresolved.add(item)
+        elif owners.solid:
+            await self._drop_references(resource, meta, owners.waiting + owners.absent)
+        else:
+            has_dependents = any(True for _ in self._dependents(meta.uid))
+            await self._delete(resource, meta, foreground=bool(owners.waiting) and has_dependents)
+
+    async def _classify(self, meta: ObjectMeta) -> _Owners | None:
+        """What became of the owners; None if one is of a kind that nobody serves."""
+        solid: list[OwnerReference] = []
+        waiting: list[OwnerReference] = []
+        absent: list[OwnerReference] = []
+        for reference in meta.owner_references:
+            resource = self._resource_of(reference)
+            if resource is None or (resource.namespaced and not meta.namespace):
+                return None
+            owner = await self._owner(resource, meta.namespace, reference)
+            if owner is None:
+                absent.append(reference)
+            elif owner.terminating and FOREGROUND in owner.finalizers:
+                waiting.append(reference)
+            else:
+                solid.append(reference)
+        return _Owners(tuple(solid), tuple(waiting), tuple(absent))
+
+    async def _owner(
+        self, resource: Resource[Any], namespace: str, reference: OwnerReference
+    ) -> ObjectMeta | None:
+        namespace = namespace if resource.namespaced else ""
+        lister: Lister[KubeObject] = self._informers[str(resource)].lister
+        cached = lister.get(_key(namespace, reference.name))
+        if cached is not None and cached.metadata.uid == reference.uid:
+            return cached.metadata
+        try:
+            live: KubeObject = await self._client.get(resource, namespace, reference.name)
+        except NotFound:
+            return None
+        return live.metadata if live.metadata.uid == reference.uid else None
+
+    async def _delete(self, resource: Resource[Any], meta: ObjectMeta, *, foreground: bool) -> None:
+        propagation = "Foreground" if foreground else "Background"
+        await self._client.delete(
+            resource, meta.namespace, meta.name, uid=meta.uid, propagation=propagation
+        )
+
+    async def _drop_references(
+        self, resource: Resource[Any], meta: ObjectMeta, dropped: Iterable[OwnerReference]
+    ) -> None:
+        uids = {reference.uid for reference in dropped}
+        if not uids:
+            return
+        kept = [_plain(ref) for ref in meta.owner_references if ref.uid not in uids]
+        await self._patch(resource, meta, {"ownerReferences": kept or None})
+
+    async def _orphan(self, resource: Resource[Any], meta: ObjectMeta) -> None:
+        for item, dependent in list(self._dependents(meta.uid)):
+            mine = [ref for ref in dependent.owner_references if ref.uid == meta.uid]
+            try:
+                await self._drop_references(self._resources[item.resource], dependent, mine)
+            except NotFound:
+                continue
+        await self._remove_finalizer(resource, meta, ORPHAN)
+
+    async def _finish_foreground(self, resource: Resource[Any], meta: ObjectMeta) -> None:
+        blocked = False
+        for item, dependent in self._dependents(meta.uid):
+            self._loop.add(item)
+            blocked = blocked or any(
+                ref.uid == meta.uid and ref.block_owner_deletion
+                for ref in dependent.owner_references
+            )
+        if not blocked:
+            await self._remove_finalizer(resource, meta, FOREGROUND)
+
+    async def _remove_finalizer(
+        self, resource: Resource[Any], meta: ObjectMeta, finalizer: str
+    ) -> None:
+        kept = [name for name in meta.finalizers if name != finalizer]
+        await self._patch(resource, meta, {"finalizers": kept or None})
+
+    async def _patch(
+        self, resource: Resource[Any], meta: ObjectMeta, change: Mapping[str, Any]
+    ) -> None:
+        precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        patch = {"metadata": {**precondition, **change}}
+        await self._client.merge_patch(resource, meta.namespace, meta.name, patch)
+
+    def _knows_all_dependents(self) -> bool:
+        return all(informer.has_synced for informer in self._informers.values())
+
+    def _dependents(self, uid: str) -> Iterable[tuple[Item, ObjectMeta]]:
+        for name, informer in self._informers.items():
+            for dependent in informer.lister.by_index(_BY_OWNER, uid):
+                yield Item(name, dependent.metadata.key), dependent.metadata
+
+    def _resource_of(self, reference: OwnerReference) -> Resource[Any] | None:
+        group, _, _ = reference.api_version.rpartition("/")
+        return self._by_kind.get((group, reference.kind))
+
+
+class _Handler:
+    """Tells the collector about the objects of one resource."""
+
+    def __init__(self, collector: GarbageCollector, resource: str) -> None:
+        self._collector = collector
+        self._resource = resource
+
+    def on_add(self, obj: KubeObject, *, initial: bool) -> None:
+        del initial
+        self._collector.object_appeared(Item(self._resource, obj.metadata.key), obj)
+
+    def on_update(self, old: KubeObject, new: KubeObject) -> None:
+        item = Item(self._resource, new.metadata.key)
+        self._collector.object_changed(item, old.metadata, new.metadata)
+
+    def on_delete(self, obj: KubeObject | Tombstone[KubeObject]) -> None:
+        self._collector.object_gone(last_seen(obj))
+
+
+def _owner_uids(obj: KubeObject) -> list[str]:
+    return [reference.uid for reference in obj.metadata.owner_references]
+
+
+def _key(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _plain(reference: OwnerReference) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "name": reference.name,
+        "uid": reference.uid,
+    }
+    if reference.controller is not None:
+        plain["controller"] = reference.controller
+    if reference.block_owner_deletion is not None:
+        plain["blockOwnerDeletion"] = reference.block_owner_deletion
+    return plain

@@ -1,0 +1,229 @@
+"""What a Job needs, as a pure function of the Job, its pods and the time.
+
+A Job with a verdict (SuccessCriteriaMet, FailureTarget) first gets rid of its pods and is only
+then finished (Complete, Failed), as upstream. Pods that are told to stop count neither as active
+nor as failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from controller.devcluster.nodes.pods import FAILED, READY, SUCCEEDED
+from controller.devcluster.nodes.statuses import Verdict, with_conditions
+from controller.devcluster.nodes.timestamps import seconds_since, timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from controller.devcluster.nodes.pods import Pod
+    from controller.devcluster.nodes.settings import NodeSettings
+    from controller.devcluster.nodes.views import Job, JobSpec, JobStatus
+
+COMPLETE, FAILED_JOB = "Complete", "Failed"
+SUCCESS_CRITERIA_MET, FAILURE_TARGET, SUSPENDED = (
+    "SuccessCriteriaMet",
+    "FailureTarget",
+    "Suspended",
+)
+_DEFAULT_BACKOFF_LIMIT = 6
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """What is to be done for one Job.
+
+    Attributes:
+        status: how its status is to be.
+        creates: how many pods to create.
+        deletes: pods to delete.
+        wake_in: seconds after which to look again, None if only a change can matter.
+        expired: whether the Job itself is to be deleted.
+    """
+
+    status: JobStatus
+    creates: int = 0
+    deletes: tuple[Pod, ...] = ()
+    wake_in: float | None = None
+    expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Pods:
+    """The pods of one Job, sorted."""
+
+    active: tuple[Pod, ...]
+    terminating: tuple[Pod, ...]
+    succeeded: tuple[Pod, ...]
+    failed: tuple[Pod, ...]
+
+    @classmethod
+    def sort(cls, pods: Sequence[Pod]) -> _Pods:
+        staying = [pod for pod in pods if not pod.metadata.terminating]
+        return cls(
+            active=tuple(pod for pod in staying if not pod.is_finished),
+            terminating=tuple(p for p in pods if p.metadata.terminating and not p.is_finished),
+            succeeded=tuple(pod for pod in pods if pod.status.phase == SUCCEEDED),
+            failed=tuple(pod for pod in staying if pod.status.phase == FAILED),
+        )
+
+    @property
+    def restarts(self) -> int:
+        """Of containers in living pods: what counts against the limit under OnFailure."""
+        return sum(c.restart_count for pod in self.active for c in pod.status.in_order)
+
+
+def plan_job(job: Job, pods: Sequence[Pod], settings: NodeSettings, now: datetime) -> JobPlan:
+    """What `job` needs now."""
+    if job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB):
+        return _plan_finished(job, now)
+    sorted_pods = _Pods.sort(pods)
+    status = _counted(job.status, sorted_pods)
+    if job.spec.suspend:
+        return _plan_suspended(status, sorted_pods, now)
+    status = _resumed(status, now)
+    verdict = _verdict(job.spec, status, sorted_pods, now)
+    if verdict:
+        return _plan_finishing(status, sorted_pods, verdict, now)
+    return _plan_running(job.spec, status, sorted_pods, settings, now)
+
+
+def _counted(status: JobStatus, pods: _Pods) -> JobStatus:
+    """Finished pods that were deleted since stay counted."""
+    return replace(
+        status,
+        active=len(pods.active),
+        ready=sum(pod.status.is_true(READY) for pod in pods.active),
+        terminating=len(pods.terminating),
+        succeeded=max(status.succeeded, len(pods.succeeded)),
+        failed=max(status.failed, len(pods.failed)),
+    )
+
+
+def _plan_finished(job: Job, now: datetime) -> JobPlan:
+    ttl = job.spec.ttl_seconds_after_finished
+    finished = job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB)
+    if ttl is None or finished is None:
+        return JobPlan(job.status)
+    remaining = ttl - seconds_since(finished.last_transition_time, now)
+    if remaining > 0:
+        return JobPlan(job.status, wake_in=remaining)
+    return JobPlan(job.status, expired=True)
+
+
+def _plan_suspended(status: JobStatus, pods: _Pods, now: datetime) -> JobPlan:
+    verdict = Verdict(SUSPENDED, is_true=True, reason="JobSuspended", message="Job suspended")
+    return JobPlan(_judged(replace(status, start_time=None), now, verdict), deletes=pods.active)
+
+
+def _resumed(status: JobStatus, now: datetime) -> JobStatus:
+    if status.condition(SUSPENDED):
+        verdict = Verdict(SUSPENDED, is_true=False, reason="JobResumed", message="Job resumed")
+        status = _judged(status, now, verdict)
+    return status if status.start_time else replace(status, start_time=timestamp(now))
+
+
+def _verdict(spec: JobSpec, status: JobStatus, pods: _Pods, now: datetime) -> Verdict | None:
+    """How the Job ends, if it does; a verdict that was written stands."""
+    for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET):
+        given = status.condition(kind)
+        if given:
+            return Verdict(kind, is_true=True, reason=given.reason, message=given.message)
+    limit = _DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
+    if status.failed + pods.restarts > limit:
+        return Verdict(
+            FAILURE_TARGET,
+            is_true=True,
+            reason="BackoffLimitExceeded",
+            message="Job has reached the specified backoff limit",
+        )
+    deadline = spec.active_deadline_seconds
+    if deadline is not None and seconds_since(status.start_time, now) >= deadline:
+        return Verdict(
+            FAILURE_TARGET,
+            is_true=True,
+            reason="DeadlineExceeded",
+            message="Job was active longer than specified deadline",
+        )
+    if _is_complete(spec, status):
+        return Verdict(
+            SUCCESS_CRITERIA_MET,
+            is_true=True,
+            reason="CompletionsReached",
+            message="Reached expected number of succeeded pods",
+        )
+    return None
+
+
+def _is_complete(spec: JobSpec, status: JobStatus) -> bool:
+    if spec.completions is not None:
+        return status.succeeded >= spec.completions
+    if spec.parallelism is None:
+        return status.succeeded >= 1
+    return status.succeeded > 0 and status.active == 0
+
+
+def _plan_finishing(status: JobStatus, pods: _Pods, verdict: Verdict, now: datetime) -> JobPlan:
+    status = _judged(status, now, verdict)
+    if pods.active or pods.terminating:
+        return JobPlan(status, deletes=pods.active)
+    kind = COMPLETE if verdict.type == SUCCESS_CRITERIA_MET else FAILED_JOB
+    end = Verdict(kind, is_true=True, reason=verdict.reason, message=verdict.message)
+    status = _judged(status, now, end)
+    if kind == COMPLETE:
+        status = replace(status, completion_time=timestamp(now))
+    return JobPlan(status, wake_in=0.0)
+
+
+def _plan_running(
+    spec: JobSpec, status: JobStatus, pods: _Pods, settings: NodeSettings, now: datetime
+) -> JobPlan:
+    deadline = spec.active_deadline_seconds
+    wakes = [] if deadline is None else [deadline - seconds_since(status.start_time, now)]
+    missing = _wanted(spec, status) - len(pods.active)
+    creates, deletes = 0, ()
+    if missing < 0:
+        deletes = _most_expendable(pods.active)[:-missing]
+    elif missing > 0:
+        pause = _pause_after_failure(pods, settings, now)
+        if pause > 0:
+            wakes.append(pause)
+        else:
+            creates = missing
+    return JobPlan(status, creates, deletes, min(wakes, default=None))
+
+
+def _wanted(spec: JobSpec, status: JobStatus) -> int:
+    parallelism = 1 if spec.parallelism is None else spec.parallelism
+    if spec.completions is not None:
+        return min(parallelism, spec.completions - status.succeeded)
+    return parallelism if status.succeeded == 0 else min(parallelism, status.active)
+
+
+def _most_expendable(pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+    """Those that are not ready first, then the newest."""
+    by_age = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
+    return tuple(sorted(by_age, key=lambda pod: pod.status.is_true(READY)))
+
+
+def _pause_after_failure(pods: _Pods, settings: NodeSettings, now: datetime) -> float:
+    """Seconds until a failed pod may be replaced."""
+    if not pods.failed:
+        return 0.0
+    exponent = min(len(pods.failed) - 1, 32)
+    pause = min(settings.job_back_off * 2.0**exponent, settings.job_back_off_cap)
+    return pause - min(seconds_since(_failed_at(pod), now) for pod in pods.failed)
+
+
+def _failed_at(pod: Pod) -> str | None:
+    ends = [c.state.terminated.finished_at for c in pod.status.in_order if c.state.terminated]
+    return max((end for end in ends if end), default=pod.metadata.creation_timestamp)
+
+
+def _judged(status: JobStatus, now: datetime, verdict: Verdict) -> JobStatus:
+    conditions = with_conditions(status.conditions, [verdict], timestamp(now))
+    return replace(status, conditions=conditions)

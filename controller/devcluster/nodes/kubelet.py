@@ -1,0 +1,248 @@
+"""The simulated kubelet, which is its own scheduler: it walks every pod through `lifecycle`.
+
+All that it remembers are refinements (exact times, addresses given out); what it needs stands in
+the pods, so that it can be restarted at any time. Each report names the version of the pod that it
+was made for: one made for a stale pod is refused, and the event to come brings the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import TYPE_CHECKING
+
+from controller.devcluster.nodes import lifecycle
+from controller.devcluster.nodes.addresses import PodAddresses, node_address
+from controller.devcluster.nodes.behaviour import Behaviour
+from controller.devcluster.nodes.control import last_seen
+from controller.devcluster.nodes.lifecycle import Bind, Evict, Remove, Report, Rest, Wait
+from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.nodes.registration import Registration, is_lost
+from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
+from controller.devcluster.nodes.statuses import status_patch
+from controller.devcluster.nodes.stopwatches import Stopwatches
+from controller.devcluster.nodes.transitions import Circumstances
+from controller.kube.errors import Conflict, NotFound
+from controller.kube.resources import NODES
+
+if TYPE_CHECKING:
+    from controller.devcluster.nodes.lifecycle import Step
+    from controller.devcluster.nodes.pods import Pod, PodStatus
+    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.kube.objects import Node
+    from informers import Tombstone
+
+_BY_NODE = "node"
+
+
+class Kubelet:
+    """Binds pods, and reports what becomes of those on its nodes."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.nodes = Registration(surroundings)
+        self._client = surroundings.client
+        self._settings = surroundings.settings
+        self._wall = surroundings.wall
+        self._addresses = PodAddresses()
+        self._stopwatches = Stopwatches(surroundings.clock)
+        self._loop = surroundings.control_loop("kubelet", self._sync)
+        pods = surroundings.caches.informer(PODS)
+        self._pods = pods.lister
+        pods.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,))
+        pods.add_handler(_PodHandler(self), name="kubelet")
+        surroundings.caches.informer(NODES).add_handler(_NodeHandler(self), name="kubelet")
+
+    async def start(self) -> None:
+        """Register the nodes.
+
+        Raises:
+            controller.kube.errors.KubeError: a Node object could not be created.
+        """
+        await self.nodes.start()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.nodes.run())
+            group.create_task(self._loop.run())
+
+    async def fail_pod(self, namespace: str, name: str, *, exit_code: int = 1) -> None:
+        """Make a pod fail as a whole, whatever its restart policy.
+
+        Raises:
+            controller.kube.errors.KubeError: the pod could not be annotated.
+        """
+        await self._instruct(namespace, name, "fail", exit_code)
+
+    async def crash_pod(self, namespace: str, name: str, *, exit_code: int = 1) -> None:
+        """Make a pod's containers exit from now on; its restart policy decides what follows.
+
+        Raises:
+            controller.kube.errors.KubeError: the pod could not be annotated.
+        """
+        await self._instruct(namespace, name, "crash", exit_code)
+
+    async def lose_node(self, name: str) -> None:
+        """Cut a node off: its pods stay as they are, not Ready, and are evicted after a while.
+
+        Raises:
+            controller.kube.errors.KubeError: the Node object could not be changed.
+        """
+        await self.nodes.lose(name)
+
+    async def restore_node(self, name: str) -> None:
+        """Connect a node again.
+
+        Raises:
+            controller.kube.errors.KubeError: the Node object could not be changed.
+        """
+        await self.nodes.restore(name)
+
+    async def _instruct(self, namespace: str, name: str, outcome: str, exit_code: int) -> None:
+        annotations = {
+            ANNOTATION_PREFIX + "outcome": outcome,
+            ANNOTATION_PREFIX + "fail-after": "0",
+            ANNOTATION_PREFIX + "exit-code": str(exit_code),
+        }
+        patch = {"metadata": {"annotations": annotations}}
+        await self._client.merge_patch(PODS, namespace, name, patch)
+
+    # What the handlers tell.
+
+    def pod_appeared(self, pod: Pod, *, initial: bool) -> None:
+        """A pod is there, since when only itself can say if it is an `initial` one."""
+        if pod.status.pod_ip and not pod.spec.host_network:
+            self._addresses.hold(pod.metadata.uid, pod.status.pod_ip)
+        if not initial:
+            self._stopwatches.begin(pod.metadata.uid, self._timer(pod))
+        self._loop.add(pod.metadata.key)
+
+    def pod_changed(self, old: Pod, new: Pod) -> None:
+        """A pod has changed: a wait that it did not have before begins now."""
+        if self._timer(old) != self._timer(new):
+            self._stopwatches.begin(new.metadata.uid, self._timer(new))
+        self._loop.add(new.metadata.key)
+
+    def pod_gone(self, pod: Pod) -> None:
+        """A pod is no more."""
+        self._addresses.release(pod.metadata.uid)
+        self._stopwatches.forget(pod.metadata.uid)
+
+    def node_changed(self, name: str) -> None:
+        """A node may have been lost or found: that concerns its pods, and those without a node."""
+        for node in (name, ""):
+            for key in self._pods.keys_by_index(_BY_NODE, node):
+                self._loop.add(key)
+
+    # One pod.
+
+    async def _sync(self, key: str) -> float | None:
+        pod = self._pods.get(key)
+        if pod is None or not self._is_ours(pod):
+            return None
+        try:
+            return await self._take(self._next_step(pod), pod)
+        except (NotFound, Conflict):
+            return None  # the pod has changed or gone: its event brings the key back
+
+    def _is_ours(self, pod: Pod) -> bool:
+        node = pod.spec.node_name
+        return not node or self.nodes.number(node) is not None
+
+    def _timer(self, pod: Pod) -> lifecycle.Timer:
+        return lifecycle.timer(pod, node_lost=self.nodes.is_lost(pod.spec.node_name))
+
+    def _next_step(self, pod: Pod) -> Step:
+        now = self._wall()
+        uid, node = pod.metadata.uid, pod.spec.node_name
+        host_ip = node_address(self.nodes.number(node) or 0)
+        here = Circumstances(
+            now=now,
+            elapsed=self._stopwatches.elapsed(uid, self._timer(pod), now),
+            pod_ip=host_ip if pod.spec.host_network else self._addresses.of(uid),
+            host_ip=host_ip,
+            node_lost=self.nodes.is_lost(node),
+        )
+        behaviour = Behaviour.of(pod.metadata.annotations, self._settings)
+        return lifecycle.next_step(pod, behaviour, self._settings, here)
+
+    async def _take(self, step: Step, pod: Pod) -> float | None:
+        match step:
+            case Wait(seconds):
+                return seconds
+            case Rest():
+                return None
+            case Bind():
+                await self._bind(pod)
+            case Report(status):
+                await self._report(pod, status)
+            case Evict():
+                await self._delete(pod, grace_seconds=None)
+            case Remove():
+                await self._delete(pod, grace_seconds=0)
+        return None
+
+    async def _bind(self, pod: Pod) -> None:
+        meta = pod.metadata
+        names = [name for name in self._settings.node_names if not self.nodes.is_lost(name)]
+        if not names:
+            return
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "target": {
+                "apiVersion": NODES.api_version,
+                "kind": NODES.kind,
+                "name": names[zlib.crc32(meta.uid.encode()) % len(names)],
+            },
+        }
+        path = PODS.path(meta.namespace, meta.name, "binding")
+        await self._client.request_json("POST", path, body=binding)
+
+    async def _report(self, pod: Pod, status: PodStatus) -> None:
+        meta = pod.metadata
+        patch = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": status_patch(pod.status, status),
+        }
+        answer = await self._client.merge_patch(
+            PODS, meta.namespace, meta.name, patch, subresource="status"
+        )
+        self._stopwatches.begin(meta.uid, self._timer(answer))
+
+    async def _delete(self, pod: Pod, *, grace_seconds: int | None) -> None:
+        meta = pod.metadata
+        await self._client.delete(
+            PODS, meta.namespace, meta.name, uid=meta.uid, grace_seconds=grace_seconds
+        )
+
+
+class _PodHandler:
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+
+    def on_add(self, obj: Pod, *, initial: bool) -> None:
+        self._kubelet.pod_appeared(obj, initial=initial)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        self._kubelet.pod_changed(old, new)
+
+    def on_delete(self, obj: Pod | Tombstone[Pod]) -> None:
+        self._kubelet.pod_gone(last_seen(obj))
+
+
+class _NodeHandler:
+    def __init__(self, kubelet: Kubelet) -> None:
+        self._kubelet = kubelet
+
+    def on_add(self, obj: Node, *, initial: bool) -> None:
+        del initial
+        self._kubelet.node_changed(obj.metadata.name)
+
+    def on_update(self, old: Node, new: Node) -> None:
+        if is_lost(old) != is_lost(new):
+            self._kubelet.node_changed(new.metadata.name)
+
+    def on_delete(self, obj: Node | Tombstone[Node]) -> None:
+        self._kubelet.node_changed(last_seen(obj).metadata.name)

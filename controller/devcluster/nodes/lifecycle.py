@@ -1,0 +1,250 @@
+"""The life of a simulated pod as a pure function: a pod and the time in, the next step out.
+
+    unbound -> ContainerCreating -> init containers -> Running -> Ready
+                      |                                  |
+                ErrImagePull                       exit: restarted at once, then after
+                ImagePullBackOff                   CrashLoopBackOff; or Succeeded, or Failed
+    terminating (from anywhere) -> containers stopped -> removed
+
+Everything is derived from what the API server stores, so a kubelet that was restarted goes on
+where it stopped. Nothing here waits: a step that is not due yet is a `Wait`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec.structs import replace
+
+from controller.devcluster.nodes import containers, transitions
+from controller.devcluster.nodes.behaviour import Outcome
+from controller.devcluster.nodes.pods import READY, RUNNING, SCHEDULED
+
+if TYPE_CHECKING:
+    from controller.devcluster.nodes.behaviour import Behaviour
+    from controller.devcluster.nodes.pods import Pod, PodStatus
+    from controller.devcluster.nodes.settings import NodeSettings
+    from controller.devcluster.nodes.transitions import Circumstances
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Give the pod to a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Write this status."""
+
+    status: PodStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Delete the pod as anyone would, with its grace period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete the pod for good: its containers are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing is due for so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing is due until the pod changes."""
+
+
+_MOST_AT_ONCE = 8
+
+Step: TypeAlias = Bind | Report | Evict | Remove | Wait | Rest
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """From when the present wait is measured.
+
+    Attributes:
+        name: what is waited for; a new wait has a new name even within the same second.
+        start: timestamp of its beginning as it stands in the pod, empty if it stands nowhere.
+        head_start: seconds by which the wait began before `start`.
+    """
+
+    name: str
+    start: str = ""
+    head_start: float = 0.0
+
+
+def timer(pod: Pod, *, node_lost: bool = False) -> Timer:
+    """The wait that `pod` is in."""
+    meta, status = pod.metadata, pod.status
+    if node_lost:
+        return Timer("lost")
+    if meta.deletion_timestamp:
+        return Timer("terminating", meta.deletion_timestamp, _grace(pod))
+    if pod.is_finished or not status.start_time:
+        return Timer("nothing")
+    for container in status.in_order:
+        if container.state.running and not pod.spec.is_sidecar(container.name):
+            name = f"{container.name} {container.restart_count}"
+            return Timer(name, container.state.running.started_at)
+    for container in status.container_statuses:
+        if container.last_state.terminated:
+            name = f"back-off {container.restart_count}"
+            return Timer(name, container.last_state.terminated.finished_at or "")
+    return Timer("creating", status.start_time)
+
+
+def next_step(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circumstances) -> Step:
+    """What is to be done about `pod` now.
+
+    A wait whose delay is zero is over as soon as it begins: what follows it is told in the same
+    report. `_MOST_AT_ONCE` bounds this for a pod that crashes without any delay.
+    """
+    step = _single_step(pod, behaviour, settings, here)
+    for _ in range(_MOST_AT_ONCE):
+        if not isinstance(step, Report):
+            break
+        after = replace(pod, status=step.status)
+        if timer(after, node_lost=here.node_lost) != timer(pod, node_lost=here.node_lost):
+            here = dataclasses.replace(here, elapsed=0.0)
+        following = _single_step(after, behaviour, settings, here)
+        if not isinstance(following, Report):
+            break
+        pod, step = after, following
+    return step
+
+
+def _single_step(  # noqa: PLR0911  one line for each stage of life
+    pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circumstances
+) -> Step:
+    if here.node_lost and pod.spec.node_name:
+        return _lost(pod, settings, here)
+    if pod.metadata.terminating:
+        return _terminating(pod, settings, here)
+    if not pod.spec.node_name:
+        return _unbound(pod, behaviour, here)
+    if pod.is_finished:
+        return Rest()
+    if not pod.status.start_time:
+        return Report(transitions.accepted(pod, here))
+    if not pod.status.has_run:
+        return _creating(pod, behaviour, settings, here)
+    if pod.status.phase != RUNNING:
+        return _due(settings.init_delay, here) or Report(transitions.next_started(pod, here))
+    if all(container.state.running for container in pod.status.container_statuses):
+        return _running(pod, behaviour, here)
+    return _backing_off(pod, settings, here)
+
+
+def _unbound(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
+    if pod.spec.scheduling_gates:
+        reason = "SchedulingGated"
+        message = "Scheduling is blocked due to non-empty scheduling gates"
+    elif behaviour.outcome is Outcome.HANG_PENDING:
+        reason = "Unschedulable"
+        message = (
+            "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
+            "1 No preemption victims found for incoming pod."
+        )
+    else:
+        return Bind()
+    condition = pod.status.condition(SCHEDULED)
+    if condition and (condition.status, condition.reason) == ("False", reason):
+        return Rest()
+    return Report(transitions.unscheduled(pod, here, reason=reason, message=message))
+
+
+def _lost(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
+    if pod.status.is_true(READY):
+        return Report(transitions.out_of_reach(pod, here))
+    if pod.metadata.terminating or pod.is_finished:
+        return Rest()
+    return _due(settings.eviction_delay, here) or Evict()
+
+
+def _terminating(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
+    if not pod.spec.node_name:
+        return Remove()
+    if pod.metadata.deletion_grace_period_seconds == 0:
+        return Rest()  # removed already, and held by somebody's finalizer
+    wait = _due(min(settings.termination_delay, _grace(pod)), here)
+    if wait:
+        return wait
+    if pod.is_finished or not pod.status.start_time:
+        return Remove()
+    return Report(transitions.ended(pod, here, exit_code=settings.termination_exit_code))
+
+
+def _creating(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circumstances) -> Step:
+    wait = _due(behaviour.start_delay, here)
+    if wait:
+        return wait
+    if behaviour.outcome is Outcome.IMAGE_PULL_ERROR:
+        return _pulling(pod, behaviour, settings, here)
+    return Report(transitions.next_started(pod, here))
+
+
+def _pulling(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circumstances) -> Step:
+    waiting = pod.status.in_order[0].state.waiting
+    if waiting and waiting.reason == containers.IMAGE_BACK_OFF:
+        return Rest()
+    if waiting and waiting.reason == containers.IMAGE_ERROR:
+        wait = _due(behaviour.start_delay + settings.image_back_off, here)
+        return wait or Report(transitions.image_missing(pod, containers.IMAGE_BACK_OFF))
+    return Report(transitions.image_missing(pod, containers.IMAGE_ERROR))
+
+
+def _running(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
+    waits: list[float] = []
+    if behaviour.exit_after is not None:
+        exits_in = behaviour.exit_after - here.elapsed
+        if exits_in <= 0:
+            return Report(_exit(pod, behaviour, here))
+        waits.append(exits_in)
+    if behaviour.outcome is not Outcome.NEVER_READY and not pod.status.is_true(READY):
+        ready_in = behaviour.ready_delay - here.elapsed
+        if ready_in <= 0:
+            return Report(transitions.ready(pod, here))
+        waits.append(ready_in)
+    return Wait(min(waits)) if waits else Rest()
+
+
+def _exit(pod: Pod, behaviour: Behaviour, here: Circumstances) -> PodStatus:
+    policy = pod.spec.restart_policy
+    if behaviour.outcome is Outcome.FAIL:
+        failed = transitions.ended(pod, here, exit_code=behaviour.exit_code or 1)
+        if policy == "Never":
+            return failed
+        return replace(failed, reason="Evicted", message="The node was low on resource: memory.")
+    if policy == "Never" or (policy == "OnFailure" and behaviour.exit_code == 0):
+        return transitions.ended(pod, here, exit_code=behaviour.exit_code)
+    return transitions.crashed(pod, here, exit_code=behaviour.exit_code)
+
+
+def _backing_off(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
+    if all(container.state.terminated for container in pod.status.container_statuses):
+        return Rest()
+    restarts = max(container.restart_count for container in pod.status.container_statuses)
+    exponent = min(max(restarts - 1, 0), 32)
+    pause = min(settings.crash_back_off * 2.0**exponent, settings.crash_back_off_cap)
+    return _due(pause, here) or Report(transitions.restarted(pod, here))
+
+
+def _due(delay: float, here: Circumstances) -> Wait | None:
+    """None when `delay` has passed, else the rest of it."""
+    remaining = delay - here.elapsed
+    return Wait(remaining) if remaining > 0 else None
+
+
+def _grace(pod: Pod) -> float:
+    grace = pod.metadata.deletion_grace_period_seconds
+    return 30.0 if grace is None else float(grace)

@@ -1,0 +1,81 @@
+"""The namespace life cycle: a terminating namespace is emptied, then let go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.discovery import discover
+from controller.kube.errors import Conflict, NotFound
+from controller.kube.resources import NAMESPACES
+
+if TYPE_CHECKING:
+    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.kube.objects import Namespace
+    from controller.kube.resources import Resource
+
+_FINALIZER = "kubernetes"
+_VERBS = frozenset({"list", "delete"})
+_RECHECK = 1.0  # seconds until the remaining contents of a namespace are listed again
+
+
+class NamespaceLifecycle:
+    """Deletes everything in terminating namespaces and finalizes them."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._client = surroundings.client
+        self._loop = surroundings.control_loop("namespaces", self._sync)
+        informer = surroundings.caches.informer(NAMESPACES)
+        self._namespaces = informer.lister
+        informer.add_handler(Enqueue(self._loop.add, _terminating), name="namespaces")
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
+
+    async def _sync(self, name: str) -> float | None:
+        namespace = self._namespaces.get(name)
+        if namespace is None or _FINALIZER not in namespace.spec.finalizers:
+            return None
+        remaining = 0
+        for resource in await discover(self._client, verbs=_VERBS):
+            if resource.namespaced:
+                remaining += await self._empty(resource, name)
+        if remaining:
+            return _RECHECK
+        await self._finalize(namespace)
+        return None
+
+    async def _empty(self, resource: Resource[Any], namespace: str) -> int:
+        """Delete what is there of `resource`; how much there was."""
+        found = await self._client.list(resource, namespace)
+        for item in found.items:
+            meta = item.metadata
+            if meta.terminating:
+                continue
+            try:
+                await self._client.delete(
+                    resource, namespace, meta.name, uid=meta.uid, propagation="Background"
+                )
+            except (NotFound, Conflict):
+                continue  # gone meanwhile, or replaced: seen again at the next check
+        return len(found.items)
+
+    async def _finalize(self, namespace: Namespace) -> None:
+        name = namespace.metadata.name
+        try:
+            body = await self._client.get_raw(NAMESPACES, "", name)
+            if body["metadata"]["uid"] != namespace.metadata.uid:
+                return
+            kept = [entry for entry in namespace.spec.finalizers if entry != _FINALIZER]
+            body["spec"] = {**body.get("spec", {}), "finalizers": kept}
+            await self._client.replace(NAMESPACES, "", name, body, subresource="finalize")
+        except NotFound:
+            return
+
+
+def _terminating(namespace: Namespace) -> tuple[str, ...]:
+    return (namespace.metadata.name,) if namespace.metadata.terminating else ()

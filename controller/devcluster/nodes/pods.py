@@ -1,0 +1,161 @@
+"""Pods as the kubelet sees them: what it reads of the specification, and the status it owns.
+
+Unlike the views of `controller.kube.objects` these are encoded too: the kubelet is the author of
+a pod's status. What others write there (conditions of readiness gates) is carried along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from controller.devcluster.nodes.statuses import Condition, Part
+from controller.kube.objects import KubeObject, View
+from controller.kube.resources import Resource
+
+PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
+SCHEDULED, INITIALIZED = "PodScheduled", "Initialized"
+CONTAINERS_READY, READY = "ContainersReady", "Ready"
+
+
+class Waiting(Part, frozen=True):
+    """`state.waiting`."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Running(Part, frozen=True):
+    """`state.running`."""
+
+    started_at: str = ""
+
+
+class Terminated(Part, frozen=True, omit_defaults=False):
+    """`state.terminated`."""
+
+    exit_code: int = 0
+    reason: str = ""
+    started_at: str | None = None
+    finished_at: str | None = None
+    container_id: str = msgspec.field(default="", name="containerID")
+
+
+class ContainerState(Part, frozen=True):
+    """`state` and `lastState`: at most one member is set."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(Part, frozen=True, omit_defaults=False):
+    """`containerStatuses[]`. Written whole, because the API requires most of it."""
+
+    name: str
+    image: str = ""
+    image_id: str = msgspec.field(default="", name="imageID")
+    container_id: str = msgspec.field(default="", name="containerID")
+    ready: bool = False
+    started: bool | None = False
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class PodIP(Part, frozen=True):
+    """`podIPs[]` and `hostIPs[]`."""
+
+    ip: str = ""
+
+
+class PodStatus(Part, frozen=True):
+    """`status`."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    host_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="hostIPs")
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
+    start_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+    @property
+    def in_order(self) -> tuple[ContainerStatus, ...]:
+        """All containers in the order in which they start."""
+        return self.init_container_statuses + self.container_statuses
+
+    @property
+    def has_run(self) -> bool:
+        """Whether any container has ever started."""
+        return any(
+            c.state.running or c.state.terminated or c.last_state.terminated for c in self.in_order
+        )
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type, if there is one."""
+        return next((c for c in self.conditions if c.type == kind), None)
+
+    def is_true(self, kind: str) -> bool:
+        """Whether the condition of that type is there and True."""
+        condition = self.condition(kind)
+        return condition is not None and condition.status == "True"
+
+
+class ContainerPort(View, frozen=True):
+    """`spec.containers[].ports[]`."""
+
+    name: str = ""
+    container_port: int = 0
+    protocol: str = "TCP"
+
+
+class Container(View, frozen=True):
+    """`spec.containers[]` and `spec.initContainers[]`."""
+
+    name: str = ""
+    image: str = ""
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str | None = None
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether this init container keeps running beside the containers."""
+        return self.restart_policy == "Always"
+
+
+class PodSpec(View, frozen=True):
+    """`spec`."""
+
+    node_name: str = ""
+    host_network: bool = False
+    restart_policy: str = "Always"
+    scheduling_gates: tuple[dict[str, Any], ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] = ()
+
+    def is_sidecar(self, name: str) -> bool:
+        """Whether `name` is an init container that keeps running."""
+        return any(
+            container.is_sidecar and container.name == name for container in self.init_containers
+        )
+
+
+class Pod(KubeObject, frozen=True):
+    """A Pod."""
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no container will ever run again."""
+        return self.status.phase in (SUCCEEDED, FAILED)
+
+
+PODS = Resource("", "v1", "pods", "Pod", Pod)

@@ -1,0 +1,156 @@
+"""Node objects: registered, said to be Ready, and given up when a test loses one.
+
+A node is lost while its object has the annotation `sim.manta.dev/lost: "true"`, so that this
+survives a restart and can be had with kubectl too.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.addresses import node_address
+from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
+from controller.devcluster.nodes.timestamps import timestamp
+from controller.kube.errors import AlreadyExists
+from controller.kube.resources import NODES
+
+if TYPE_CHECKING:
+    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.kube.objects import Node
+
+LOST = ANNOTATION_PREFIX + "lost"
+
+
+def is_lost(node: Node | None) -> bool:
+    """Whether `node` counts as out of reach."""
+    return node is not None and (node.metadata.annotations or {}).get(LOST) == "true"
+
+
+class Registration:
+    """Keeps the Node objects of `settings.node_names`."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._client = surroundings.client
+        self._settings = surroundings.settings
+        self._wall = surroundings.wall
+        self._numbers = {name: i for i, name in enumerate(surroundings.settings.node_names)}
+        self._reported: dict[str, bool] = {}
+        self._loop = surroundings.control_loop("nodes", self._sync)
+        informer = surroundings.caches.informer(NODES)
+        self._nodes = informer.lister
+        informer.add_handler(Enqueue(self._loop.add, self._ours), name="nodes")
+
+    async def start(self) -> None:
+        """Create the Node objects that do not exist.
+
+        Raises:
+            controller.kube.errors.KubeError: one could not be created.
+        """
+        for name in self._numbers:
+            await self._create(name)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
+
+    def number(self, name: str) -> int | None:
+        """Position of the node `name` among ours, None for somebody else's."""
+        return self._numbers.get(name)
+
+    def is_lost(self, name: str) -> bool:
+        """Whether the node `name` is out of reach."""
+        return is_lost(self._nodes.get(name))
+
+    async def lose(self, name: str) -> None:
+        """Cut the node `name` off: its pods are frozen, and evicted after a while.
+
+        Raises:
+            controller.kube.errors.KubeError: the Node object could not be changed.
+        """
+        await self._annotate(name, "true")
+
+    async def restore(self, name: str) -> None:
+        """Connect the node `name` again.
+
+        Raises:
+            controller.kube.errors.KubeError: the Node object could not be changed.
+        """
+        await self._annotate(name, None)
+
+    async def _annotate(self, name: str, value: str | None) -> None:
+        patch = {"metadata": {"annotations": {LOST: value}}}
+        await self._client.merge_patch(NODES, "", name, patch)
+
+    def _ours(self, node: Node) -> tuple[str, ...]:
+        name = node.metadata.name
+        return (name,) if name in self._numbers else ()
+
+    async def _sync(self, name: str) -> float | None:
+        node = self._nodes.get(name)
+        if node is None:
+            self._reported.pop(name, None)
+            await self._create(name)
+            return None
+        lost = is_lost(node)
+        heartbeat = self._settings.heartbeat
+        if self._reported.get(name) != lost or (heartbeat and not lost):
+            await self._client.merge_patch(
+                NODES, "", name, {"status": self._status(name, lost=lost)}, subresource="status"
+            )
+            self._reported[name] = lost
+        return heartbeat if heartbeat and not lost else None
+
+    async def _create(self, name: str) -> None:
+        body = {
+            "apiVersion": NODES.api_version,
+            "kind": NODES.kind,
+            "metadata": {
+                "name": name,
+                "labels": {
+                    "kubernetes.io/hostname": name,
+                    "kubernetes.io/os": "linux",
+                    "kubernetes.io/arch": "amd64",
+                },
+            },
+            "status": self._status(name, lost=False),
+        }
+        with suppress(AlreadyExists):
+            await self._client.create(NODES, "", body)
+
+    def _status(self, name: str, *, lost: bool) -> dict[str, Any]:
+        settings = self._settings
+        capacity = {"cpu": settings.cpu, "memory": settings.memory, "pods": str(settings.max_pods)}
+        if settings.gpus:
+            capacity["nvidia.com/gpu"] = str(settings.gpus)
+        now = timestamp(self._wall())
+        ready = {
+            "type": "Ready",
+            "status": "Unknown" if lost else "True",
+            "reason": "NodeStatusUnknown" if lost else "KubeletReady",
+            "message": "Kubelet stopped posting node status." if lost else "the simulation runs",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        return {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": [ready],
+            "addresses": [
+                {"type": "InternalIP", "address": node_address(self._numbers[name])},
+                {"type": "Hostname", "address": name},
+            ],
+            "nodeInfo": {
+                "architecture": "amd64",
+                "operatingSystem": "linux",
+                "kubeletVersion": "v0.0.0-manta",
+                "kubeProxyVersion": "v0.0.0-manta",
+                "containerRuntimeVersion": "sim://1",
+                "osImage": "simulated",
+                "kernelVersion": "simulated",
+                "machineID": name,
+                "systemUUID": name,
+                "bootID": name,
+            },
+        }

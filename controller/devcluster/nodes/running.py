@@ -1,0 +1,103 @@
+"""Running the node components: all of them, or those that an API server lacks."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.caches import Caches
+from controller.devcluster.nodes.endpointslices import EndpointSlices
+from controller.devcluster.nodes.garbage import GarbageCollector
+from controller.devcluster.nodes.jobs import JobController
+from controller.devcluster.nodes.kubelet import Kubelet
+from controller.devcluster.nodes.namespaces import NamespaceLifecycle
+from controller.devcluster.nodes.settings import NodeSettings
+from controller.devcluster.nodes.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+    from collections.abc import Set as AbstractSet
+    from datetime import datetime
+
+    from controller.devcluster.nodes.surroundings import Component
+    from controller.kube.client import Client
+    from informers import Clock
+
+_MAKERS: Mapping[str, Callable[[Surroundings], Component]] = {
+    "kubelet": Kubelet,
+    "gc": GarbageCollector,
+    "jobs": JobController,
+    "endpointslices": EndpointSlices,
+    "namespaces": NamespaceLifecycle,
+}
+
+COMPONENTS = frozenset(_MAKERS)
+"""Everything that can run. A real API server with its controller manager needs `kubelet` only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """The running components that a test may want to talk to."""
+
+    kubelet: Kubelet | None
+
+
+@asynccontextmanager
+async def run_nodes(
+    client: Client,
+    *,
+    clock: Clock,
+    wall: Callable[[], datetime],
+    rng: random.Random,
+    settings: NodeSettings | None = None,
+    components: AbstractSet[str] = COMPONENTS,
+) -> AsyncGenerator[Nodes]:
+    """Run `components` until the context is left. It is entered when all caches are filled.
+
+    Args:
+        client: access to the API server, with a user agent of its own.
+        clock: what timers run by.
+        wall: the time in UTC, for timestamps.
+        rng: for the jitter of back-off.
+        settings: delays and sizes.
+        components: a subset of `COMPONENTS`.
+
+    Raises:
+        ValueError: there is no such component.
+        controller.kube.errors.KubeError: a component could not start.
+    """
+    unknown = components - COMPONENTS
+    if unknown:
+        raise ValueError(f"no such component: {', '.join(sorted(unknown))}")
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks: set[asyncio.Task[None]] = set()
+
+            def spawn(work: Coroutine[Any, Any, None]) -> None:
+                tasks.add(group.create_task(work))
+
+            caches = Caches(client, clock=clock, rng=rng, spawn=spawn)
+            surroundings = Surroundings(
+                client, caches, settings or NodeSettings(), clock, wall, rng
+            )
+            try:
+                made = {name: _MAKERS[name](surroundings) for name in sorted(components)}
+                for component in made.values():
+                    await component.start()
+                caches.start()
+                await caches.wait_for_sync()
+                for component in made.values():
+                    spawn(component.run())
+                kubelet = made.get("kubelet")
+                yield Nodes(kubelet if isinstance(kubelet, Kubelet) else None)
+            finally:
+                for task in tasks:
+                    task.cancel()
+    except BaseExceptionGroup as failures:
+        causes = failures.exceptions
+        if len(causes) == 1:
+            raise causes[0] from causes[0].__cause__
+        raise

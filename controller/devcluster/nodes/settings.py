@@ -1,0 +1,71 @@
+"""What the node components can be told: delays, sizes and which of them run.
+
+Every delay is in seconds. The defaults make a pod Ready about two seconds after its creation,
+which is quick for a person who watches and slow enough for every intermediate state to be seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ANNOTATION_PREFIX = "sim.manta.dev/"
+"""Prefix of the annotations that tell the simulated kubelet what becomes of a pod."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """Settings of the node components.
+
+    Attributes:
+        nodes: how many Node objects to register, `<node_name>-0` and so on. Pods are spread by
+            uid; neither requests nor selectors are looked at.
+        node_name: prefix of the nodes' names.
+        cpu: capacity of each node, a quantity.
+        memory: capacity of each node, a quantity.
+        gpus: `nvidia.com/gpu` of each node.
+        max_pods: capacity `pods` of each node. Reported, not enforced.
+        heartbeat: seconds between renewals of a Node's Ready condition, 0 for none. A real
+            controller manager calls a node lost after 40 s of silence; nothing else needs it.
+        start_delay: from being bound to the start of the first container (image pull).
+        init_delay: run time of each init container.
+        ready_delay: from the start of the containers to Ready.
+        run_time: from the start of the containers to their exit, for outcomes that have one
+            and no `fail-after`.
+        image_back_off: from ErrImagePull to ImagePullBackOff.
+        crash_back_off: pause before the second restart of a container; doubles with each one.
+        crash_back_off_cap: longest pause between two restarts.
+        termination_delay: from the deletion of a pod to its removal, if the grace period is
+            not shorter.
+        termination_exit_code: exit code of containers that are told to stop. Ray's
+            `ray start --block` ends with 1, so pods of Ray are Failed just before they go.
+        eviction_delay: from the loss of a node to the deletion of its pods.
+        job_back_off: pause before a Job replaces its first failed pod; doubles with each one.
+        job_back_off_cap: longest pause before a failed pod is replaced.
+        workers: how many objects each component works on at once, and so its concurrent writes.
+    """
+
+    nodes: int = 1
+    node_name: str = "manta-node"
+    cpu: str = "1000"
+    memory: str = "8Ti"
+    gpus: int = 0
+    max_pods: int = 100_000
+    heartbeat: float = 0.0
+    start_delay: float = 1.0
+    init_delay: float = 0.5
+    ready_delay: float = 1.0
+    run_time: float = 1.0
+    image_back_off: float = 10.0
+    crash_back_off: float = 10.0
+    crash_back_off_cap: float = 300.0
+    termination_delay: float = 1.0
+    termination_exit_code: int = 1
+    eviction_delay: float = 300.0
+    job_back_off: float = 10.0
+    job_back_off_cap: float = 600.0
+    workers: int = 16
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of all nodes, in order."""
+        return tuple(f"{self.node_name}-{number}" for number in range(self.nodes))

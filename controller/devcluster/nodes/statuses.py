@@ -1,0 +1,64 @@
+"""What the statuses that node components write have in common: parts, conditions, patches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Part(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+    """A part of a status that the kubelet writes; members at their default are left out."""
+
+
+class Condition(Part, frozen=True):
+    """`conditions[]`."""
+
+    type: str
+    status: str
+    reason: str | None = None
+    message: str | None = None
+    last_probe_time: str | None = None
+    last_transition_time: str | None = None
+    observed_generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a condition is to say."""
+
+    type: str
+    is_true: bool
+    reason: str | None = None
+    message: str | None = None
+
+
+def with_conditions(
+    conditions: tuple[Condition, ...], verdicts: Iterable[Verdict], now: str
+) -> tuple[Condition, ...]:
+    """`conditions` with `verdicts` in them; transition times move only when a status changes."""
+    merged = {condition.type: condition for condition in conditions}
+    for verdict in verdicts:
+        status = "True" if verdict.is_true else "False"
+        old = merged.get(verdict.type)
+        unchanged = old is not None and old.status == status
+        merged[verdict.type] = Condition(
+            type=verdict.type,
+            status=status,
+            reason=verdict.reason,
+            message=verdict.message,
+            last_transition_time=old.last_transition_time if old and unchanged else now,
+        )
+    return tuple(merged.values())
+
+
+def status_patch(old: Part, new: Part) -> dict[str, Any]:
+    """The JSON merge patch of `status` that leads from `old` to `new`; empty if they are equal."""
+    before: dict[str, Any] = msgspec.to_builtins(old)
+    after: dict[str, Any] = msgspec.to_builtins(new)
+    changed = {name: value for name, value in after.items() if before.get(name) != value}
+    return changed | dict.fromkeys(before.keys() - after.keys())

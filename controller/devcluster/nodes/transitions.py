@@ -1,0 +1,218 @@
+"""Pod statuses: each function gives the status that follows the present one after one happening.
+
+Whether and when something happens is decided in `lifecycle`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from controller.devcluster.nodes import containers
+from controller.devcluster.nodes.pods import (
+    CONTAINERS_READY,
+    FAILED,
+    INITIALIZED,
+    PENDING,
+    READY,
+    RUNNING,
+    SCHEDULED,
+    SUCCEEDED,
+    PodIP,
+)
+from controller.devcluster.nodes.statuses import Verdict, with_conditions
+from controller.devcluster.nodes.timestamps import timestamp
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.devcluster.nodes.pods import Container, ContainerStatus, Pod, PodStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a step in a pod's life depends on besides the pod.
+
+    Attributes:
+        now: the present moment.
+        elapsed: seconds since the present wait began.
+        pod_ip: address that the pod has or is to get.
+        host_ip: address of its node.
+        node_lost: whether the pod's node is out of reach.
+    """
+
+    now: datetime
+    elapsed: float
+    pod_ip: str
+    host_ip: str
+    node_lost: bool = False
+
+    @property
+    def timestamp(self) -> str:
+        """`now` as it is written."""
+        return timestamp(self.now)
+
+
+def unscheduled(pod: Pod, here: Circumstances, *, reason: str, message: str) -> PodStatus:
+    """No node was found, and why."""
+    verdict = Verdict(SCHEDULED, is_true=False, reason=reason, message=message)
+    return _judged(pod.status, here, verdict, phase=PENDING)
+
+
+def accepted(pod: Pod, here: Circumstances) -> PodStatus:
+    """The kubelet has seen the pod: images are pulled, nothing runs yet."""
+    spec = pod.spec
+    reason = containers.INITIALIZING if spec.init_containers else containers.CREATING
+    status = _judged(
+        pod.status,
+        here,
+        _initialised(spec.init_containers),
+        *_unready(pod),
+        Verdict(SCHEDULED, is_true=True),
+        phase=PENDING,
+    )
+    return replace(
+        status,
+        start_time=here.timestamp,
+        host_ip=here.host_ip,
+        host_ips=(PodIP(ip=here.host_ip),),
+        init_container_statuses=tuple(containers.waiting(c, reason) for c in spec.init_containers),
+        container_statuses=tuple(containers.waiting(c, reason) for c in spec.containers),
+    )
+
+
+def image_missing(pod: Pod, reason: str) -> PodStatus:
+    """The image of the first container cannot be had; `reason` says in which words."""
+    first = pod.status.in_order[0]
+    return _with_container(pod.status, containers.without_image(first, reason))
+
+
+def next_started(pod: Pod, here: Circumstances) -> PodStatus:
+    """The init container that runs has ended, and the next one or the containers have started."""
+    uid, now = pod.metadata.uid, here.timestamp
+    status = replace(pod.status, pod_ip=here.pod_ip, pod_ips=(PodIP(ip=here.pod_ip),))
+    for container, present in zip(
+        pod.spec.init_containers, status.init_container_statuses, strict=False
+    ):
+        if present.state.terminated or (container.is_sidecar and present.state.running):
+            continue
+        if present.state.running:
+            status = _with_container(status, containers.completed(present, now))
+            continue
+        status = _with_container(status, containers.started(present, uid, now))
+        if not container.is_sidecar:
+            return status
+    for present in status.container_statuses:
+        status = _with_container(status, containers.started(present, uid, now))
+    return _judged(status, here, Verdict(INITIALIZED, is_true=True), phase=RUNNING)
+
+
+def ready(pod: Pod, here: Circumstances) -> PodStatus:
+    """All readiness probes have succeeded."""
+    verdicts = (Verdict(CONTAINERS_READY, is_true=True), Verdict(READY, is_true=True))
+    return replace(
+        _judged(pod.status, here, *verdicts),
+        container_statuses=tuple(replace(c, ready=True) for c in pod.status.container_statuses),
+    )
+
+
+def crashed(pod: Pod, here: Circumstances, *, exit_code: int) -> PodStatus:
+    """All containers have exited and will run again: the first time at once, then after a pause."""
+    status = replace(
+        _judged(pod.status, here, *_unready(pod)),
+        container_statuses=tuple(
+            containers.crashed(c, exit_code, here.timestamp) for c in pod.status.container_statuses
+        ),
+    )
+    if any(c.restart_count > 0 for c in status.container_statuses):
+        return status
+    return _restarted(status, pod, here)
+
+
+def restarted(pod: Pod, here: Circumstances) -> PodStatus:
+    """The pause after a crash is over."""
+    return _restarted(pod.status, pod, here)
+
+
+def ended(pod: Pod, here: Circumstances, *, exit_code: int) -> PodStatus:
+    """All containers have exited and none of them will run again."""
+    statuses = _all_ended(pod.status.container_statuses, exit_code, here)
+    succeeded = all(c.state.terminated and c.state.terminated.exit_code == 0 for c in statuses)
+    reason = "PodCompleted" if succeeded else "PodFailed"
+    verdicts = (
+        Verdict(READY, is_true=False, reason=reason),
+        Verdict(CONTAINERS_READY, is_true=False, reason=reason),
+    )
+    return replace(
+        _judged(pod.status, here, *verdicts, phase=SUCCEEDED if succeeded else FAILED),
+        container_statuses=statuses,
+        init_container_statuses=_all_ended(pod.status.init_container_statuses, exit_code, here),
+    )
+
+
+def out_of_reach(pod: Pod, here: Circumstances) -> PodStatus:
+    """Nothing is heard of the pod's node any more."""
+    return _judged(pod.status, here, Verdict(READY, is_true=False))
+
+
+def _restarted(status: PodStatus, pod: Pod, here: Circumstances) -> PodStatus:
+    return replace(
+        status,
+        container_statuses=tuple(
+            containers.restarted(c, pod.metadata.uid, here.timestamp)
+            for c in status.container_statuses
+        ),
+    )
+
+
+def _all_ended(
+    statuses: tuple[ContainerStatus, ...], exit_code: int, here: Circumstances
+) -> tuple[ContainerStatus, ...]:
+    return tuple(
+        c if c.state.terminated else containers.terminated(c, exit_code, here.timestamp)
+        for c in statuses
+    )
+
+
+def _judged(
+    status: PodStatus, here: Circumstances, *verdicts: Verdict, phase: str | None = None
+) -> PodStatus:
+    """`status` with these conditions, and with this phase if one is given."""
+    conditions = with_conditions(status.conditions, verdicts, here.timestamp)
+    return replace(status, conditions=conditions, phase=phase or status.phase)
+
+
+def _with_container(status: PodStatus, changed: ContainerStatus) -> PodStatus:
+    """`status` with the container of that name replaced."""
+
+    def substitute(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
+        return tuple(changed if present.name == changed.name else present for present in statuses)
+
+    return replace(
+        status,
+        init_container_statuses=substitute(status.init_container_statuses),
+        container_statuses=substitute(status.container_statuses),
+    )
+
+
+def _initialised(init_containers: tuple[Container, ...]) -> Verdict:
+    if not init_containers:
+        return Verdict(INITIALIZED, is_true=True)
+    names = " ".join(container.name for container in init_containers)
+    return Verdict(
+        INITIALIZED,
+        is_true=False,
+        reason="ContainersNotInitialized",
+        message=f"containers with incomplete status: [{names}]",
+    )
+
+
+def _unready(pod: Pod) -> tuple[Verdict, Verdict]:
+    names = " ".join(container.name for container in pod.spec.containers)
+    reason, message = "ContainersNotReady", f"containers with unready status: [{names}]"
+    return (
+        Verdict(READY, is_true=False, reason=reason, message=message),
+        Verdict(CONTAINERS_READY, is_true=False, reason=reason, message=message),
+    )

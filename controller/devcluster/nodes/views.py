@@ -1,0 +1,71 @@
+"""What the node components read of Services, EndpointSlices and Jobs, and the resources to read.
+
+The views of `controller.kube.objects` hold what Manta reads; a controller of the cluster itself
+needs other fields.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.nodes.statuses import Condition, Part
+from controller.kube.objects import KubeObject, View
+from controller.kube.resources import NAMESPACES, NODES, SERVICES, Resource
+
+
+class EndpointSlice(KubeObject, frozen=True):
+    """An EndpointSlice. Endpoints and ports stay plain data, to be compared and written."""
+
+    endpoints: list[dict[str, Any]] | None = None
+    ports: list[dict[str, Any]] | None = None
+
+
+class JobSpec(View, frozen=True):
+    """`spec` of a Job. The template stays plain data: it is passed on to pods."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    backoff_limit: int | None = None
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int | None = None
+    suspend: bool | None = None
+    template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+class JobStatus(Part, frozen=True):
+    """`status` of a Job."""
+
+    active: int = 0
+    ready: int = 0
+    terminating: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    start_time: str | None = None
+    completion_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type if it is there and True."""
+        return next((c for c in self.conditions if (c.type, c.status) == (kind, "True")), None)
+
+
+class Job(KubeObject, frozen=True):
+    """A Job."""
+
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+JOBS = Resource("batch", "v1", "jobs", "Job", Job)
+ENDPOINT_SLICES = Resource(
+    "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", EndpointSlice
+)
+
+KNOWN: dict[str, Resource[Any]] = {
+    str(resource): resource
+    for resource in (PODS, SERVICES, JOBS, ENDPOINT_SLICES, NAMESPACES, NODES)
+}
+"""The one view of each resource that all components share."""
