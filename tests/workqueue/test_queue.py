@@ -1,0 +1,433 @@
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.workqueue.fakes import FakeClock
+from workqueue import LOW_PRIORITY, Backoff, Closed, Statistics, WorkQueue
+
+
+def make(**options) -> WorkQueue:
+    options.setdefault("clock", asyncio.get_running_loop())
+    options.setdefault("rng", random.Random(1))
+    return WorkQueue(**options)
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+# Taking and giving back
+
+
+async def test_WQ8_a_block_gives_its_key_back_whatever_happens_in_it():
+    queue = make()
+    queue.add("a")
+    with pytest.raises(RuntimeError):
+        async with queue.take():
+            raise RuntimeError
+    queue.add("a")
+    async with asyncio.timeout(1), queue.take() as key:
+        assert key == "a"
+
+    queue.add("a")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1), queue.take():
+            await asyncio.sleep(60)
+    assert queue.statistics().processing == 0
+
+
+async def test_WQ8_done_of_a_key_that_is_not_in_flight_is_refused_and_harmless():
+    queue = make()
+    queue.add("a")
+    with pytest.raises(ValueError, match="'a' is not in flight"):
+        queue.done("a")
+    assert await queue.get() == "a"
+    queue.done("a")
+    with pytest.raises(ValueError, match="'a' is not in flight"):
+        queue.done("a")
+    assert queue.statistics() == Statistics(0, {}, 0, 0, 0, 0.0, 0.0)
+
+
+async def test_WQ9_add_wakes_as_many_getters_as_there_are_keys():
+    queue = make()
+    getters = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await turns()
+    queue.add("a")
+    queue.add("b")
+    await turns()
+    assert [getter.done() for getter in getters] == [True, True, False]
+    queue.add_after("c", 5)
+    assert await getters[2] == "c"
+
+
+async def test_a_worker_that_awaits_nothing_else_leaves_the_loop_to_others():
+    queue, ended = make(), False
+
+    async def be_busy() -> None:
+        while not ended:
+            async with queue.take() as key:
+                queue.add(key)
+
+    queue.add("hot")
+    busy = asyncio.create_task(be_busy())
+    await turns(20)
+    ended = True
+    await busy
+
+
+async def test_WQ6_a_hot_key_waits_behind_those_that_came_during_its_run():
+    queue = make()
+    queue.add("hot")
+    queue.add("first")
+    hot = await queue.get()
+    queue.add(hot)
+    await asyncio.sleep(1)
+    queue.add("second")
+    await asyncio.sleep(1)
+    queue.done(hot)
+    assert [await queue.get() for _ in range(3)] == ["first", "second", "hot"]
+
+
+# Priorities
+
+
+async def test_WQ31_a_requeue_keeps_the_priority_of_the_run():
+    queue = make()
+    queue.add("a", priority=LOW_PRIORITY)
+    for requeue in (
+        lambda: queue.add("a"),
+        lambda: queue.add_after("a", 1),
+        lambda: queue.add_rate_limited("a"),
+    ):
+        async with queue.take() as key:
+            assert queue.priority_of(key) == LOW_PRIORITY
+            requeue()
+    async with queue.take() as key:
+        assert queue.priority_of(key) == LOW_PRIORITY
+        queue.add(key, priority=-7)
+    async with queue.take() as key:
+        assert queue.priority_of(key) == -7
+    queue.add("a")
+    async with queue.take() as key:
+        assert queue.priority_of(key) == 0
+
+
+async def test_the_priority_of_a_key_that_is_not_in_flight_is_not_known():
+    queue = make()
+    queue.add("a")
+    with pytest.raises(KeyError):
+        queue.priority_of("a")
+
+
+async def test_WQ26_a_priority_asked_for_while_waiting_counts_at_its_time():
+    queue = make()
+    queue.add_after("a", 5, priority=1)
+    queue.add_after("a", 50, priority=9)
+    queue.add_after("b", 5, priority=4)
+    await asyncio.sleep(6)
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+    assert queue.priority_of("a") == 9
+
+
+async def test_raising_the_priority_never_delays():
+    queue = make(ageing=3.0)
+    queue.add("old")
+    await asyncio.sleep(10)
+    queue.add("new", priority=2)
+    queue.add("old", priority=1)
+    assert await queue.get() == "old"
+
+
+ARRIVALS = st.lists(
+    st.tuples(
+        st.integers(0, 30),  # seconds since the last one
+        st.integers(-10, 10),  # priority
+        st.integers(0, 3),  # keys taken afterwards
+    ),
+    max_size=40,
+)
+
+
+@settings(derandomize=True, deadline=None)
+@given(ARRIVALS, st.sampled_from([0.5, 3.0]))
+def test_WQ33_nobody_is_overtaken_by_who_comes_after_the_bound(arrivals, ageing):
+    """A key of priority p, ready since r, is overtaken by none ready after r + (q-p) * ageing."""
+
+    async def scenario() -> None:
+        clock = FakeClock()
+        queue = make(clock=clock, ageing=ageing)
+        ready: dict[int, tuple[float, int]] = {}
+
+        async def take() -> None:
+            taken = await queue.get()
+            since, priority = ready.pop(taken)
+            for other_since, other_priority in ready.values():
+                assert since <= other_since + (priority - other_priority) * ageing
+            queue.done(taken)
+
+        for key, (seconds, priority, takes) in enumerate(arrivals):
+            clock.advance(seconds)
+            queue.add(key, priority=priority)
+            ready[key] = (clock.now, priority)
+            for _ in range(min(takes, len(queue))):
+                await take()
+        while ready:
+            await take()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("ageing", [0, -1, math.inf, math.nan])
+async def test_ageing_must_be_possible(ageing: float):
+    with pytest.raises(ValueError, match="ageing"):
+        make(ageing=ageing)
+
+
+# Delays
+
+
+@pytest.mark.parametrize("delay", [0, -1, -math.inf])
+async def test_WQ15_no_delay_is_an_add(delay: float):
+    queue = make()
+    queue.add_after("a", delay)
+    assert len(queue) == 1
+
+
+@pytest.mark.parametrize("delay", [math.inf, 1e300])
+async def test_WQ19_an_absurd_delay_is_half_a_year(delay: float):
+    clock = FakeClock()
+    queue = make(clock=clock)
+    queue.add_after("a", delay)
+    clock.advance(179 * 86400)
+    assert len(queue) == 0
+    clock.advance(2 * 86400)
+    assert len(queue) == 1
+
+
+async def test_a_delay_must_be_a_number():
+    queue = make()
+    with pytest.raises(ValueError, match="number"):
+        queue.add_after("a", math.nan)
+    assert queue.statistics().delayed == 0
+
+
+async def test_WQ16_a_delay_does_not_hold_back_a_key_that_is_ready():
+    queue = make()
+    queue.add("a")
+    queue.add_after("a", 60, priority=3)
+    assert len(queue) == 1
+    assert await queue.get() == "a"
+    assert queue.priority_of("a") == 3
+    queue.done("a")
+    await asyncio.sleep(600)
+    assert len(queue) == 0
+
+
+async def test_WQ27_keys_that_became_ready_while_the_loop_was_busy_keep_their_order():
+    clock = FakeClock()
+    queue = make(clock=clock)
+    queue.add_after("second", 2)
+    queue.add_after("first", 1)
+    clock.now += 5
+    queue.add("third")
+    clock.advance(0)
+    assert [await queue.get() for _ in range(3)] == ["first", "second", "third"]
+
+
+# Failures
+
+
+async def test_WQ24_an_event_for_a_failing_key_waits_for_the_floor_and_not_for_the_back_off():
+    queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
+    queue.add("a")
+    async with queue.take():
+        queue.add_rate_limited("a")
+    await asyncio.sleep(0.25)
+    queue.add("a")
+    assert len(queue) == 0
+    async with queue.take():
+        assert asyncio.get_running_loop().time() == pytest.approx(1.0)
+        queue.add_rate_limited("a")
+    await asyncio.sleep(1.5)
+    queue.add("a")
+    assert len(queue) == 1, "the floor counts from the failure, not from the event"
+
+
+async def test_WQ24_the_floor_is_no_longer_than_the_back_off():
+    queue = make(backoff=Backoff(base=0.1, jitter=0), floor=1.0)
+    queue.add("a")
+    async with queue.take():
+        queue.add_rate_limited("a")
+    queue.add("a")
+    async with queue.take():
+        assert asyncio.get_running_loop().time() == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("delay", [0, 0.5])
+async def test_WQ24_what_was_asked_for_during_a_run_that_failed_is_held_back_too(delay: float):
+    queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
+    queue.add("a")
+    async with queue.take():
+        queue.add_after("a", delay, priority=4)
+        queue.add_rate_limited("a")
+    assert queue.statistics().dirty == {}
+    async with queue.take():
+        assert asyncio.get_running_loop().time() == pytest.approx(1.0)
+        assert queue.priority_of("a") == 4
+
+
+async def test_WQ24_a_healthy_key_is_not_held_back():
+    queue = make(backoff=Backoff(base=60.0, jitter=0))
+    queue.add("a")
+    async with queue.take():
+        queue.add_rate_limited("a")
+        queue.forget("a")
+        queue.add("a")
+    assert len(queue) == 1
+
+
+async def test_a_rate_limited_add_from_outside_a_run_does_not_hold_back_a_ready_key():
+    queue = make()
+    queue.add("a")
+    queue.add_rate_limited("a")
+    assert len(queue) == 1
+
+
+async def test_WQ21_forget_does_not_take_the_key_out():
+    queue = make(backoff=Backoff(base=5.0, jitter=0))
+    queue.add_rate_limited("a")
+    queue.forget("a")
+    assert queue.statistics().delayed == 1
+    async with asyncio.timeout(6):
+        assert await queue.get() == "a"
+
+
+# Closing
+
+
+async def test_WQ10_adds_after_close_are_ignored_and_delayed_keys_dropped():
+    queue = make()
+    queue.add_after("delayed", 5)
+    queue.add("ready")
+    queue.close()
+    queue.add("a")
+    queue.add_after("b", 1)
+    queue.add_rate_limited("c")
+    await asyncio.sleep(10)
+    assert (len(queue), queue.statistics().delayed, queue.statistics().dirty) == (0, 0, {})
+    with pytest.raises(Closed):
+        await queue.get()
+    queue.close()
+
+
+async def test_WQ14_a_drain_after_close_waits_for_the_runs_in_flight():
+    queue = make()
+    queue.add("a")
+    queue.add("dropped")
+    await queue.get()
+    queue.add("a")
+    queue.close()
+    draining = asyncio.create_task(queue.drain())
+    await turns()
+    assert not draining.done()
+    queue.done("a")
+    assert await draining == set()
+
+
+async def test_WQ14_drain_gives_up_at_its_deadline_and_names_what_is_left():
+    queue = make()
+    for key in ("stuck", "queued", "again"):
+        queue.add(key)
+    assert await queue.get() == "stuck"
+    queue.add_after("delayed", 5)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    assert await queue.drain(deadline=started + 30) == {"stuck", "queued", "again"}
+    assert loop.time() - started == pytest.approx(30)
+    with pytest.raises(Closed):
+        await queue.get()
+    queue.done("stuck")
+
+
+async def test_a_drain_that_ends_in_time_leaves_no_timer():
+    clock = FakeClock()
+    queue = make(clock=clock)
+    assert await queue.drain(deadline=clock.time() + 30) == set()
+    assert clock.armed == []
+
+
+async def test_a_drain_ignores_new_keys_and_back_off_does_not_delay_it():
+    queue = make(backoff=Backoff(base=60.0))
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    draining = asyncio.create_task(queue.drain())
+    await turns()
+    queue.add("new")
+    queue.add_rate_limited("a")
+    queue.done("a")
+    assert await queue.get() == "a"
+    queue.add("a")
+    queue.done("a")
+    assert await draining == set()
+
+
+async def test_every_drain_is_told_and_a_cancelled_one_harms_none():
+    queue = make()
+    queue.add("a")
+    await queue.get()
+    drains = [asyncio.create_task(queue.drain()) for _ in range(3)]
+    await turns()
+    drains[0].cancel()
+    await turns()
+    queue.done("a")
+    assert await asyncio.gather(*drains[1:]) == [set(), set()]
+    queue.add("b")
+    assert len(queue) == 0
+
+
+async def test_getters_are_released_when_a_drain_leaves_nothing_for_them():
+    queue = make()
+    queue.add("a")
+    await queue.get()
+    getter = asyncio.create_task(queue.get())
+    await turns()
+    draining = asyncio.create_task(queue.drain())
+    with pytest.raises(Closed):
+        await getter
+    queue.done("a")
+    await draining
+
+
+# Looking at it
+
+
+async def test_statistics_tell_all_of_one_moment():
+    queue = make()
+    queue.add("running")
+    await queue.get()
+    await asyncio.sleep(2)
+    queue.add("also running")
+    await queue.get()
+    await asyncio.sleep(3)
+    queue.add("running", priority=1)
+    queue.add("ready")
+    queue.add("low", priority=LOW_PRIORITY)
+    queue.add_after("delayed", 10)
+    queue.add_rate_limited("failing")
+    assert queue.statistics() == Statistics(
+        ready=2,
+        dirty={1: 1, 0: 1, LOW_PRIORITY: 1},
+        delayed=2,
+        processing=2,
+        failing=1,
+        unfinished=pytest.approx(8.0),
+        longest_running=pytest.approx(5.0),
+    )
