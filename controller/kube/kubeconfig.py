@@ -1,0 +1,354 @@
+"""Credentials from kubeconfig files: the only module that knows `kubernetes_asyncio`.
+
+Of that library it takes the merging of files and the protocol of exec plugins. Importing it costs
+some forty megabytes, so that happens when a kubeconfig is loaded, never in a pod.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+
+from controller.kube.credentials import Endpoint
+from controller.kube.errors import ConfigurationError
+from controller.kube.files import RotatedFile
+from controller.kube.plugin import Grant, Plugin
+from controller.kube.tls import ClientCertificate, client_context
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Mapping
+
+    from controller.kube.pacing import Clock
+
+DEFAULT_PATH = Path("~/.kube/config")
+
+
+class KubeconfigCredentials:
+    """`Credentials` of one context of a kubeconfig. Made by `load_kubeconfig`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        authority: bytes,
+        verify: bool,
+        grant: Grant,
+        token_file: RotatedFile | None = None,
+        plugin: Plugin | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._authority = authority
+        self._verify = verify
+        self._grant = grant
+        self._token_file = token_file
+        self._plugin = plugin
+        self._context: ssl.SSLContext | None = None
+        self._context_of: ClientCertificate | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The cluster's server."""
+        return self._endpoint
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """A new one whenever the plugin has given another certificate."""
+        if not self._endpoint.url.startswith("https:"):
+            return None
+        given = self._plugin.latest.certificate if self._plugin else None
+        certificate = given or self._grant.certificate
+        if self._context is None or certificate != self._context_of:
+            self._context = client_context(
+                self._authority, certificate=certificate, verify=self._verify
+            )
+            self._context_of = certificate
+        return self._context
+
+    async def authorization(self) -> str:
+        """From the plugin, the token file or the file itself, in this order."""
+        if self._plugin is not None:
+            return (await self._plugin.current()).authorization
+        if self._token_file is not None:
+            return f"Bearer {self._token_file.read().decode().strip()}"
+        return self._grant.authorization
+
+    async def refresh(self) -> None:
+        """Run the plugin, if there is one."""
+        if self._plugin is not None:
+            await self._plugin.refused()
+
+    async def aclose(self) -> None:
+        """End a running plugin."""
+        if self._plugin is not None:
+            await self._plugin.aclose()
+
+
+async def load_kubeconfig(
+    paths: str | None = None,
+    context: str | None = None,
+    *,
+    environment: Mapping[str, str],
+    clock: Clock,
+    wall: Callable[[], datetime],
+) -> KubeconfigCredentials:
+    """Read kubeconfig files and get ready to use one of their contexts. No file is written.
+
+    Args:
+        paths: one path, or several separated as in `KUBECONFIG`; None takes that variable, then
+            `~/.kube/config`. Of several files the first one that sets a value wins.
+        context: None takes the current context.
+        environment: of the process, read now.
+        clock: for the upkeep of plugins.
+        wall: UTC time, for the expiry of what plugins give.
+
+    Raises:
+        ConfigurationError: no usable credentials; the message says why and what to do.
+    """
+    files = _existing(paths or environment.get("KUBECONFIG") or str(DEFAULT_PATH))
+    chosen = _choose(files, context)
+    plugin = None
+    if chosen.user.get("exec"):
+        plugin = Plugin(_ExecPlugin(chosen).run, clock=clock, wall=wall)
+    credentials = KubeconfigCredentials(
+        _endpoint(chosen),
+        authority=_content(chosen.cluster, "certificate-authority", chosen.cluster_folder),
+        verify=not chosen.cluster.get("insecure-skip-tls-verify"),
+        grant=_static_grant(chosen),
+        token_file=_token_file(chosen),
+        plugin=plugin,
+    )
+    if plugin is not None:
+        await plugin.start()
+    credentials.ssl_context()
+    return credentials
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A context with the cluster and user it names; relative paths start at their folders."""
+
+    context: str
+    cluster: Mapping[str, Any]
+    cluster_folder: Path
+    user: Mapping[str, Any]
+    user_folder: Path
+
+
+def _existing(paths: str) -> dict[Path, Mapping[str, Any]]:
+    """The files among `paths` that exist, with their content. Empty files are left out."""
+    candidates = [Path(path).expanduser() for path in paths.split(os.pathsep) if path]
+    found = {path: _parse(path) for path in candidates if path.exists()}
+    if not found:
+        raise ConfigurationError(
+            f"No kubeconfig found: {', '.join(map(str, candidates))} does not exist. Name a file "
+            "with --kubeconfig or KUBECONFIG, or run in a pod."
+        )
+    return {path: content for path, content in found.items() if content}
+
+
+def _parse(path: Path) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(
+            f"Cannot read the kubeconfig {path}: {error.strerror}. Check its permissions."
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"The kubeconfig {path} is not valid YAML: {reason}. Correct or recreate it."
+        ) from error
+    if content is not None and not isinstance(content, dict):
+        raise ConfigurationError(f"The kubeconfig {path} holds no mapping. Correct or recreate it.")
+    return cast("dict[str, Any]", content or {})
+
+
+def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Choice:
+    named = context or next(
+        (
+            content["current-context"]
+            for content in files.values()
+            if content.get("current-context")
+        ),
+        None,
+    )
+    listing = ", ".join(map(str, files)) or "the kubeconfig"
+    merged = _merged(files, listing)
+    if named is None:
+        raise ConfigurationError(
+            f"No current context is set in {listing}. Choose one with --context or "
+            f"`kubectl config use-context`; there are: {_names(merged, 'contexts')}."
+        )
+    chosen, _ = _section(merged, "contexts", named, f"asked for, in {listing}")
+    cluster, cluster_folder = _section(
+        merged, "clusters", chosen.get("cluster", ""), f"of context {named!r}, in {listing}"
+    )
+    user: Mapping[str, Any] = {}
+    user_folder = cluster_folder
+    if chosen.get("user"):
+        user, user_folder = _section(
+            merged, "users", chosen["user"], f"of context {named!r}, in {listing}"
+        )
+    return _Choice(named, cluster, cluster_folder, user, user_folder)
+
+
+def _merged(files: Mapping[Path, Mapping[str, Any]], listing: str) -> Any:
+    """The library's merge of all files: of equal names the first wins."""
+    from kubernetes_asyncio.config.kube_config import (  # noqa: PLC0415  see the docstring above
+        KubeConfigMerger,
+    )
+
+    try:
+        merged: Any = KubeConfigMerger(os.pathsep.join(map(str, files))).config
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{listing}: an entry of clusters, contexts or users has no name or is no mapping "
+            f"({error!r}). Correct or recreate the file."
+        ) from error
+    if merged is None:
+        raise ConfigurationError("The kubeconfig is empty. Recreate it.")
+    return merged
+
+
+def _names(merged: Any, section: str) -> str:
+    return ", ".join(str(entry["name"]) for entry in merged.value[section]) or "none"
+
+
+def _section(merged: Any, section: str, name: str, whose: str) -> tuple[Mapping[str, Any], Path]:
+    """Content of one named entry, and the folder of the file that it came from."""
+    entry = merged[section].get_with_name(name, safe=True)
+    singular = section.removesuffix("s")
+    if entry is None:
+        raise ConfigurationError(
+            f"There is no {singular} {name!r} ({whose}). There are: {_names(merged, section)}."
+        )
+    content = entry.value.get(singular)
+    if content is not None and not isinstance(content, dict):
+        raise ConfigurationError(f"The {singular} {name!r} is no mapping ({whose}). Correct it.")
+    return cast("dict[str, Any]", content or {}), Path(entry.path).absolute().parent
+
+
+def _endpoint(chosen: _Choice) -> Endpoint:
+    server = str(chosen.cluster.get("server", "")).rstrip("/")
+    if not server.startswith(("https://", "http://")):
+        raise ConfigurationError(
+            f"The cluster of context {chosen.context!r} has no usable server ({server!r}). It must "
+            "begin with https:// or http://."
+        )
+    proxy = str(chosen.cluster.get("proxy-url") or "")
+    if proxy and not proxy.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            f"The proxy-url {proxy!r} of context {chosen.context!r} is not supported. "
+            "Use an HTTP proxy."
+        )
+    return Endpoint(server, proxy, str(chosen.cluster.get("tls-server-name") or ""))
+
+
+def _static_grant(chosen: _Choice) -> Grant:
+    """What the file itself holds: token, password or certificate."""
+    user = chosen.user
+    for unsupported in ("as", "as-groups", "as-user-extra", "as-uid"):
+        if user.get(unsupported):
+            raise ConfigurationError(
+                f"The user of context {chosen.context!r} impersonates another one "
+                f"({unsupported}), which is not supported. Use that user's own credentials."
+            )
+    if user.get("auth-provider"):
+        raise ConfigurationError(
+            f"The user of context {chosen.context!r} has an auth-provider, which kubectl no longer "
+            "supports for most clouds either. Use an exec plugin, for OIDC for example kubelogin."
+        )
+    chain = _content(user, "client-certificate", chosen.user_folder)
+    key = _content(user, "client-key", chosen.user_folder)
+    if bool(chain) != bool(key):
+        raise ConfigurationError(
+            f"The user of context {chosen.context!r} has only one of client-certificate and "
+            "client-key. Both are needed."
+        )
+    authorization = ""
+    if user.get("token"):
+        authorization = f"Bearer {str(user['token']).strip()}"
+    elif user.get("username"):
+        plain = f"{user['username']}:{user.get('password') or ''}"
+        authorization = f"Basic {base64.b64encode(plain.encode()).decode()}"
+    return Grant(authorization, ClientCertificate(chain, key) if chain else None)
+
+
+def _token_file(chosen: _Choice) -> RotatedFile | None:
+    path = chosen.user.get("tokenFile")
+    return RotatedFile(chosen.user_folder / path, "token file") if path else None
+
+
+def _content(section: Mapping[str, Any], field: str, folder: Path) -> bytes:
+    """Of `<field>-data` or of the file that `<field>` names; empty if there is neither."""
+    data, path = section.get(f"{field}-data"), section.get(field)
+    if data:
+        try:
+            return base64.b64decode(data, validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"{field}-data in the kubeconfig is not base64 ({error}). Recreate the file."
+            ) from error
+    if path:
+        return RotatedFile(folder / path, field).read()
+    return b""
+
+
+class _ExecPlugin:
+    """Runs the program of a user's `exec` section."""
+
+    def __init__(self, chosen: _Choice) -> None:
+        section: dict[str, Any] = dict(chosen.user["exec"])
+        command = str(section.get("command", ""))
+        if os.sep in command:
+            section["command"] = str(chosen.user_folder / command)
+        self._section = section
+        self._name = command or "(no command)"
+
+    async def run(self) -> Grant:
+        """Run it once. Raises `ConfigurationError`."""
+        from kubernetes_asyncio.config.config_exception import (  # noqa: PLC0415  see the docstring above
+            ConfigException,
+        )
+        from kubernetes_asyncio.config.exec_provider import ExecProvider  # noqa: PLC0415  same
+        from kubernetes_asyncio.config.kube_config import ConfigNode  # noqa: PLC0415  same
+
+        try:
+            status: Any = await ExecProvider(ConfigNode("exec", self._section)).run()
+        except FileNotFoundError as error:
+            hint = self._section.get("installHint") or "Install it, or correct its path."
+            raise ConfigurationError(
+                f"The exec plugin {self._name!r} of the kubeconfig is not installed. {hint}"
+            ) from error
+        except (ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+            raise ConfigurationError(
+                f"The exec plugin {self._name!r} of the kubeconfig failed: {error}. "
+                "Run it by hand to see why; often a login has expired."
+            ) from error
+        return self._grant(status)
+
+    def _grant(self, status: Any) -> Grant:
+        try:
+            token, expires = status.get("token"), status.get("expirationTimestamp")
+            chain, key = status.get("clientCertificateData"), status.get("clientKeyData")
+            grant = Grant(
+                f"Bearer {token}" if token else "",
+                ClientCertificate(chain.encode(), key.encode()) if chain else None,
+                datetime.fromisoformat(expires) if expires else None,
+            )
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"The exec plugin {self._name!r} gave an unusable answer ({error}). Update it."
+            ) from error
+        if not grant.authorization and grant.certificate is None:
+            raise ConfigurationError(
+                f"The exec plugin {self._name!r} gave neither a token nor a certificate. Update it."
+            )
+        return grant

@@ -1,0 +1,156 @@
+"""Upkeep of credentials that a program hands out (`exec` in a kubeconfig).
+
+The program is run again before what it gave expires, in the background while the old is still
+good. Its failures are survived: nothing here ends because a plugin failed once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controller.kube.errors import ConfigurationError, NotSent
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from controller.kube.pacing import Clock
+    from controller.kube.tls import ClientCertificate
+
+_log = structlog.get_logger(__name__)
+
+RENEW_BEFORE = timedelta(minutes=5)
+"""How long before its expiry a credential is renewed; a fifth of its life if that is less."""
+
+SHORTEST_INTERVAL = 1.0
+LONGEST_INTERVAL = 60.0
+"""Seconds between runs after failures: doubled from the shortest to the longest."""
+
+REFUSED_INTERVAL = 10.0
+"""Seconds between runs because the server refuses what the plugin gives."""
+
+RUN_TIMEOUT = 120.0
+"""Seconds that a plugin may take; it may have to wait for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a plugin gave: a header, a certificate, or both; `expires` is in UTC."""
+
+    authorization: str = ""
+    certificate: ClientCertificate | None = None
+    expires: datetime | None = None
+
+
+class Plugin:
+    """Keeps the grant of one plugin fresh.
+
+    Args:
+        run: runs the program once; raises `ConfigurationError` with cause and remedy.
+        clock: for the intervals between runs.
+        wall: time in UTC, which expiry is measured by.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[], Awaitable[Grant]],
+        *,
+        clock: Clock,
+        wall: Callable[[], datetime],
+    ) -> None:
+        self._run = run
+        self._clock = clock
+        self._wall = wall
+        self._grant = Grant()
+        self._granted_at = wall()
+        self._running: asyncio.Task[None] | None = None
+        self._not_before = clock.time()
+        self._interval = SHORTEST_INTERVAL
+        self._failure: ConfigurationError | None = None
+
+    @property
+    def latest(self) -> Grant:
+        """What is in use, possibly expired."""
+        return self._grant
+
+    async def start(self) -> None:
+        """Run the plugin for the first time. Raises `ConfigurationError`."""
+        await self._renew()
+        if self._failure is not None:
+            raise self._failure
+
+    async def current(self) -> Grant:
+        """A grant that has not expired.
+
+        Raises:
+            NotSent: it has expired, and the plugin does not give another one.
+        """
+        left = self._left()
+        if left is None or left > self._margin():
+            return self._grant
+        if left > timedelta(0):
+            self._begin()
+            return self._grant
+        await self._renew()
+        left = self._left()
+        if left is not None and left <= timedelta(0):
+            raise NotSent(f"credentials have expired and cannot be renewed: {self._failure}")
+        return self._grant
+
+    async def refused(self) -> None:
+        """The server does not take the present grant: get another one, if it is not too soon."""
+        await self._renew()
+        self._not_before = max(self._not_before, self._clock.time() + REFUSED_INTERVAL)
+
+    async def aclose(self) -> None:
+        """End a running plugin."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def _left(self) -> timedelta | None:
+        expires = self._grant.expires
+        return None if expires is None else expires - self._wall()
+
+    def _margin(self) -> timedelta:
+        assert self._grant.expires is not None
+        return min(RENEW_BEFORE, (self._grant.expires - self._granted_at) / 5)
+
+    def _begin(self) -> asyncio.Task[None] | None:
+        """The run under way, a new one if it is time, else None."""
+        if self._running is not None and not self._running.done():
+            return self._running
+        if self._clock.time() < self._not_before:
+            return None
+        self._running = asyncio.create_task(self._run_once())
+        return self._running
+
+    async def _renew(self) -> None:
+        running = self._begin()
+        if running is not None:
+            await asyncio.shield(running)
+
+    async def _run_once(self) -> None:
+        try:
+            async with asyncio.timeout(RUN_TIMEOUT):
+                grant = await self._run()
+        except TimeoutError:
+            self._failed(ConfigurationError(f"The exec plugin took more than {RUN_TIMEOUT:g} s."))
+        except ConfigurationError as error:
+            self._failed(error)
+        else:
+            self._grant = grant
+            self._granted_at = self._wall()
+            self._failure = None
+            self._interval = SHORTEST_INTERVAL
+            self._not_before = self._clock.time()
+
+    def _failed(self, error: ConfigurationError) -> None:
+        _log.warning("exec plugin failed", error=str(error), retry_in=self._interval)
+        self._failure = error
+        self._not_before = self._clock.time() + self._interval
+        self._interval = min(2 * self._interval, LONGEST_INTERVAL)
