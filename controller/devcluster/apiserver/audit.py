@@ -1,0 +1,85 @@
+"""Who asked for what: request counters and the optional rule table that forbids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from controller.devcluster.apiserver.status import ApiError, ResourceName, forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """One request, as authorisation sees it.
+
+    Attributes:
+        user: who asks.
+        user_agent: with which program.
+        verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`,
+            `deletecollection`.
+        group: API group, empty for the core group.
+        resource: plural name, with the subresource: `pods/log`.
+        namespace: empty for cluster-wide requests.
+        name: empty for collections.
+    """
+
+    user: str
+    user_agent: str
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+
+class Counted(NamedTuple):
+    """What requests are counted by."""
+
+    user_agent: str
+    verb: str
+    resource: str
+
+
+class Audit:
+    """Counts requests and asks whether they are allowed.
+
+    Attributes:
+        requests: numbers of requests by user agent, verb and resource (`pods/status`,
+            `rayclusters.ray.io`).
+        allows: says whether a request is allowed; None allows everything.
+    """
+
+    def __init__(self) -> None:
+        self.requests: Counter[Counted] = Counter()
+        self.allows: Callable[[Attributes], bool] | None = None
+
+    def admit(self, attributes: Attributes) -> None:
+        """Count a request and refuse it if the rules say so.
+
+        Raises:
+            ApiError: 403, worded as RBAC does.
+        """
+        plural, slash, subresource = attributes.resource.partition("/")
+        name = ResourceName(attributes.group, plural, "")
+        counted = f"{name.qualified}{slash}{subresource}"
+        self.requests[Counted(attributes.user_agent, attributes.verb, counted)] += 1
+        if self.allows is not None and not self.allows(attributes):
+            raise _denied(attributes, name)
+
+
+def _denied(attributes: Attributes, name: ResourceName) -> ApiError:
+    where = (
+        f'in the namespace "{attributes.namespace}"'
+        if attributes.namespace
+        else "at the cluster scope"
+    )
+    return forbidden(
+        name,
+        attributes.name,
+        f'User "{attributes.user}" cannot {attributes.verb} resource "{attributes.resource}" '
+        f'in API group "{attributes.group}" {where}',
+    )

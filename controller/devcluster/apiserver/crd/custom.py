@@ -1,0 +1,37 @@
+"""Behaviour of custom resources: all of it follows from the schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.crd.schema import Schema
+    from controller.devcluster.apiserver.status import Cause
+
+Json = dict[str, Any]
+
+
+class CustomStrategy(Strategy):
+    """Objects of one version of a CustomResourceDefinition."""
+
+    counts_generations = True
+    unconditional_update = False
+    status_keeps_metadata = True
+
+    def __init__(self, schema: Schema, *, has_status: bool) -> None:
+        self._schema = schema
+        self.has_status = has_status
+
+    def decode(self, object_: Json) -> list[str]:
+        """Prune what the schema does not know."""
+        return self._schema.prune_root(object_)
+
+    def default(self, object_: Json) -> None:
+        """Defaults of the schema."""
+        self._schema.default(object_)
+
+    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+        """Metadata and schema."""
+        return super().validate(object_, old) + self._schema.validate_root(object_, old)

@@ -1,0 +1,233 @@
+"""Serving custom resources: from a CustomResourceDefinition to entries of the registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.crd.columns import custom_columns
+from controller.devcluster.apiserver.crd.custom import CustomStrategy
+from controller.devcluster.apiserver.crd.jsonpath import PathError
+from controller.devcluster.apiserver.crd.schema import Schema, SchemaError
+from controller.devcluster.apiserver.meta import timestamp
+from controller.devcluster.apiserver.options import DeleteOptions
+from controller.devcluster.apiserver.resource import ApiResource
+from controller.devcluster.apiserver.status import Cause, invalid_value, required
+from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.tables import AGE, NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from controller.devcluster.apiserver.deletion import Deleter
+    from controller.devcluster.apiserver.registry import Registry
+    from controller.devcluster.apiserver.store import Store, StoredEvent
+
+Json = dict[str, Any]
+
+TABLE = "customresourcedefinitions.apiextensions.k8s.io"
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class CrdStrategy(Strategy):
+    """A definition is established at once; it goes when its last object has gone."""
+
+    has_status = True
+    counts_generations = True
+
+    def __init__(self, wall: Callable[[], datetime]) -> None:
+        self._wall = wall
+
+    def default(self, object_: Json) -> None:
+        """Names that follow from others, and the way of conversion."""
+        spec: Json = object_.setdefault("spec", {})
+        names: Json = spec.setdefault("names", {})
+        if names.get("kind"):
+            names.setdefault("singular", names["kind"].lower())
+            names.setdefault("listKind", f"{names['kind']}List")
+        spec.setdefault("conversion", {"strategy": "None"})
+
+    def prepare_create(self, object_: Json) -> None:
+        """Accepted names and conditions; nobody else competes for the names."""
+        self.default(object_)
+        spec: Json = object_["spec"]
+        now = timestamp(self._wall())
+        object_["status"] = {
+            "acceptedNames": spec["names"],
+            "conditions": [
+                _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
+                _condition(
+                    "Established",
+                    "InitialNamesAccepted",
+                    "the initial names have been accepted",
+                    now,
+                ),
+            ],
+            "storedVersions": [
+                version["name"] for version in spec.get("versions") or () if version.get("storage")
+            ],
+        }
+        finalizers: list[str] = object_["metadata"].setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+
+    def prepare_update(self, new: Json, old: Json) -> None:
+        """Names of new versions are accepted, too."""
+        super().prepare_update(new, old)
+        stored: list[str] = list(old["status"].get("storedVersions") or [])
+        for version in new.get("spec", {}).get("versions") or ():
+            if version.get("storage") and version["name"] not in stored:
+                stored.append(version["name"])
+        names = (new.get("spec") or {}).get("names") or {}
+        new["status"] = old["status"] | {
+            "storedVersions": stored,
+            "acceptedNames": old["status"]["acceptedNames"] | names,
+        }
+
+    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+        """Name, versions, schemas and rules; what this server would ignore is refused."""
+        causes = super().validate(object_, old)
+        spec: Json = object_["spec"]
+        names: Json = spec["names"]
+        for field in ("group", "scope"):
+            if not spec.get(field):
+                causes.append(required(f"spec.{field}"))
+        for field in ("plural", "kind"):
+            if not names.get(field):
+                causes.append(required(f"spec.names.{field}"))
+        expected = f"{names.get('plural')}.{spec.get('group')}"
+        if not causes and object_["metadata"]["name"] != expected:
+            detail = 'must be spec.names.plural+"."+spec.group'
+            causes.append(invalid_value("metadata.name", object_["metadata"]["name"], detail))
+        return causes + _version_causes(spec)
+
+
+def _version_causes(spec: Json) -> list[Cause]:
+    causes: list[Cause] = []
+    versions: list[Json] = spec.get("versions") or []
+    if sum(bool(version.get("storage")) for version in versions) != 1:
+        detail = "must have exactly one version marked as storage version"
+        causes.append(invalid_value("spec.versions", len(versions), detail))
+    if (spec.get("conversion") or {}).get("strategy", "None") != "None":
+        detail = "only the strategy None is supported by this server"
+        causes.append(
+            invalid_value("spec.conversion.strategy", spec["conversion"]["strategy"], detail)
+        )
+    for index, version in enumerate(versions):
+        field = f"spec.versions[{index}]"
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is None:
+            causes.append(required(f"{field}.schema.openAPIV3Schema", "schemas are required"))
+            continue
+        try:
+            Schema(schema)
+            custom_columns(version)
+        except (SchemaError, PathError) as error:
+            causes.append(
+                Cause(
+                    "FieldValueInvalid",
+                    f"{field}.schema.openAPIV3Schema",
+                    f"Invalid value: {error}",
+                )
+            )
+    return causes
+
+
+def _condition(kind: str, reason: str, message: str, now: str) -> Json:
+    return {
+        "type": kind,
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
+
+
+class Definitions:
+    """Keeps the registry in step with the stored definitions and empties those that go."""
+
+    def __init__(self, store: Store, registry: Registry, deleter: Deleter) -> None:
+        self._store = store
+        self._registry = registry
+        self._deleter = deleter
+        store.on_write.append(self._follow)
+
+    def _follow(self, event: StoredEvent) -> None:
+        if event.table == TABLE:
+            self._definition_changed(event)
+        elif event.type == "DELETED" and event.table in self._store.table(TABLE).items:
+            self._release(event.table)
+
+    def _definition_changed(self, event: StoredEvent) -> None:
+        definition = event.current.object
+        spec: Json = definition["spec"]
+        if event.type == "DELETED":
+            self._registry.remove_group_resource(spec["group"], spec["names"]["plural"])
+            return
+        if event.previous is None or event.previous.object["spec"] != spec:
+            self._registry.remove_group_resource(spec["group"], spec["names"]["plural"])
+            for resource in served_resources(definition):
+                self._registry.add(resource)
+        if definition["metadata"].get("deletionTimestamp"):
+            self._empty(event.key, spec)
+
+    def _empty(self, table: str, spec: Json) -> None:
+        """Delete all objects of a definition that is going away."""
+        version = next(version["name"] for version in spec["versions"] if version["storage"])
+        resource = self._registry.find(spec["group"], version, spec["names"]["plural"])
+        for key in self._store.table(table).keys():
+            namespace, _, name = key.rpartition("/")
+            if resource is not None:
+                self._deleter.delete(resource, namespace, name, DeleteOptions())
+        self._release(table)
+
+    def _release(self, table: str) -> None:
+        """Let a terminating definition go once it has no objects."""
+        stored = self._store.table(TABLE).items.get(table)
+        if stored is None or self._store.table(table).items:
+            return
+        definition = stored.fresh()
+        metadata: Json = definition["metadata"]
+        if not metadata.get("deletionTimestamp") or FINALIZER not in metadata["finalizers"]:
+            return
+        metadata["finalizers"].remove(FINALIZER)
+        if metadata["finalizers"]:
+            self._store.put(TABLE, table, definition)
+        else:
+            del metadata["finalizers"]
+            self._store.remove(TABLE, table, definition)
+
+
+def served_resources(definition: Json) -> list[ApiResource]:
+    """The resources that a definition makes: one for each served version."""
+    spec: Json = definition["spec"]
+    names: Json = spec["names"]
+    resources: list[ApiResource] = []
+    for version in spec["versions"]:
+        if not version.get("served"):
+            continue
+        subresources: Json = version.get("subresources") or {}
+        resources.append(
+            ApiResource(
+                group=spec["group"],
+                version=version["name"],
+                plural=names["plural"],
+                kind=names["kind"],
+                table=definition["metadata"]["name"],
+                strategy=CustomStrategy(
+                    Schema(version["schema"]["openAPIV3Schema"]),
+                    has_status="status" in subresources,
+                ),
+                singular=names["singular"],
+                list_kind=names["listKind"],
+                short_names=tuple(names.get("shortNames") or ()),
+                categories=tuple(names.get("categories") or ()),
+                namespaced=spec["scope"] == "Namespaced",
+                subresources=frozenset({"status"} & subresources.keys()),
+                custom=True,
+                columns=(NAME, *custom_columns(version))
+                if custom_columns(version)
+                else (NAME, AGE),
+            )
+        )
+    return resources

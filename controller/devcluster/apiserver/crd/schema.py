@@ -1,0 +1,373 @@
+"""Structural schemas, compiled once: pruning, defaults and validation of custom resources."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from controller.devcluster.apiserver.crd.cel import EvaluationError, Rule, RuleError, compile_rule
+from controller.devcluster.apiserver.status import (
+    Cause,
+    duplicate,
+    invalid_value,
+    required,
+    shown,
+    unsupported_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+_MISSING: Any = object()
+_UNSUPPORTED = ("oneOf", "not", "multipleOf", "uniqueItems")
+_ROOT_PARTS = ("apiVersion", "kind", "metadata")
+
+
+class SchemaError(ValueError):
+    """The schema uses something that this server would have to ignore."""
+
+
+@lru_cache(maxsize=1024)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text)
+
+
+class Schema:
+    """One node of a structural schema."""
+
+    __slots__ = (
+        "_additional",
+        "_any_of",
+        "_default",
+        "_enum",
+        "_formats",
+        "_has_defaults",
+        "_items",
+        "_list_keys",
+        "_list_type",
+        "_nullable",
+        "_preserve",
+        "_properties",
+        "_range",
+        "_required",
+        "_rules",
+        "_size",
+        "_text",
+        "_type",
+    )
+
+    def __init__(self, source: Json, path: str = "") -> None:
+        """Compile a schema and everything below it.
+
+        Raises:
+            SchemaError: it uses something unsupported.
+        """
+        for word in _UNSUPPORTED:
+            if word in source:
+                raise SchemaError(f"{path}: {word} is not supported")
+        self._type: str = "int-or-string" if _is_int_or_string(source) else source.get("type", "")
+        self._nullable = bool(source.get("nullable"))
+        self._default: bytes | None = (
+            msgspec.json.encode(source["default"]) if "default" in source else None
+        )
+        self._enum: list[Any] | None = source.get("enum")
+        self._properties = {
+            name: Schema(child, f"{path}.{name}".lstrip("."))
+            for name, child in (source.get("properties") or {}).items()
+        }
+        self._preserve = bool(source.get("x-kubernetes-preserve-unknown-fields"))
+        additional = source.get("additionalProperties")
+        self._additional = (
+            Schema(cast("Json", additional), f"{path}.*") if isinstance(additional, dict) else None
+        )
+        self._preserve = self._preserve or additional is True
+        items = source.get("items")
+        self._items = Schema(items, f"{path}[]") if items else None
+        self._required: list[str] = source.get("required") or []
+        self._range = (
+            source.get("minimum"),
+            bool(source.get("exclusiveMinimum")),
+            source.get("maximum"),
+            bool(source.get("exclusiveMaximum")),
+        )
+        self._size = tuple(
+            source.get(word) for word in ("minItems", "maxItems", "minProperties", "maxProperties")
+        )
+        self._text = (source.get("minLength"), source.get("maxLength"), source.get("pattern"))
+        self._formats: str = source.get("format", "")
+        self._list_type: str = source.get("x-kubernetes-list-type", "")
+        self._list_keys: list[str] = source.get("x-kubernetes-list-map-keys") or []
+        self._any_of: list[list[str]] = [
+            branch.get("required", []) for branch in source.get("anyOf") or ()
+        ]
+        if self._type == "int-or-string":
+            self._any_of = []
+        self._rules = _compile_rules(source, path)
+        self._has_defaults = self._default is not None or any(
+            child._has_defaults for child in self._children()
+        )
+        if source.get("x-kubernetes-embedded-resource"):
+            self._preserve_embedded()
+
+    def _children(self) -> Iterator[Schema]:
+        yield from self._properties.values()
+        if self._additional:
+            yield self._additional
+        if self._items:
+            yield self._items
+
+    def _preserve_embedded(self) -> None:
+        """An embedded object always has a kind and metadata of its own."""
+        for name in _ROOT_PARTS:
+            self._properties.setdefault(
+                name, Schema({"x-kubernetes-preserve-unknown-fields": True})
+            )
+
+    def prune_root(self, object_: Json) -> list[str]:
+        """Drop unknown fields of an object in place, not looking at kind and metadata.
+
+        Returns:
+            Paths of what was dropped.
+        """
+        unknown: list[str] = []
+        for name in list(object_):
+            if name in _ROOT_PARTS:
+                continue
+            child = self._properties.get(name)
+            if child is not None:
+                child._prune(object_[name], name, unknown)
+            elif not self._preserve:
+                unknown.append(name)
+                del object_[name]
+        return unknown
+
+    def _prune(self, value: Any, path: str, unknown: list[str]) -> None:
+        if isinstance(value, list) and self._items:
+            for index, item in enumerate(cast("list[Any]", value)):
+                self._items._prune(item, f"{path}[{index}]", unknown)
+        elif isinstance(value, dict):
+            self._prune_map(cast("Json", value), path, unknown)
+
+    def _prune_map(self, value: Json, path: str, unknown: list[str]) -> None:
+        for name in list(value):
+            child = self._properties.get(name, self._additional)
+            if child is not None:
+                child._prune(value[name], f"{path}.{name}", unknown)
+            elif not self._preserve:
+                unknown.append(f"{path}.{name}")
+                del value[name]
+
+    def default(self, value: Any) -> None:
+        """Fill in defaults below a value, in place."""
+        if not self._has_defaults:
+            return
+        if isinstance(value, dict):
+            self._default_map(cast("Json", value))
+        elif isinstance(value, list) and self._items:
+            for item in cast("list[Any]", value):
+                self._items.default(item)
+
+    def _default_map(self, value: Json) -> None:
+        for name, child in self._properties.items():
+            if child._default is not None and (
+                name not in value or (value[name] is None and not child._nullable)
+            ):
+                value[name] = msgspec.json.decode(child._default)
+            if name in value:
+                child.default(value[name])
+        if self._additional:
+            for name in value.keys() - self._properties.keys():
+                self._additional.default(value[name])
+
+    def validate_root(self, object_: Json, old: Json | None) -> list[Cause]:
+        """All that is wrong with an object, not looking at kind and metadata.
+
+        Args:
+            object_: the object, pruned and with defaults.
+            old: its version before, if this is an update: what did not change is not judged
+                again, and transition rules compare with it.
+        """
+        causes: list[Cause] = []
+        self._validate_map(object_, _MISSING if old is None else old, "", causes)
+        self._validate_rules(object_, _MISSING if old is None else old, "", causes)
+        return causes
+
+    def _validate(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+        if old is not _MISSING and old == value:
+            return
+        if value is None and self._nullable:
+            return
+        before = len(causes)
+        wrong = self._wrong_type(value)
+        if wrong:
+            causes.append(_wrong_type_cause(path, value, wrong))
+            return
+        if self._enum is not None and value not in self._enum:
+            causes.append(unsupported_value(path, value, self._enum))
+        if isinstance(value, str):
+            self._validate_text(value, path, causes)
+        elif isinstance(value, dict):
+            self._validate_map(cast("Json", value), old, path, causes)
+        elif isinstance(value, list):
+            self._validate_list(cast("list[Any]", value), old, path, causes)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            self._validate_number(value, path, causes)
+        if len(causes) == before:
+            self._validate_rules(value, old, path, causes)
+
+    def _wrong_type(self, value: Any) -> str:
+        """The expected type if a value is not of it."""
+        if self._type == "int-or-string":
+            fits = isinstance(value, (int, str)) and not isinstance(value, bool)
+            return "" if fits else "integer,string"
+        if not self._type and value is not None:
+            return ""
+        return "" if _json_type(value) in _FITTING.get(self._type, {self._type}) else self._type
+
+    def _validate_text(self, value: str, path: str, causes: list[Cause]) -> None:
+        shortest, longest, pattern = self._text
+        if longest is not None and len(value) > longest:
+            message = f"Too long: may not be more than {longest} bytes"
+            causes.append(Cause("FieldValueTooLong", path, message))
+        if shortest is not None and len(value) < shortest:
+            detail = f"{path} in body should be at least {shortest} chars long"
+            causes.append(invalid_value(path, value, detail))
+        if pattern and not _pattern(pattern).search(value):
+            causes.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
+        if self._formats == "date-time" and not _DATE_TIME.fullmatch(value):
+            detail = f"{path} in body must be of type date-time: {shown(value)}"
+            causes.append(invalid_value(path, value, detail))
+
+    def _validate_number(self, value: float, path: str, causes: list[Cause]) -> None:
+        low, low_open, high, high_open = self._range
+        if low is not None and (value < low or (low_open and value == low)):
+            words = "greater than" if low_open else "greater than or equal to"
+            causes.append(invalid_value(path, value, f"{path} in body should be {words} {low}"))
+        if high is not None and (value > high or (high_open and value == high)):
+            words = "less than" if high_open else "less than or equal to"
+            causes.append(invalid_value(path, value, f"{path} in body should be {words} {high}"))
+        bits = {"int32": 31, "int64": 63}.get(self._formats)
+        if bits and not -(2**bits) <= value < 2**bits:
+            detail = f"{path} in body must be of type {self._formats}: {shown(shown(value))}"
+            causes.append(invalid_value(path, value, detail))
+
+    def _validate_map(self, value: Json, old: Any, path: str, causes: list[Cause]) -> None:
+        before: Json = cast("Json", old) if isinstance(old, dict) else {}
+        causes += [required(_join(path, name)) for name in self._required if name not in value]
+        _, _, fewest, most = self._size
+        if fewest is not None and len(value) < fewest:
+            detail = f"{path} in body should have at least {fewest} properties"
+            causes.append(invalid_value(path, value, detail))
+        if most is not None and len(value) > most:
+            message = f"Too many: {len(value)}: must have at most {most} items"
+            causes.append(Cause("FieldValueTooMany", path, message))
+        for name, item in value.items():
+            if not path and name in _ROOT_PARTS:
+                continue
+            child = self._properties.get(name, self._additional)
+            if child is not None:
+                child._validate(item, before.get(name, _MISSING), _join(path, name), causes)
+
+    def _validate_list(self, value: list[Any], old: Any, path: str, causes: list[Cause]) -> None:
+        fewest, most, _, _ = self._size
+        if fewest is not None and len(value) < fewest:
+            detail = f"{path} in body should have at least {fewest} items"
+            causes.append(invalid_value(path, value, detail))
+        if most is not None and len(value) > most:
+            message = f"Too many: {len(value)}: must have at most {most} items"
+            causes.append(Cause("FieldValueTooMany", path, message))
+        before = self._by_key(old)
+        seen: set[str] = set()
+        for index, item in enumerate(value):
+            place = f"{path}[{index}]"
+            key = self._key(item)
+            if key is not None:
+                if key in seen:
+                    causes.append(duplicate(place, self._shown_key(item)))
+                seen.add(key)
+            if self._items:
+                known = _MISSING if key is None else before.get(key, _MISSING)
+                self._items._validate(item, known, place, causes)
+
+    def _key(self, item: Any) -> str | None:
+        """What identifies an item of a set or map list; None for other lists."""
+        if self._list_type == "set":
+            return shown(item)
+        if self._list_type == "map" and isinstance(item, dict):
+            return shown(self._shown_key(item))
+        return None
+
+    def _shown_key(self, item: Any) -> Any:
+        if self._list_type == "set":
+            return item
+        entry = cast("Json", item)
+        return {key: entry[key] for key in self._list_keys if key in entry}
+
+    def _by_key(self, old: Any) -> dict[str, Any]:
+        if not isinstance(old, list) or not self._list_type:
+            return {}
+        keyed = ((self._key(item), item) for item in cast("list[Any]", old))
+        return {key: item for key, item in keyed if key is not None}
+
+    def _validate_rules(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+        for rule in self._rules:
+            if rule.is_transition and old is _MISSING:
+                continue
+            try:
+                holds = rule.holds(value, old)
+            except EvaluationError as error:
+                causes.append(invalid_value(path, _kind_of(value), f"{error} evaluating rule"))
+                continue
+            if not holds:
+                cause = invalid_value(path, _kind_of(value), rule.message)
+                causes.append(Cause(rule.reason, cause.field, cause.message))
+
+
+_FITTING = {"number": {"number", "integer"}}
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+
+
+def _is_int_or_string(source: Json) -> bool:
+    return bool(source.get("x-kubernetes-int-or-string"))
+
+
+def _compile_rules(source: Json, path: str) -> list[Rule]:
+    try:
+        return [compile_rule(rule) for rule in source.get("x-kubernetes-validations") or ()]
+    except RuleError as error:
+        raise SchemaError(f"{path}: {error}") from error
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _json_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    if value is None:
+        return "null"
+    return {str: "string", dict: "object", list: "array"}[type(value)]
+
+
+def _kind_of(value: Any) -> Any:
+    """How rule violations quote a value: structures by their type only."""
+    return _json_type(value) if isinstance(value, (dict, list)) else value
+
+
+def _wrong_type_cause(path: str, value: Any, expected: str) -> Cause:
+    found = _json_type(value)
+    return Cause(
+        "FieldValueTypeInvalid",
+        path,
+        f"Invalid value: {shown(found)}: {path} in body must be of type {expected}: {shown(found)}",
+    )

@@ -1,0 +1,186 @@
+"""Discovery, version and health: what clients ask before they ask for resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.exchange import Answer, bytes_answer, json_answer
+from controller.devcluster.apiserver.negotiation import accepted
+from controller.devcluster.apiserver.status import path_not_found
+
+if TYPE_CHECKING:
+
+    from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.registry import Registry
+    from controller.devcluster.apiserver.resource import ApiResource
+
+Json = dict[str, Any]
+
+VERSION: Json = {
+    "major": "1",
+    "minor": "34",
+    "gitVersion": "v1.34.0+manta",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2025-08-27T00:00:00Z",
+    "goVersion": "none",
+    "compiler": "none",
+    "platform": "any",
+}
+_HEALTH = {"/healthz", "/livez", "/readyz"}
+_SUBRESOURCE_VERBS = {
+    "status": ["get", "patch", "update"],
+    "binding": ["create"],
+    "eviction": ["create"],
+    "finalize": ["update"],
+    "log": ["get"],
+    "proxy": ["create", "delete", "get", "patch", "update"],
+}
+
+
+class Discovery:
+    """Answers everything that is not below a resource."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def answer(self, request: Request) -> Answer:
+        """Answer a request.
+
+        Raises:
+            ApiError: 404, there is nothing at this path.
+        """
+        path = request.path.rstrip("/") or "/"
+        if path in _HEALTH:
+            return bytes_answer(200, b"ok", "text/plain; charset=utf-8")
+        if path == "/version":
+            return json_answer(200, VERSION)
+        if path in {"/api", "/apis"}:
+            return self._root(request, path)
+        parts = path.strip("/").split("/")
+        if parts[0] == "api" and len(parts) == 2:
+            return self._resources("", parts[1])
+        if parts[0] == "apis" and len(parts) == 2:
+            return self._group(parts[1])
+        if parts[0] == "apis" and len(parts) == 3:
+            return self._resources(parts[1], parts[2])
+        raise path_not_found()
+
+    def _root(self, request: Request, path: str) -> Answer:
+        for entry in accepted(request.headers.get("accept", "")):
+            if entry.form == "APIGroupDiscoveryList" and entry.parameters.get("v") == "v2":
+                media_type = f"{entry.name};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+                body = self._aggregated(core=path == "/api")
+                answer = json_answer(200, body)
+                answer.headers["content-type"] = media_type
+                return answer
+        if path == "/api":
+            versions = {"kind": "APIVersions", "versions": ["v1"]}
+            return json_answer(200, versions | {"serverAddressByClientCIDRs": []})
+        groups = [
+            _group(group, versions) for group, versions in self._registry.groups().items() if group
+        ]
+        return json_answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+
+    def _group(self, name: str) -> Answer:
+        versions = self._registry.groups().get(name)
+        if versions is None:
+            raise path_not_found()
+        return json_answer(200, {"kind": "APIGroup", "apiVersion": "v1"} | _group(name, versions))
+
+    def _resources(self, group: str, version: str) -> Answer:
+        resources = self._of(group, version)
+        if not resources:
+            raise path_not_found()
+        entries = [entry for resource in resources for entry in _entries(resource)]
+        return json_answer(
+            200,
+            {
+                "kind": "APIResourceList",
+                "apiVersion": "v1",
+                "groupVersion": f"{group}/{version}" if group else version,
+                "resources": entries,
+            },
+        )
+
+    def _of(self, group: str, version: str) -> list[ApiResource]:
+        return [
+            resource
+            for resource in self._registry
+            if (resource.group, resource.version) == (group, version)
+        ]
+
+    def _aggregated(self, *, core: bool) -> Json:
+        items: list[Json] = []
+        for group, versions in self._registry.groups().items():
+            if bool(group) is core:
+                continue
+            items.append(
+                {
+                    "metadata": {"name": group} if group else {},
+                    "versions": [
+                        {
+                            "version": version,
+                            "resources": [_aggregated(one) for one in self._of(group, version)],
+                            "freshness": "Current",
+                        }
+                        for version in versions
+                    ],
+                }
+            )
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+
+
+def _group(name: str, versions: list[str]) -> Json:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _entries(resource: ApiResource) -> list[Json]:
+    entry: Json = {
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    return [entry] + [
+        {
+            "name": f"{resource.plural}/{name}",
+            "singularName": "",
+            "namespaced": resource.namespaced,
+            "kind": resource.kind,
+            "verbs": _SUBRESOURCE_VERBS[name],
+        }
+        for name in sorted(resource.subresources)
+    ]
+
+
+def _aggregated(resource: ApiResource) -> Json:
+    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    entry: Json = {
+        "resource": resource.plural,
+        "responseKind": kind,
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    if resource.subresources:
+        entry["subresources"] = [
+            {"subresource": name, "responseKind": kind, "verbs": _SUBRESOURCE_VERBS[name]}
+            for name in sorted(resource.subresources)
+        ]
+    return entry

@@ -1,0 +1,73 @@
+"""A request and its answer, free of any network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.negotiation import JSON
+from controller.devcluster.apiserver.representation import encode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request.
+
+    Attributes:
+        method: upper-case HTTP method.
+        path: absolute path, not URL-encoded.
+        query: parameters, not URL-encoded.
+        headers: header fields with lower-case names.
+        body: the whole body, or None.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes | None
+
+    @property
+    def user_agent(self) -> str:
+        """The client program."""
+        return self.headers.get("user-agent", "")
+
+    @property
+    def user(self) -> str:
+        """Who asks: the impersonated user, or the bearer token as the name, or the admin."""
+        token = self.headers.get("authorization", "").removeprefix("Bearer ")
+        return self.headers.get("impersonate-user") or token or "kubernetes-admin"
+
+
+@dataclass(slots=True)
+class Answer:
+    """One answer.
+
+    Attributes:
+        status: HTTP status code.
+        chunks: the body.
+        headers: header fields with lower-case names.
+    """
+
+    status: int
+    chunks: AsyncGenerator[bytes, None]
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def bytes_answer(status: int, body: bytes, media_type: str = JSON) -> Answer:
+    """An answer whose body is known."""
+    headers = {"content-type": media_type, "content-length": str(len(body))}
+    return Answer(status, _once(body), headers)
+
+
+def json_answer(status: int, value: Any) -> Answer:
+    """An answer with a JSON value."""
+    return bytes_answer(status, encode(value))
+
+
+async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
+    if body:
+        yield body

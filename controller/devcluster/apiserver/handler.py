@@ -1,0 +1,323 @@
+"""The verbs on resources: which method on which path does what, and what it answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.audit import Attributes
+from controller.devcluster.apiserver.deletion import Deleter
+from controller.devcluster.apiserver.exchange import Answer, bytes_answer, json_answer
+from controller.devcluster.apiserver.lists import list_page
+from controller.devcluster.apiserver.negotiation import JSON, accepted, content_type, decode_object
+from controller.devcluster.apiserver.options import (
+    DeleteOptions,
+    ListOptions,
+    WriteOptions,
+    revision,
+)
+from controller.devcluster.apiserver.patches import patcher
+from controller.devcluster.apiserver.representation import MetadataOnly, WholeObjects
+from controller.devcluster.apiserver.selectors import (
+    Selection,
+    parse_field_selector,
+    parse_label_selector,
+)
+from controller.devcluster.apiserver.status import (
+    bad_request,
+    method_not_allowed,
+    not_found,
+    too_large_resource_version,
+)
+from controller.devcluster.apiserver.subresources import Subresources
+from controller.devcluster.apiserver.tables import TableRows
+from controller.devcluster.apiserver.watch import Watch
+from controller.devcluster.apiserver.writer import Writer
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from controller.devcluster.apiserver.audit import Audit
+    from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.apiserver.registry import Registry
+    from controller.devcluster.apiserver.representation import Representation
+    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.store import Store, Stored
+    from controller.devcluster.apiserver.subresources import Hooks
+    from controller.devcluster.apiserver.watch import Clock
+    from controller.devcluster.apiserver.writer import Written
+
+Json = dict[str, Any]
+
+MIN_WATCH = 1800.0
+"""Seconds that a watch without `timeoutSeconds` lives at least; at most twice that."""
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+
+
+class ResourceHandler:
+    """Answers requests about resources.
+
+    Attributes:
+        writer: creates and updates.
+        deleter: deletes.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        audit: Audit,
+        hooks: Hooks,
+        *,
+        wall: Callable[[], datetime],
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.writer = Writer(store, wall=wall, rng=rng)
+        self.deleter = Deleter(store, wall=wall)
+        self._store = store
+        self._registry = registry
+        self._audit = audit
+        self._subresources = Subresources(store, self.writer, self.deleter, hooks, wall)
+        self._wall = wall
+        self._clock = clock
+        self._rng = rng
+        self._stopping = False
+
+    def stop(self) -> None:
+        """End all watches."""
+        self._stopping = True
+        for table in self._store.tables.values():
+            table.wake()
+
+    async def answer(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        """Answer one request.
+
+        Raises:
+            ApiError: the request fails.
+        """
+        verb = _verb(request, where)
+        self._authorise(request, where, verb)
+        if where.subresource and where.subresource not in resource.subresources:
+            raise not_found(resource.name, where.name)
+        if where.subresource not in {"", "status"}:
+            return await self._subresources.answer(request, where, resource)
+        if verb not in resource.verbs:
+            raise method_not_allowed()
+        if verb == "get":
+            return self._get(request, where, resource)
+        if verb == "list":
+            return self._list(request, where, resource)
+        if verb == "watch":
+            return self._watch(request, where, resource)
+        if verb in {"delete", "deletecollection"}:
+            return self._delete(request, where, resource)
+        return self._write(verb, request, where, resource)
+
+    def _authorise(self, request: Request, where: ResourcePath, verb: str) -> None:
+        name = f"{where.plural}/{where.subresource}" if where.subresource else where.plural
+        self._audit.admit(
+            Attributes(
+                request.user,
+                request.user_agent,
+                verb,
+                where.group,
+                name,
+                where.namespace,
+                where.name,
+            )
+        )
+
+    def _representation(self, request: Request, resource: ApiResource) -> Representation:
+        for entry in accepted(request.headers.get("accept", "")):
+            if entry.form == "Table":
+                return TableRows(resource, self._wall, request.query.get("includeObject", ""))
+            if entry.form.startswith("PartialObjectMetadata"):
+                return MetadataOnly()
+            if not entry.form:
+                break
+        return WholeObjects(resource)
+
+    def _selection(self, request: Request, where: ResourcePath, resource: ApiResource) -> Selection:
+        def unsupported(label: str) -> Exception:
+            if resource.custom:
+                return bad_request(f"field label not supported: {label}")
+            return bad_request(
+                f'"{label}" is not a known field selector: only "metadata.name", '
+                '"metadata.namespace"'
+                if len(resource.fields) == 2
+                else f"field label not supported: {label}"
+            )
+
+        fields = request.query.get("fieldSelector", "")
+        if where.name:
+            fields = f"{fields},metadata.name={where.name}".strip(",")
+        return Selection(
+            parse_label_selector(request.query.get("labelSelector", "")),
+            parse_field_selector(fields, resource.fields, unsupported),
+        )
+
+    def _get(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        stored = self._find(where, resource)
+        asked = revision(request.query)
+        if asked and asked > self._store.revision:
+            raise too_large_resource_version(asked, self._store.revision)
+        return self._one(200, stored, request, resource)
+
+    def _find(self, where: ResourcePath, resource: ApiResource) -> Stored:
+        key = resource.key(where.namespace, where.name)
+        stored = self._store.table(resource.table).items.get(key)
+        if stored is None:
+            raise not_found(resource.name, where.name)
+        return stored
+
+    def _one(self, status: int, stored: Stored, request: Request, resource: ApiResource) -> Answer:
+        return bytes_answer(status, self._representation(request, resource).one(stored))
+
+    def _list(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        representation = self._representation(request, resource)
+        items, metadata = list_page(
+            self._store,
+            self._store.table(resource.table),
+            where.namespace,
+            self._selection(request, where, resource),
+            ListOptions.parse(request.query),
+        )
+        return bytes_answer(200, representation.many(items, metadata))
+
+    def _watch(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        options = ListOptions.parse(request.query)
+        watch = Watch(
+            store=self._store,
+            table=self._store.table(resource.table),
+            namespace=where.namespace,
+            selection=self._selection(request, where, resource),
+            representation=self._representation(request, resource),
+            options=options,
+            lifetime=float(options.timeout or MIN_WATCH * (1 + self._rng.random())),
+            clock=self._clock,
+            stopping=lambda: self._stopping,
+        )
+        return Answer(200, watch.chunks(), {"content-type": JSON})
+
+    def _write(
+        self, verb: str, request: Request, where: ResourcePath, resource: ApiResource
+    ) -> Answer:
+        options = WriteOptions.parse(request.query, request.user_agent)
+        if verb == "create":
+            written = self._create(request, where, resource, options)
+        elif verb == "update":
+            written = self._update(request, where, resource, options)
+        else:
+            written = self._patch(request, where, resource, options)
+        status = 201 if written.created else 200
+        answer = self._one(status, written.stored, request, resource)
+        if written.warnings:
+            answer.headers["warning"] = ", ".join(
+                '299 - "' + warning.replace("\\", "\\\\").replace('"', '\\"') + '"'
+                for warning in written.warnings
+            )
+        return answer
+
+    def _create(
+        self,
+        request: Request,
+        where: ResourcePath,
+        resource: ApiResource,
+        options: WriteOptions,
+    ) -> Written:
+        object_ = decode_object(request.body, content_type(request.headers))
+        namespace = _namespace_for_creation(where, resource, object_)
+        return self.writer.create(resource, namespace, object_, options)
+
+    def _update(
+        self,
+        request: Request,
+        where: ResourcePath,
+        resource: ApiResource,
+        options: WriteOptions,
+    ) -> Written:
+        object_ = decode_object(request.body, content_type(request.headers))
+        key = resource.key(where.namespace, where.name)
+        exists = key in self._store.table(resource.table).items
+        if not exists and resource.strategy.creates_on_update and not where.subresource:
+            return self.writer.create(resource, where.namespace, object_, options)
+        return self.writer.update(
+            resource, where.namespace, where.name, lambda _: object_, options, where.subresource
+        )
+
+    def _patch(
+        self,
+        request: Request,
+        where: ResourcePath,
+        resource: ApiResource,
+        options: WriteOptions,
+    ) -> Written:
+        apply = patcher(resource, content_type(request.headers), request.body)
+        return self.writer.update(
+            resource, where.namespace, where.name, apply, options, where.subresource
+        )
+
+    def _delete(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        body: Json = {}
+        if request.body:
+            body = decode_object(request.body, content_type(request.headers))
+        options = DeleteOptions.parse(request.query, body)
+        if not where.name:
+            return self._delete_collection(request, where, resource, options)
+        stored, gone = self.deleter.delete(resource, where.namespace, where.name, options)
+        if not gone or resource.strategy.echoes_deleted:
+            return self._one(200, stored, request, resource)
+        return json_answer(200, _deleted_status(stored, resource))
+
+    def _delete_collection(
+        self,
+        request: Request,
+        where: ResourcePath,
+        resource: ApiResource,
+        options: DeleteOptions,
+    ) -> Answer:
+        table = self._store.table(resource.table)
+        selection = self._selection(request, where, resource)
+        items, metadata = list_page(
+            self._store, table, where.namespace, selection, ListOptions.parse(request.query)
+        )
+        for stored in items:
+            owner: Json = stored.object["metadata"]
+            self.deleter.delete(resource, owner.get("namespace", ""), owner["name"], options)
+        return bytes_answer(200, self._representation(request, resource).many(items, metadata))
+
+
+def _verb(request: Request, where: ResourcePath) -> str:
+    if request.method in {"GET", "HEAD"}:
+        if request.query.get("watch", "").lower() in {"1", "true"} and not where.subresource:
+            return "watch"
+        return "get" if where.name else "list"
+    if request.method == "DELETE":
+        return "delete" if where.name else "deletecollection"
+    if request.method not in _VERBS or bool(where.name) == (
+        request.method == "POST" and not where.subresource
+    ):
+        raise method_not_allowed()
+    return _VERBS[request.method]
+
+
+def _namespace_for_creation(where: ResourcePath, resource: ApiResource, object_: Json) -> str:
+    if not resource.namespaced or where.namespace:
+        return where.namespace
+    raise method_not_allowed()
+
+
+def _deleted_status(stored: Stored, resource: ApiResource) -> Json:
+    metadata: Json = stored.object["metadata"]
+    details = resource.name.details(metadata["name"]) | {"uid": metadata["uid"]}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }

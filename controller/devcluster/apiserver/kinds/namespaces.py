@@ -1,0 +1,47 @@
+"""Namespaces: the `kubernetes` finalizer and the terminating phase."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controller.devcluster.apiserver.meta import is_label
+from controller.devcluster.apiserver.strategy import Strategy
+
+Json = dict[str, Any]
+
+
+class NamespaceStrategy(Strategy):
+    """A namespace goes when both its own and the metadata's finalizers are gone."""
+
+    has_status = True
+    echoes_deleted = True
+    name_rule = staticmethod(is_label)
+
+    def default(self, object_: Json) -> None:
+        """The label with the namespace's own name."""
+        name = object_["metadata"].get("name")
+        if name:
+            labels = object_["metadata"].setdefault("labels", {})
+            labels.setdefault("kubernetes.io/metadata.name", name)
+
+    def prepare_create(self, object_: Json) -> None:
+        """A new namespace is active and held by the namespace controller."""
+        spec: Json = object_.setdefault("spec", {})
+        finalizers: list[str] = spec.setdefault("finalizers", [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+        object_["status"] = {"phase": "Active"}
+
+    def prepare_update(self, new: Json, old: Json) -> None:
+        """Only the finalize subresource changes the spec's finalizers."""
+        super().prepare_update(new, old)
+        new["spec"] = old.get("spec", {})
+
+    def may_vanish(self, object_: Json) -> bool:
+        """Also the finalizers in the spec hold it."""
+        return super().may_vanish(object_) and not object_["spec"].get("finalizers")
+
+    def begin_deletion(self, object_: Json) -> None:
+        """The phase says that it is terminating."""
+        object_["status"]["phase"] = "Terminating"
+        object_["metadata"].pop("deletionGracePeriodSeconds", None)

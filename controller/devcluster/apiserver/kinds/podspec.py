@@ -1,0 +1,167 @@
+"""Pod specs, wherever they stand: their defaults and the rules that users trip over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.meta import is_label
+from controller.devcluster.apiserver.status import (
+    Cause,
+    duplicate,
+    invalid_value,
+    required,
+    unsupported_value,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Json = dict[str, Any]
+
+_POD_DEFAULTS: Json = {
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "terminationGracePeriodSeconds": 30,
+    "enableServiceLinks": True,
+}
+_CONTAINER_DEFAULTS: Json = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+_PROBE_DEFAULTS: Json = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
+_VOLUME_MODES = ("secret", "configMap", "projected", "downwardAPI")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+
+
+def default_pod_spec(spec: Json) -> None:
+    """Fill in the type's defaults, in place."""
+    for name, value in _POD_DEFAULTS.items():
+        spec.setdefault(name, value)
+    spec.setdefault("securityContext", {})
+    for container in _containers(spec):
+        _default_container(container, host_network=bool(spec.get("hostNetwork")))
+    for volume in spec.get("volumes") or []:
+        _default_volume(volume)
+
+
+def _containers(spec: Json) -> Iterator[Json]:
+    for group in ("initContainers", "containers", "ephemeralContainers"):
+        yield from spec.get(group) or []
+
+
+def _default_container(container: Json, *, host_network: bool) -> None:
+    for name, value in _CONTAINER_DEFAULTS.items():
+        container.setdefault(name, value)
+    if "imagePullPolicy" not in container:
+        container["imagePullPolicy"] = _pull_policy(container.get("image") or "")
+    resources: Json = container.setdefault("resources", {})
+    if resources.get("limits"):
+        resources["requests"] = resources["limits"] | (resources.get("requests") or {})
+    for port in container.get("ports") or []:
+        port.setdefault("protocol", "TCP")
+        if host_network:
+            port.setdefault("hostPort", port.get("containerPort"))
+    for probe in filter(None, map(container.get, _PROBES)):
+        for name, value in _PROBE_DEFAULTS.items():
+            probe.setdefault(name, value)
+        _default_handler(probe)
+    for handler in (container.get("lifecycle") or {}).values():
+        if isinstance(handler, dict):
+            _default_handler(handler)  # pyright: ignore[reportUnknownArgumentType]
+    for variable in container.get("env") or []:
+        reference = (variable.get("valueFrom") or {}).get("fieldRef")
+        if reference:
+            reference.setdefault("apiVersion", "v1")
+
+
+def _default_handler(handler: Json) -> None:
+    if get := handler.get("httpGet"):
+        get.setdefault("path", "/")
+        get.setdefault("scheme", "HTTP")
+    if "grpc" in handler:
+        handler["grpc"].setdefault("service", "")
+
+
+def _pull_policy(image: str) -> str:
+    last = image.rpartition("/")[2]
+    if "@" in last:
+        return "IfNotPresent"
+    tag = last.partition(":")[2]
+    return "Always" if tag in {"", "latest"} else "IfNotPresent"
+
+
+def _default_volume(volume: Json) -> None:
+    if len(volume) == 1:
+        volume["emptyDir"] = {}
+    for source in _VOLUME_MODES:
+        if source in volume:
+            volume[source].setdefault("defaultMode", 0o644)
+    if "hostPath" in volume:
+        volume["hostPath"].setdefault("type", "")
+    for source in (volume.get("projected") or {}).get("sources") or []:
+        if "serviceAccountToken" in source:
+            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+
+
+def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
+    """Containers with names and images, ports and policies that exist."""
+    causes: list[Cause] = []
+    if not spec.get("containers"):
+        causes.append(required(f"{field}.containers"))
+    names: set[str] = set()
+    for group in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(group) or []):
+            causes += _validate_container(container, f"{field}.{group}[{index}]", names)
+    if spec.get("restartPolicy") not in RESTART_POLICIES:
+        causes.append(
+            unsupported_value(
+                f"{field}.restartPolicy", spec.get("restartPolicy"), sorted(RESTART_POLICIES)
+            )
+        )
+    volumes = {volume.get("name") for volume in spec.get("volumes") or []}
+    for group in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(group) or []):
+            for at, mount in enumerate(container.get("volumeMounts") or []):
+                if mount.get("name") not in volumes:
+                    path = f"{field}.{group}[{index}].volumeMounts[{at}].name"
+                    name = mount.get("name")
+                    causes.append(Cause("FieldValueNotFound", path, f'Not found: "{name}"'))
+    return causes
+
+
+def _validate_container(container: Json, field: str, names: set[str]) -> list[Cause]:
+    causes: list[Cause] = []
+    name = container.get("name") or ""
+    if not name:
+        causes.append(required(f"{field}.name"))
+    elif problems := is_label(name):
+        causes += [invalid_value(f"{field}.name", name, problem) for problem in problems]
+    elif name in names:
+        causes.append(duplicate(f"{field}.name", name))
+    names.add(name)
+    if not container.get("image"):
+        causes.append(required(f"{field}.image"))
+    policy = container.get("imagePullPolicy")
+    if policy not in PULL_POLICIES:
+        causes.append(unsupported_value(f"{field}.imagePullPolicy", policy, PULL_POLICIES))
+    for index, port in enumerate(container.get("ports") or []):
+        causes += _validate_port(port, f"{field}.ports[{index}]")
+    return causes
+
+
+def _validate_port(port: Json, field: str) -> list[Cause]:
+    number = port.get("containerPort")
+    if not number:
+        return [required(f"{field}.containerPort")]
+    if not 1 <= number <= 65535:
+        detail = "must be between 1 and 65535, inclusive"
+        return [invalid_value(f"{field}.containerPort", number, detail)]
+    return []

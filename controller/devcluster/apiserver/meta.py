@@ -1,0 +1,230 @@
+"""Object metadata: names, stamps and the rules that hold for every kind."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.status import Cause, forbidden_field, invalid_value, required
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+    from datetime import datetime
+
+Json = dict[str, Any]
+
+NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SERVICE_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SYSTEM_FIELDS = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "selfLink",
+    "generateName",
+)
+MAX_ANNOTATIONS = 256 * 1024
+
+SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
+    "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex "
+    "used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+SERVICE_LABEL_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
+    "'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+QUALIFIED_NAME_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used "
+    "for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+LABEL_VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or "
+    "'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def timestamp(moment: datetime) -> str:
+    """A UTC moment as the API writes it, whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def new_uid(rng: random.Random) -> str:
+    """A random object uid."""
+    return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+
+
+def generated_name(base: str, rng: random.Random) -> str:
+    """`generateName` with a random suffix, within 63 characters."""
+    return base[:58] + "".join(rng.choices(NAME_ALPHABET, k=5))
+
+
+def keep_system_fields(new: Json, old: Json) -> None:
+    """Carry over what only the server sets, in place."""
+    for name in _SYSTEM_FIELDS:
+        if name in old["metadata"]:
+            new["metadata"][name] = old["metadata"][name]
+        else:
+            new["metadata"].pop(name, None)
+
+
+def drop_empty_maps(metadata: Json) -> None:
+    """Empty labels, annotations, owners and finalizers are the same as none."""
+    for name in ("labels", "annotations", "ownerReferences", "finalizers", "managedFields"):
+        if name in metadata and not metadata[name]:
+            del metadata[name]
+
+
+def is_subdomain(name: str) -> list[str]:
+    """What is wrong with a DNS-1123 subdomain."""
+    problems = [] if _SUBDOMAIN.fullmatch(name) else [SUBDOMAIN_RULE]
+    return problems + (["must be no more than 253 characters"] if len(name) > 253 else [])
+
+
+def is_label(name: str) -> list[str]:
+    """What is wrong with a DNS-1123 label."""
+    problems = [] if _LABEL.fullmatch(name) else [LABEL_RULE]
+    return problems + (["must be no more than 63 characters"] if len(name) > 63 else [])
+
+
+def is_service_label(name: str) -> list[str]:
+    """What is wrong with a DNS-1035 label, as service names must be."""
+    problems = [] if _SERVICE_LABEL.fullmatch(name) else [SERVICE_LABEL_RULE]
+    return problems + (["must be no more than 63 characters"] if len(name) > 63 else [])
+
+
+def is_path_segment(name: str) -> list[str]:
+    """What is wrong with a name that only has to fit into a path, as RBAC names do."""
+    if name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{sign}'" for sign in "/%" if sign in name]
+
+
+def is_qualified_name(name: str) -> list[str]:
+    """What is wrong with a label key: optional DNS prefix, slash, name."""
+    prefix, slash, last = name.rpartition("/")
+    problems: list[str] = []
+    if slash and not prefix:
+        problems.append("prefix part must be non-empty")
+    elif slash:
+        problems += [f"prefix part {problem}" for problem in is_subdomain(prefix)]
+    if not last:
+        problems.append("name part must be non-empty")
+    elif len(last) > 63:
+        problems.append("name part must be no more than 63 characters")
+    if not _QUALIFIED.fullmatch(last):
+        problems.append(QUALIFIED_NAME_RULE)
+    return problems
+
+
+def is_label_value(value: str) -> list[str]:
+    """What is wrong with a label value."""
+    problems: list[str] = []
+    if len(value) > 63:
+        problems.append("must be no more than 63 characters")
+    if value and not _QUALIFIED.fullmatch(value):
+        problems.append(LABEL_VALUE_RULE)
+    return problems
+
+
+def validate_labels(labels: Any, field: str) -> list[Cause]:
+    """Rules for a map of labels."""
+    causes: list[Cause] = []
+    for key, value in (labels or {}).items():
+        causes += [invalid_value(field, key, problem) for problem in is_qualified_name(key)]
+        causes += [invalid_value(field, value, problem) for problem in is_label_value(value)]
+    return causes
+
+
+def validate_metadata(
+    metadata: Json, name_rule: Callable[[str], list[str]] = is_subdomain
+) -> list[Cause]:
+    """Rules for the metadata of every object."""
+    causes: list[Cause] = []
+    if not metadata.get("name"):
+        causes.append(required("metadata.name", "name or generateName is required"))
+    else:
+        causes += [
+            invalid_value("metadata.name", metadata["name"], problem)
+            for problem in name_rule(metadata["name"])
+        ]
+    causes += validate_labels(metadata.get("labels"), "metadata.labels")
+    causes += _validate_annotations(metadata.get("annotations") or {})
+    causes += _validate_owners(metadata.get("ownerReferences") or [])
+    for index, finalizer in enumerate(metadata.get("finalizers") or []):
+        causes += _validate_finalizer(f"metadata.finalizers[{index}]", finalizer)
+    return causes
+
+
+def _validate_finalizer(field: str, finalizer: str) -> list[Cause]:
+    return [invalid_value(field, finalizer, problem) for problem in is_qualified_name(finalizer)]
+
+
+def _validate_annotations(annotations: Json) -> list[Cause]:
+    causes = [
+        invalid_value("metadata.annotations", key, problem)
+        for key in annotations
+        for problem in is_qualified_name(key.lower())
+    ]
+    size = sum(len(key) + len(str(value)) for key, value in annotations.items())
+    if size > MAX_ANNOTATIONS:
+        message = f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"
+        causes.append(Cause("FieldValueTooLong", "metadata.annotations", message))
+    return causes
+
+
+def _validate_owners(owners: list[Json]) -> list[Cause]:
+    causes: list[Cause] = []
+    controllers: list[str] = []
+    for index, owner in enumerate(owners):
+        field = f"metadata.ownerReferences[{index}]"
+        causes += [
+            invalid_value(f"{field}.{part}", "", "must not be empty")
+            for part in ("apiVersion", "kind", "name", "uid")
+            if not owner.get(part)
+        ]
+        if owner.get("controller"):
+            controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
+    if len(controllers) > 1:
+        causes.append(
+            invalid_value(
+                "metadata.ownerReferences",
+                owners,
+                "Only one reference can have Controller set to true. Found "
+                f'"true" in references for {controllers[0]} and {controllers[1]}',
+            )
+        )
+    return causes
+
+
+def validate_metadata_update(new: Json, old: Json) -> list[Cause]:
+    """Rules about changes of metadata: terminating objects get no new finalizers."""
+    if old.get("deletionTimestamp") is None:
+        return []
+    before = set(old.get("finalizers") or [])
+    added = [name for name in new.get("finalizers") or [] if name not in before]
+    if not added:
+        return []
+    listed = ", ".join(f'"{name}"' for name in added)
+    return [
+        forbidden_field(
+            "metadata.finalizers",
+            "no new finalizers can be added if the object is being deleted, "
+            f"found new finalizers []string{{{listed}}}",
+        )
+    ]

@@ -1,0 +1,101 @@
+"""Content negotiation: which form a client accepts, and how it encoded what it sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from controller.devcluster.apiserver.status import ApiError, bad_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json = dict[str, Any]
+
+JSON = "application/json"
+_UNDERSTOOD = {JSON, "application/*", "*/*", ""}
+
+
+@dataclass(frozen=True, slots=True)
+class MediaType:
+    """One entry of an Accept header.
+
+    Attributes:
+        name: media type without parameters.
+        parameters: `as`, `g`, `v` and others.
+    """
+
+    name: str
+    parameters: Mapping[str, str]
+
+    @property
+    def form(self) -> str:
+        """`Table`, `PartialObjectMetadata` or another form that is asked for; empty for none."""
+        return self.parameters.get("as", "")
+
+
+def accepted(header: str) -> list[MediaType]:
+    """The entries of an Accept header that this server could serve, in the client's order.
+
+    Raises:
+        ApiError: 406, there is none.
+    """
+    entries = [_parse(text) for text in (header or JSON).split(",")]
+    served = [entry for entry in entries if entry.name in _UNDERSTOOD]
+    if not served:
+        raise ApiError(
+            406,
+            "NotAcceptable",
+            "only the following media types are accepted: application/json, application/yaml",
+        )
+    return served
+
+
+def _parse(text: str) -> MediaType:
+    name, *rest = (part.strip() for part in text.split(";"))
+    return MediaType(name, dict(part.split("=", 1) for part in rest if "=" in part))
+
+
+def content_type(headers: Mapping[str, str]) -> str:
+    """The media type of the request's body, without parameters."""
+    return headers.get("content-type", JSON).split(";", 1)[0].strip() or JSON
+
+
+def decode(body: bytes | None, media_type: str) -> Any:
+    """Decode a request body.
+
+    Raises:
+        ApiError: 400, it is malformed; 415, it is neither JSON nor YAML.
+    """
+    if not body:
+        raise bad_request("unexpected end of JSON input")
+    try:
+        if "yaml" in media_type and body[:1] not in b"{[":
+            return msgspec.json.decode(msgspec.json.encode(yaml.safe_load(body)))
+        if "json" in media_type or "yaml" in media_type:
+            return msgspec.json.decode(body)
+    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+    raise ApiError(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json, application/yaml, application/json-patch+json, "
+        "application/merge-patch+json, application/strategic-merge-patch+json, "
+        "application/apply-patch+yaml",
+    )
+
+
+def decode_object(body: bytes | None, media_type: str) -> Json:
+    """Decode a request body that must be an object.
+
+    Raises:
+        ApiError: as `decode`, or 400 if it is no object.
+    """
+    value = decode(body, media_type)
+    if not isinstance(value, dict):
+        raise bad_request("couldn't get version/kind; json parse error: not an object")
+    return value  # pyright: ignore[reportUnknownVariableType]

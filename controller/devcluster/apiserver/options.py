@@ -1,0 +1,282 @@
+"""Query parameters of the API, parsed and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.status import (
+    Cause,
+    ResourceName,
+    bad_request,
+    forbidden_field,
+    invalid,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json = dict[str, Any]
+
+
+def flag(query: Mapping[str, str], name: str) -> bool | None:
+    """A boolean parameter; None if absent."""
+    value = query.get(name)
+    if value is None:
+        return None
+    return value.lower() not in {"false", "0"}
+
+
+def number(query: Mapping[str, str], name: str) -> int | None:
+    """An integer parameter; None if absent or empty.
+
+    Raises:
+        ApiError: 400, it is no integer.
+    """
+    value = query.get(name)
+    if not value:
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
+
+
+def revision(query: Mapping[str, str]) -> int | None:
+    """`resourceVersion` as a number; None if absent or empty.
+
+    Raises:
+        ApiError: 400, it is no revision.
+    """
+    value = query.get("resourceVersion", "")
+    if not value:
+        return None
+    if not value.isdigit():
+        detail = f'strconv.ParseUint: parsing "{value}": invalid syntax'
+        raise invalid(
+            ResourceName("", "", "ListOptions"),
+            "",
+            [Cause("FieldValueInvalid", "resourceVersion", f'Invalid value: "{value}": {detail}')],
+        )
+    return int(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Parameters of list, watch and deletecollection.
+
+    Attributes:
+        revision: `resourceVersion`, None for unset.
+        match: `resourceVersionMatch`, empty for unset.
+        limit: page size, 0 for none.
+        continue_token: where the next page starts.
+        watch: whether a stream is asked for.
+        bookmarks: whether the stream shall have bookmarks.
+        initial_events: `sendInitialEvents`, None for unset.
+        timeout: seconds after which a watch ends, None for the server's choice.
+    """
+
+    revision: int | None = None
+    match: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    initial_events: bool | None = None
+    timeout: int | None = None
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> ListOptions:
+        """Read the parameters and refuse combinations that make no sense.
+
+        Raises:
+            ApiError: 400 or 422.
+        """
+        options = cls(
+            revision=revision(query),
+            match=query.get("resourceVersionMatch", ""),
+            limit=number(query, "limit") or 0,
+            continue_token=query.get("continue", ""),
+            watch=bool(flag(query, "watch")),
+            bookmarks=bool(flag(query, "allowWatchBookmarks")),
+            initial_events=flag(query, "sendInitialEvents"),
+            timeout=number(query, "timeoutSeconds"),
+        )
+        causes = options._watch_causes() if options.watch else options._list_causes()
+        if causes:
+            raise invalid(ResourceName("meta.k8s.io", "", "ListOptions"), "", causes)
+        return options
+
+    def _list_causes(self) -> list[Cause]:
+        causes: list[Cause] = []
+        if self.initial_events is not None:
+            causes.append(
+                forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
+            )
+        if not self.match:
+            return causes
+        field = "resourceVersionMatch"
+        if self.revision is None:
+            causes.append(
+                forbidden_field(
+                    field, "resourceVersionMatch is forbidden unless resourceVersion is provided"
+                )
+            )
+        if self.continue_token:
+            causes.append(
+                forbidden_field(
+                    field, "resourceVersionMatch is forbidden when continue is provided"
+                )
+            )
+        if self.match not in {"Exact", "NotOlderThan"}:
+            causes.append(_unsupported_match(self.match, '"Exact", "NotOlderThan", ""'))
+        if self.match == "Exact" and self.revision == 0:
+            causes.append(
+                forbidden_field(
+                    field,
+                    'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+                )
+            )
+        return causes
+
+    def _watch_causes(self) -> list[Cause]:
+        field = "resourceVersionMatch"
+        if self.initial_events is None:
+            if self.match:
+                return [
+                    forbidden_field(
+                        field,
+                        "resourceVersionMatch is forbidden for watch unless sendInitialEvents "
+                        "is provided",
+                    )
+                ]
+            return []
+        causes: list[Cause] = []
+        if self.match != "NotOlderThan":
+            causes.append(
+                forbidden_field(
+                    field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+                )
+            )
+            if self.match:
+                causes.append(_unsupported_match(self.match, '"NotOlderThan"'))
+        if self.continue_token:
+            causes.append(
+                forbidden_field(
+                    field, "resourceVersionMatch is forbidden when continue is provided"
+                )
+            )
+        return causes
+
+
+def _unsupported_match(match: str, choices: str) -> Cause:
+    return Cause(
+        "FieldValueNotSupported",
+        "resourceVersionMatch",
+        f'Unsupported value: "{match}": supported values: {choices}',
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Parameters of create, update and patch.
+
+    Attributes:
+        dry_run: whether nothing shall be stored.
+        field_validation: `Strict`, `Warn` or `Ignore`.
+        field_manager: who writes, for managedFields.
+        force: whether server-side apply takes over what others own.
+    """
+
+    dry_run: bool = False
+    field_validation: str = "Warn"
+    field_manager: str = ""
+    force: bool = False
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], user_agent: str) -> WriteOptions:
+        """Read the parameters.
+
+        Raises:
+            ApiError: 422, an unknown value.
+        """
+        validation = query.get("fieldValidation") or "Warn"
+        if validation not in {"Strict", "Warn", "Ignore"}:
+            cause = Cause(
+                "FieldValueNotSupported",
+                "fieldValidation",
+                f'Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"',
+            )
+            raise invalid(ResourceName("meta.k8s.io", "", "CreateOptions"), "", [cause])
+        return cls(
+            dry_run=is_dry_run(query.get("dryRun", "")),
+            field_validation=validation,
+            field_manager=query.get("fieldManager") or user_agent.split("/", 1)[0],
+            force=bool(flag(query, "force")),
+        )
+
+
+def is_dry_run(value: str) -> bool:
+    """Whether `dryRun` is `All`.
+
+    Raises:
+        ApiError: 422, it is something else.
+    """
+    if value in {"", "All"}:
+        return value == "All"
+    cause = Cause(
+        "FieldValueNotSupported",
+        "dryRun",
+        f'Unsupported value: ["{value}"]: supported values: "All"',
+    )
+    raise invalid(ResourceName("meta.k8s.io", "", "CreateOptions"), "", [cause])
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """How to delete.
+
+    Attributes:
+        grace: seconds, None for the kind's default.
+        propagation: `Background`, `Foreground`, `Orphan`, or empty for the kind's default.
+        uid: the object must have this uid.
+        resource_version: the object must have this revision.
+        dry_run: whether nothing shall be stored.
+    """
+
+    grace: int | None = None
+    propagation: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    dry_run: bool = False
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str], body: Json) -> DeleteOptions:
+        """Read the options from the body, or from the query if there is none.
+
+        Raises:
+            ApiError: 400 or 422.
+        """
+        source: Mapping[str, Any] = body or query
+        preconditions: Json = body.get("preconditions") or {}
+        grace = source.get("gracePeriodSeconds")
+        propagation = source.get("propagationPolicy") or ""
+        if source.get("orphanDependents") is not None:
+            orphan = str(source["orphanDependents"]).lower() == "true"
+            propagation = propagation or ("Orphan" if orphan else "Background")
+        if propagation not in {"", "Background", "Foreground", "Orphan"}:
+            cause = Cause(
+                "FieldValueNotSupported",
+                "propagationPolicy",
+                f'Unsupported value: "{propagation}": supported values: "Foreground", '
+                '"Background", "Orphan", "nil"',
+            )
+            raise invalid(ResourceName("meta.k8s.io", "", "DeleteOptions"), "", [cause])
+        dry_run = body.get("dryRun") or [query.get("dryRun", "")]
+        return cls(
+            grace=None if grace is None else int(grace),
+            propagation=propagation,
+            uid=preconditions.get("uid") or "",
+            resource_version=preconditions.get("resourceVersion") or "",
+            dry_run=is_dry_run(dry_run[0]),
+        )

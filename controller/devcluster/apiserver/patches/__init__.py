@@ -1,0 +1,62 @@
+"""The ways to change an object: JSON merge patch, JSON Patch and strategic merge patch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.negotiation import decode, decode_object
+from controller.devcluster.apiserver.patches.json import PatchError, json_patch
+from controller.devcluster.apiserver.patches.merge import merge_patch
+from controller.devcluster.apiserver.patches.strategic import strategic_merge_patch
+from controller.devcluster.apiserver.status import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.devcluster.apiserver.resource import ApiResource
+
+Json = dict[str, Any]
+
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+def patcher(resource: ApiResource, media_type: str, body: bytes | None) -> Callable[[Json], Json]:
+    """How to apply a patch of some type to an object.
+
+    Raises:
+        ApiError: 400, it cannot be decoded; 415, this resource does not know the type. The
+            returned function raises 422 if the patch does not fit.
+    """
+    if media_type == MERGE:
+        patch = decode_object(body, media_type)
+        return lambda current: merge_patch(current, patch)
+    if media_type == JSON_PATCH:
+        operations = decode(body, media_type)
+        return lambda current: _json_patch(current, operations)
+    if media_type == STRATEGIC and not resource.custom:
+        patch = decode_object(body, media_type)
+        return lambda current: strategic_merge_patch(resource.kind, current, patch)
+    supported = (
+        [JSON_PATCH, MERGE, APPLY] if resource.custom else [JSON_PATCH, MERGE, STRATEGIC, APPLY]
+    )
+    raise ApiError(
+        415,
+        "UnsupportedMediaType",
+        "the body of the request was in an unknown format - accepted media types include: "
+        + ", ".join(supported),
+    )
+
+
+def _json_patch(current: Json, operations: Any) -> Json:
+    try:
+        return json_patch(current, operations)
+    except PatchError as error:
+        raise ApiError(
+            422,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+            {},
+        ) from error

@@ -1,0 +1,166 @@
+"""JSON Patch (RFC 6902)."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+Json = dict[str, Any]
+
+
+class PatchError(Exception):
+    """The patch cannot be applied to this object."""
+
+
+def json_patch(target: Any, operations: Any) -> Any:
+    """Apply operations in order to `target`, in place.
+
+    Raises:
+        PatchError: an operation is malformed, a path does not exist or a test fails.
+    """
+    if not isinstance(operations, list):
+        raise PatchError("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+    for operation in cast("list[Json]", operations):
+        target = _apply(target, operation)
+    return target
+
+
+def _apply(target: Any, operation: Json) -> Any:
+    kind = operation.get("op")
+    path = str(operation.get("path", ""))
+    if kind == "test":
+        _test(target, path, operation.get("value"))
+        return target
+    if kind in {"add", "replace"}:
+        return _set(target, path, operation.get("value"), insert=kind == "add")
+    if kind == "remove":
+        _remove(target, path, "remove")
+        return target
+    if kind in {"move", "copy"}:
+        source = str(operation.get("from", ""))
+        value = _get(target, source, str(kind))
+        if kind == "move":
+            _remove(target, source, "move")
+        else:
+            value = msgspec.json.decode(msgspec.json.encode(value))
+        return _set(target, path, value, insert=True)
+    raise PatchError(f"Unexpected kind: {kind}")
+
+
+def _tokens(path: str) -> list[str]:
+    if not path:
+        return []
+    return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
+
+
+def _missing(kind: str, path: str) -> PatchError:
+    return PatchError(
+        f"{kind} operation does not apply: doc is missing path: {path}: missing value"
+    )
+
+
+def _get(target: Any, path: str, kind: str) -> Any:
+    for token in _tokens(path):
+        target = _child(target, token, path, kind)
+    return target
+
+
+def _child(parent: Any, token: str, path: str, kind: str) -> Any:
+    if isinstance(parent, dict) and token in parent:
+        return cast("Json", parent)[token]
+    if isinstance(parent, list):
+        items = cast("list[Any]", parent)
+        return items[_index(items, token, path, kind, len(items) - 1)]
+    raise _missing(kind, path)
+
+
+def _index(items: list[Any], token: str, path: str, kind: str, last: int) -> int:
+    try:
+        index = int(token)
+    except ValueError:
+        raise PatchError(f'strconv.Atoi: parsing "{token}": invalid syntax') from None
+    if index < 0:
+        index += len(items)
+    if not 0 <= index <= last:
+        raise PatchError(
+            f"{kind} operation does not apply: doc is missing path: {path}: "
+            f"Unable to access invalid index: {token}: invalid index referenced"
+        )
+    return index
+
+
+def _test(target: Any, path: str, value: Any) -> None:
+    failure = PatchError(f"testing value {path} failed: test failed")
+    try:
+        found = _get(target, path, "test")
+    except PatchError:
+        if value is None:
+            return
+        raise failure from None
+    if not same_json(found, value):
+        raise failure
+
+
+def same_json(left: Any, right: Any) -> bool:
+    """Equality of JSON values: true is not 1, although Python thinks so."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        one, other = cast("Json", left), cast("Json", right)
+        return one.keys() == other.keys() and all(same_json(one[key], other[key]) for key in one)
+    if isinstance(left, list) and isinstance(right, list):
+        ones, others = cast("list[Any]", left), cast("list[Any]", right)
+        return len(ones) == len(others) and all(map(same_json, ones, others))
+    return bool(left == right)
+
+
+def _set(target: Any, path: str, value: Any, *, insert: bool) -> Any:
+    tokens = _tokens(path)
+    if not tokens:
+        return value
+    kind = "add" if insert else "replace"
+    parent = target
+    for token in tokens[:-1]:
+        parent = _child(parent, token, path, kind)
+    last = tokens[-1]
+    if isinstance(parent, dict):
+        holder = cast("Json", parent)
+        if not insert and last not in holder:
+            raise PatchError(
+                f"replace operation does not apply: doc is missing key: {path}: missing value"
+            )
+        holder[last] = value
+    elif isinstance(parent, list):
+        _set_item(cast("list[Any]", parent), last, path, value, insert=insert)
+    else:
+        raise _missing(kind, path)
+    return target
+
+
+def _set_item(items: list[Any], token: str, path: str, value: Any, *, insert: bool) -> None:
+    if not insert:
+        items[_index(items, token, path, "replace", len(items) - 1)] = value
+    elif token == "-":  # noqa: S105 - RFC 6902's name for the end of a list
+        items.append(value)
+    else:
+        items.insert(_index(items, token, path, "add", len(items)), value)
+
+
+def _remove(target: Any, path: str, kind: str) -> None:
+    tokens = _tokens(path)
+    if not tokens:
+        raise _missing(kind, path)
+    parent = target
+    for token in tokens[:-1]:
+        parent = _child(parent, token, path, kind)
+    if isinstance(parent, list):
+        items = cast("list[Any]", parent)
+        del items[_index(items, tokens[-1], path, kind, len(items) - 1)]
+    elif isinstance(parent, dict) and tokens[-1] in parent:
+        del cast("Json", parent)[tokens[-1]]
+    else:
+        raise PatchError(
+            f"{kind} operation does not apply: Unable to remove nonexistent key: "
+            f"{tokens[-1]}: missing value"
+        )

@@ -1,0 +1,99 @@
+"""What the server serves: one `ApiResource` for each resource of each group version.
+
+Kinds are data; behaviour that differs from kind to kind hangs on the resource's `Strategy`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.status import ResourceName
+from controller.devcluster.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from controller.devcluster.apiserver.tables import Column
+
+Json = dict[str, Any]
+
+ALL_VERBS = (
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+)
+
+
+def metadata_field(name: str) -> Callable[[Json], str]:
+    """Reads a metadata field for field selectors."""
+    return lambda object_: object_["metadata"].get(name, "")
+
+
+EVERYWHERE: Mapping[str, Callable[[Json], str]] = {
+    "metadata.name": metadata_field("name"),
+    "metadata.namespace": metadata_field("namespace"),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ApiResource:
+    """One resource under one group version.
+
+    Attributes:
+        group: API group, empty for the core group.
+        version: version without the group.
+        plural: name in paths.
+        kind: the objects' kind.
+        table: storage table; all versions of a resource share one.
+        strategy: defaults, validation and deletion rules of the kind.
+        subresources: names of the subresources, such as `status`.
+        custom: whether a CustomResourceDefinition made it; list items then carry their kind.
+        fields: what field selectors may select by, and how it is read.
+        columns: what `kubectl get` prints; None means name and age.
+        to_stored: converts from this version to the stored form, None if they are the same.
+        from_stored: converts from the stored form to this version, None if they are the same.
+    """
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    table: str
+    strategy: Strategy = field(default_factory=Strategy)
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    namespaced: bool = True
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: frozenset[str] = frozenset()
+    custom: bool = False
+    fields: Mapping[str, Callable[[Json], str]] = field(default_factory=lambda: EVERYWHERE)
+    columns: tuple[Column, ...] | None = None
+    to_stored: Callable[[Json], Json] | None = None
+    from_stored: Callable[[Json], Json] | None = None
+
+    @property
+    def api_version(self) -> str:
+        """`v1` or `batch/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def name(self) -> ResourceName:
+        """How errors call it."""
+        return ResourceName(self.group, self.plural, self.kind)
+
+    @property
+    def list_name(self) -> str:
+        """Kind of lists."""
+        return self.list_kind or f"{self.kind}List"
+
+    def key(self, namespace: str, name: str) -> str:
+        """Key in the storage table."""
+        return f"{namespace}/{name}" if self.namespaced else name

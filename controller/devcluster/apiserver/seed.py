@@ -1,0 +1,37 @@
+"""What every cluster has from the start: four namespaces and the service `kubernetes`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.options import WriteOptions
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.registry import Registry
+    from controller.devcluster.apiserver.writer import Writer
+
+Json = dict[str, Any]
+
+NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")
+
+
+def seed(writer: Writer, registry: Registry) -> None:
+    """Create them."""
+    namespaces = registry.find("", "v1", "namespaces")
+    services = registry.find("", "v1", "services")
+    assert namespaces is not None
+    assert services is not None
+    options = WriteOptions()
+    for name in NAMESPACES:
+        writer.create(namespaces, "", {"metadata": {"name": name}}, options)
+    service: Json = {
+        "metadata": {
+            "name": "kubernetes",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "clusterIP": "10.96.0.1",
+            "ports": [{"name": "https", "port": 443, "targetPort": 6443}],
+        },
+    }
+    writer.create(services, "default", service, options)

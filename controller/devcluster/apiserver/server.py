@@ -1,0 +1,130 @@
+"""The embedded API server: one function that answers requests from a store in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.audit import Audit
+from controller.devcluster.apiserver.crd import Definitions
+from controller.devcluster.apiserver.discovery import Discovery
+from controller.devcluster.apiserver.exchange import Answer, Request, json_answer
+from controller.devcluster.apiserver.handler import ResourceHandler
+from controller.devcluster.apiserver.kinds import builtin_resources
+from controller.devcluster.apiserver.paths import parse_resource_path
+from controller.devcluster.apiserver.registry import Registry
+from controller.devcluster.apiserver.reviews import review
+from controller.devcluster.apiserver.seed import seed
+from controller.devcluster.apiserver.status import ApiError, path_not_found
+from controller.devcluster.apiserver.store import Store
+from controller.devcluster.apiserver.subresources import Hooks
+
+if TYPE_CHECKING:
+    import random
+    from collections import Counter
+    from collections.abc import AsyncGenerator, Callable, Mapping
+    from datetime import datetime
+
+    from controller.devcluster.apiserver.audit import Counted
+    from controller.devcluster.apiserver.store import StoredEvent
+    from controller.devcluster.apiserver.watch import Clock
+
+Json = dict[str, Any]
+
+
+class ApiServer:
+    """A Kubernetes API server without a network.
+
+    Attributes:
+        store: all objects; tests may look inside.
+        on_write: called synchronously after each transition of the store.
+        audit: request counters, and the optional authorisation rules.
+        hooks: pod logs and proxies, which somebody else provides.
+    """
+
+    def __init__(
+        self,
+        *,
+        wall: Callable[[], datetime],
+        clock: Clock,
+        rng: random.Random,
+        history: int = 4096,
+    ) -> None:
+        """Start with the namespaces that every cluster has.
+
+        Args:
+            wall: UTC time, for timestamps.
+            clock: monotonic time and timers, for watches.
+            rng: for uids, generated names, addresses and watch lifetimes.
+            history: how many transitions per resource can still be watched.
+        """
+        self.store = Store(history=history)
+        self.audit = Audit()
+        self.hooks = Hooks()
+        self._registry = Registry(builtin_resources(self.store, rng, wall))
+        self._discovery = Discovery(self._registry)
+        self._handler = ResourceHandler(
+            self.store, self._registry, self.audit, self.hooks, wall=wall, clock=clock, rng=rng
+        )
+        Definitions(self.store, self._registry, self._handler.deleter)
+        seed(self._handler.writer, self._registry)
+
+    @property
+    def on_write(self) -> list[Callable[[StoredEvent], None]]:
+        """Callbacks after each transition of the store."""
+        return self.store.on_write
+
+    @property
+    def requests_by_user_agent(self) -> Counter[Counted]:
+        """Numbers of requests by user agent, verb and resource."""
+        return self.audit.requests
+
+    def compact(self) -> None:
+        """Forget all history: older revisions answer 410 from now on, as after compaction."""
+        self.store.compact()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> tuple[int, dict[str, str], AsyncGenerator[bytes, None]]:
+        """Answer one request.
+
+        Args:
+            method: upper-case HTTP method.
+            path: absolute path, not URL-encoded.
+            query: parameters, not URL-encoded.
+            headers: header fields in any case.
+            body: the whole body, or None.
+
+        Returns:
+            Status, headers with lower-case names, and the body in chunks; a watch's body ends
+            when the watch does.
+        """
+        lower = {name.lower(): value for name, value in headers.items()}
+        request = Request(method, path, query, lower, body)
+        try:
+            answer = await self._answer(request)
+        except ApiError as error:
+            answer = json_answer(error.code, error.body())
+            if error.details and "retryAfterSeconds" in error.details:
+                answer.headers["retry-after"] = str(error.details["retryAfterSeconds"])
+        return answer.status, answer.headers, answer.chunks
+
+    async def _answer(self, request: Request) -> Answer:
+        where = parse_resource_path(request.path)
+        if where is None:
+            return self._discovery.answer(request)
+        resource = self._registry.find(where.group, where.version, where.plural)
+        if resource is not None:
+            return await self._handler.answer(request, where, resource)
+        reviewed = review(request, where, self.audit)
+        if reviewed is None:
+            raise path_not_found()
+        return json_answer(201, reviewed)
+
+    async def aclose(self) -> None:
+        """End all watches."""
+        self._handler.stop()

@@ -1,0 +1,248 @@
+"""Errors of the API as `Status` bodies: reason, message, details and code as upstream words them.
+
+`ApiError` is raised anywhere below the request handler and becomes the answer; the functions
+build the errors that more than one place needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class ApiError(Exception):
+    """A request is answered with this status instead of an object.
+
+    Attributes:
+        code: HTTP status code.
+        reason: machine-readable reason, `NotFound`.
+        message: sentence for people.
+        details: name, group, kind, uid, causes, retryAfterSeconds, as far as they are known.
+        metadata: list metadata of the Status; only an expired continue token uses it.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        details: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.metadata = metadata or {}
+
+    def body(self) -> dict[str, Any]:
+        """The `Status` object."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": self.metadata,
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing that is wrong with one field.
+
+    Attributes:
+        reason: cause type, `FieldValueInvalid`.
+        field: path of the field, `spec.containers[0].name`.
+        message: what is wrong, starting with the type's words: `Required value`.
+    """
+
+    reason: str
+    field: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceName:
+    """How errors name a resource: plural and group, with the kind for validation errors."""
+
+    group: str
+    plural: str
+    kind: str
+
+    @property
+    def qualified(self) -> str:
+        """`pods` or `rayclusters.ray.io`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def qualified_kind(self) -> str:
+        """`Pod` or `RayCluster.ray.io`."""
+        return f"{self.kind}.{self.group}" if self.group else self.kind
+
+    def details(self, name: str, kind: str = "") -> dict[str, Any]:
+        """The `details` of an error about one object."""
+        details: dict[str, Any] = {}
+        if name:
+            details["name"] = name
+        if self.group:
+            details["group"] = self.group
+        details["kind"] = kind or self.plural
+        return details
+
+
+def shown(value: Any) -> str:
+    """A value as validation messages quote it."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if value is True or value is False:
+        return str(value).lower()
+    if value is None:
+        return "null"
+    if isinstance(value, (dict, list)):
+        return msgspec.json.encode(value).decode()
+    return str(value)
+
+
+def required(field: str, detail: str = "") -> Cause:
+    """A field is missing."""
+    message = f"Required value: {detail}" if detail else "Required value"
+    return Cause("FieldValueRequired", field, message)
+
+
+def invalid_value(field: str, value: Any, detail: str) -> Cause:
+    """A field's value breaks a rule."""
+    return Cause("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+
+
+def invalid_type(field: str, value: Any, detail: str) -> Cause:
+    """A field's value is of the wrong type."""
+    return Cause("FieldValueTypeInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+
+
+def unsupported_value(field: str, value: Any, allowed: Sequence[Any]) -> Cause:
+    """A field's value is not one of a closed set."""
+    choices = ", ".join(shown(choice) for choice in allowed)
+    return Cause(
+        "FieldValueNotSupported",
+        field,
+        f"Unsupported value: {shown(value)}: supported values: {choices}",
+    )
+
+
+def duplicate(field: str, value: Any) -> Cause:
+    """A list has an entry twice."""
+    return Cause("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
+
+
+def forbidden_field(field: str, detail: str) -> Cause:
+    """A field must not be set or changed."""
+    return Cause("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+
+def not_found(resource: ResourceName, name: str) -> ApiError:
+    """404: there is no such object."""
+    return ApiError(
+        404, "NotFound", f'{resource.qualified} "{name}" not found', resource.details(name)
+    )
+
+
+def path_not_found() -> ApiError:
+    """404: the server serves nothing at this path."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def already_exists(resource: ResourceName, name: str) -> ApiError:
+    """409: an object of this name exists."""
+    return ApiError(
+        409,
+        "AlreadyExists",
+        f'{resource.qualified} "{name}" already exists',
+        resource.details(name),
+    )
+
+
+def conflict(resource: ResourceName, name: str, why: str) -> ApiError:
+    """409: the object is not what the request assumed."""
+    return ApiError(
+        409,
+        "Conflict",
+        f'Operation cannot be fulfilled on {resource.qualified} "{name}": {why}',
+        resource.details(name),
+    )
+
+
+MODIFIED = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+
+def invalid(resource: ResourceName, name: str, causes: Sequence[Cause]) -> ApiError:
+    """422: the object breaks validation rules."""
+    texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
+    text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    details = resource.details(name, resource.kind)
+    details["causes"] = [
+        {"reason": cause.reason, "message": cause.message, "field": cause.field} for cause in causes
+    ]
+    return ApiError(
+        422, "Invalid", f'{resource.qualified_kind} "{name}" is invalid: {text}', details
+    )
+
+
+def bad_request(message: str) -> ApiError:
+    """400: the request makes no sense."""
+    return ApiError(400, "BadRequest", message)
+
+
+def forbidden(resource: ResourceName, name: str, why: str) -> ApiError:
+    """403: admission or authorisation says no."""
+    shown_name = f' "{name}"' if name else ""
+    return ApiError(
+        403,
+        "Forbidden",
+        f"{resource.qualified}{shown_name} is forbidden: {why}",
+        resource.details(name),
+    )
+
+
+def method_not_allowed() -> ApiError:
+    """405: the resource does not have this verb."""
+    return ApiError(
+        405,
+        "MethodNotAllowed",
+        "the server does not allow this method on the requested resource",
+        {},
+    )
+
+
+def expired(message: str, continue_token: str = "") -> ApiError:
+    """410: the revision is no longer available."""
+    metadata = {"continue": continue_token} if continue_token else {}
+    return ApiError(410, "Expired", message, metadata=metadata)
+
+
+def too_large_resource_version(asked: int, current: int) -> ApiError:
+    """504: the revision lies in the future."""
+    return ApiError(
+        504,
+        "Timeout",
+        f"Too large resource version: {asked}, current: {current}",
+        {
+            "causes": [
+                {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+            ],
+            "retryAfterSeconds": 1,
+        },
+    )

@@ -1,0 +1,100 @@
+"""How a kind differs from others: defaults, validation, what a write may change, deletion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.meta import is_subdomain, validate_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.devcluster.apiserver.status import Cause
+
+Json = dict[str, Any]
+
+SYSTEM_PARTS = frozenset({"apiVersion", "kind", "metadata"})
+
+
+class Strategy:
+    """Behaviour of an ordinary kind; special kinds override what they need.
+
+    Attributes:
+        has_status: whether `status` is written by the status subresource only.
+        counts_generations: whether changes outside metadata and status bump the generation.
+        echoes_deleted: whether DELETE answers with the object rather than with a Status.
+        unconditional_update: whether a PUT may come without a resourceVersion.
+        creates_on_update: whether a PUT may create.
+        orphans_by_default: whether deletion without a policy orphans the dependents.
+        status_keeps_metadata: whether a status write leaves all metadata as it is.
+        name_rule: what is wrong with a name, in the kind's eyes.
+    """
+
+    has_status: bool = False
+    counts_generations: bool = False
+    echoes_deleted: bool = False
+    unconditional_update: bool = True
+    creates_on_update: bool = False
+    orphans_by_default: bool = False
+    status_keeps_metadata: bool = False
+    name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
+
+    def decode(self, object_: Json) -> list[str]:
+        """Drop what the kind does not know, in place; the unknown paths are returned."""
+        return []
+
+    def default(self, object_: Json) -> None:
+        """Fill in defaults, in place."""
+
+    def prepare_create(self, object_: Json) -> None:
+        """Reset what a creator must not set, in place."""
+        if self.has_status:
+            object_.pop("status", None)
+
+    def prepare_update(self, new: Json, old: Json) -> None:
+        """Carry over what a main write must not change, in place."""
+        if self.has_status:
+            _carry_over(new, old, "status")
+
+    def prepare_status_update(self, new: Json, old: Json) -> None:
+        """Carry over everything but the status, in place."""
+        for part in (old.keys() | new.keys()) - {"status"} - SYSTEM_PARTS:
+            _carry_over(new, old, part)
+        if self.status_keeps_metadata:
+            managed = new["metadata"].get("managedFields")
+            new["metadata"] = dict(old["metadata"])
+            if managed is not None:
+                new["metadata"]["managedFields"] = managed
+
+    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+        """What is wrong with a new object, or with a change from `old`."""
+        return validate_metadata(object_["metadata"], self.name_rule)
+
+    def spec_changed(self, new: Json, old: Json) -> bool:
+        """Whether the change counts as a new generation."""
+        ignored = SYSTEM_PARTS | ({"status"} if self.has_status else set())
+        parts = (new.keys() | old.keys()) - ignored
+        return any(new.get(part) != old.get(part) for part in parts)
+
+    def may_vanish(self, object_: Json) -> bool:
+        """Whether nothing holds a terminating object any more."""
+        metadata: Json = object_["metadata"]
+        return (
+            metadata.get("deletionTimestamp") is not None
+            and not metadata.get("finalizers")
+            and not metadata.get("deletionGracePeriodSeconds")
+        )
+
+    def begin_deletion(self, object_: Json) -> None:
+        """Note in the object that its deletion has begun, in place."""
+
+    def grace_period(self, object_: Json, asked: int | None) -> int | None:
+        """Seconds until a deleted object goes; None if the kind has no graceful deletion."""
+        return None
+
+
+def _carry_over(new: Json, old: Json, part: str) -> None:
+    if part in old:
+        new[part] = old[part]
+    else:
+        new.pop(part, None)

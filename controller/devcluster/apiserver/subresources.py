@@ -1,0 +1,174 @@
+"""Subresources other than status: binding, eviction, finalize, logs and proxies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from controller.devcluster.apiserver.exchange import bytes_answer, json_answer
+from controller.devcluster.apiserver.meta import timestamp
+from controller.devcluster.apiserver.negotiation import content_type, decode_object
+from controller.devcluster.apiserver.options import DeleteOptions
+from controller.devcluster.apiserver.representation import WholeObjects
+from controller.devcluster.apiserver.status import (
+    ApiError,
+    ResourceName,
+    conflict,
+    method_not_allowed,
+    not_found,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from controller.devcluster.apiserver.deletion import Deleter
+    from controller.devcluster.apiserver.exchange import Answer, Request
+    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.writer import Writer
+
+Json = dict[str, Any]
+
+
+class Hook(Protocol):
+    """Answers a request for a pod's log, or a request to be passed on to a pod or service."""
+
+    def __call__(self, request: Request, where: ResourcePath) -> Awaitable[Answer]:
+        """Answer it; `where.name` is as in the path, `[https:]name[:port]` for proxies."""
+        ...
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What the API server leaves to others.
+
+    Attributes:
+        pod_log: the kubelet's part of `kubectl logs`.
+        pod_proxy: a request passed on to a pod.
+        service_proxy: a request passed on to a service; `where.rest` is the path there.
+    """
+
+    pod_log: Hook | None = None
+    pod_proxy: Hook | None = None
+    service_proxy: Hook | None = None
+
+
+class Subresources:
+    """Answers requests for subresources."""
+
+    def __init__(
+        self,
+        store: Store,
+        writer: Writer,
+        deleter: Deleter,
+        hooks: Hooks,
+        wall: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._deleter = deleter
+        self._hooks = hooks
+        self._wall = wall
+
+    async def answer(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        """Answer one request.
+
+        Raises:
+            ApiError: the request fails.
+        """
+        if where.subresource in {"log", "proxy"}:
+            return await self._hooked(request, where, resource)
+        if (request.method, where.subresource) == ("POST", "binding"):
+            return self._bind(request, where, resource)
+        if (request.method, where.subresource) == ("POST", "eviction"):
+            return self._evict(where, resource)
+        if (request.method, where.subresource) == ("PUT", "finalize"):
+            return self._finalize(request, where, resource)
+        raise method_not_allowed()
+
+    async def _hooked(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        hook = getattr(self._hooks, f"{resource.singular}_{where.subresource}")
+        if hook is None:
+            raise ApiError(503, "ServiceUnavailable", "no kubelet or proxy is attached")
+        if where.subresource == "log":
+            self._require(where, resource)
+        return await hook(request, where)
+
+    def _require(self, where: ResourcePath, resource: ApiResource) -> Json:
+        key = resource.key(where.namespace, where.name)
+        stored = self._store.table(resource.table).items.get(key)
+        if stored is None:
+            raise not_found(resource.name, where.name)
+        return stored.object
+
+    def _bind(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        binding = decode_object(request.body, content_type(request.headers))
+        pod = self._require(where, resource)
+        name = ResourceName("", "pods/binding", "Binding")
+        node = (binding.get("target") or {}).get("name", "")
+        if pod["metadata"].get("deletionTimestamp"):
+            why = f"pod {where.name} is being deleted, cannot be assigned to a host"
+            raise conflict(name, where.name, why)
+        if bound := pod["spec"].get("nodeName"):
+            why = f'pod {where.name} is already assigned to node "{bound}"'
+            raise conflict(name, where.name, why)
+        scheduled = {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": timestamp(self._wall()),
+        }
+        self._store.put(
+            resource.table, resource.key(where.namespace, where.name), _bound(pod, node, scheduled)
+        )
+        success = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "code": 201,
+        }
+        return json_answer(201, success)
+
+    def _evict(self, where: ResourcePath, resource: ApiResource) -> Answer:
+        self._deleter.delete(resource, where.namespace, where.name, DeleteOptions())
+        success = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "code": 201,
+        }
+        return json_answer(201, success)
+
+    def _finalize(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        wanted = decode_object(request.body, content_type(request.headers))
+        current = self._require(where, resource)
+        key = resource.key(where.namespace, where.name)
+        new = current | {
+            "metadata": dict(current["metadata"]),
+            "spec": {"finalizers": (wanted.get("spec") or {}).get("finalizers") or []},
+        }
+        if not new["spec"]["finalizers"]:
+            new["spec"] = {}
+        if resource.strategy.may_vanish(new):
+            stored = self._store.remove(resource.table, key, new)
+        else:
+            stored = self._store.put(resource.table, key, new)
+        return bytes_answer(200, WholeObjects(resource).one(stored))
+
+
+def _bound(pod: Json, node: str, scheduled: Json) -> Json:
+    status: Json = pod.get("status") or {}
+    others = [
+        condition
+        for condition in status.get("conditions") or []
+        if condition["type"] != "PodScheduled"
+    ]
+    return pod | {
+        "metadata": dict(pod["metadata"]),
+        "spec": pod["spec"] | {"nodeName": node},
+        "status": status | {"conditions": [*others, scheduled]},
+    }

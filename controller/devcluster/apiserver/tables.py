@@ -1,0 +1,158 @@
+"""Tables: what `kubectl get` prints, as rows computed by the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.representation import encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.store import Stored
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column.
+
+    Attributes:
+        name: heading.
+        read: the cell of an object at a moment.
+        type: `string`, `integer`, `number`, `boolean` or `date`.
+        format: `name` for the object's name, else empty.
+        description: a sentence for people.
+        priority: 0 is always shown, others only with `-o wide`.
+    """
+
+    name: str
+    read: Callable[[Json, datetime], Any]
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+    def definition(self) -> Json:
+        """As in `columnDefinitions`."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        }
+
+
+def name_of(object_: Json, now: datetime) -> str:
+    """Cell of the name."""
+    return object_["metadata"]["name"]
+
+
+def age_of(object_: Json, now: datetime) -> str:
+    """Cell of the age."""
+    return since(object_["metadata"].get("creationTimestamp"), now)
+
+
+def since(moment: str | None, now: datetime) -> str:
+    """How long ago a timestamp was."""
+    if not moment:
+        return "<unknown>"
+    return duration((now - parse_time(moment)).total_seconds())
+
+
+def parse_time(text: str) -> datetime:
+    """A timestamp of the API, with or without fractions of a second."""
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as kubectl prints ages: two units at most, ever coarser."""
+    total = int(seconds)
+    if total < -1:
+        return "<invalid>"
+    total = max(total, 0)
+    minutes, hours, days = total // 60, total // 3600, total // 86400
+    if total < 120:
+        return f"{total}s"
+    if minutes < 10:
+        return _two(minutes, "m", total % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return _two(days, "d", hours % 24, "h")
+    if days < 730:
+        return f"{days}d"
+    years = days // 365
+    return _two(years, "y", days % 365, "d") if years < 8 else f"{years}y"
+
+
+def _two(large: int, unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
+
+
+NAME = Column("Name", name_of, format="name")
+AGE = Column("Age", age_of)
+DEFAULT_COLUMNS = (NAME, AGE)
+
+
+class TableRows:
+    """`as=Table`."""
+
+    def __init__(
+        self, resource: ApiResource, wall: Callable[[], datetime], include: str = ""
+    ) -> None:
+        self._columns: Sequence[Column] = resource.columns or DEFAULT_COLUMNS
+        self._wall = wall
+        self._include = include or "Metadata"
+        self._resource = resource
+
+    def _row(self, stored: Stored) -> Json:
+        now = self._wall()
+        row: Json = {"cells": [column.read(stored.object, now) for column in self._columns]}
+        if self._include == "Metadata":
+            row["object"] = {
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": stored.object["metadata"],
+            }
+        elif self._include == "Object":
+            row["object"] = stored.object
+        else:
+            row["object"] = None
+        return row
+
+    def _table(self, rows: list[Json], metadata: Json, *, definitions: bool = True) -> bytes:
+        return encode(
+            {
+                "kind": "Table",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": metadata,
+                "columnDefinitions": [column.definition() for column in self._columns]
+                if definitions
+                else None,
+                "rows": rows,
+            }
+        )
+
+    def one(self, stored: Stored, *, first: bool = True) -> bytes:
+        """A table with one row; in a stream only the first has column definitions."""
+        metadata = {"resourceVersion": stored.object["metadata"].get("resourceVersion", "")}
+        return self._table([self._row(stored)], metadata, definitions=first)
+
+    def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
+        """A table with a row for each object."""
+        return self._table([self._row(stored) for stored in items], metadata)
+
+    def bookmark(self, metadata: Json) -> bytes:
+        """A table without rows, at the revision."""
+        return self._table([], metadata, definitions=False)

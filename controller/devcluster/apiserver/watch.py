@@ -1,0 +1,201 @@
+"""WATCH: the log of a table as a stream of events.
+
+A watch is a position in the table's log. Writers do not know watches; they append to the log and
+wake who waits, so that a slow reader costs nothing but its place in the log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from controller.devcluster.apiserver.representation import encode
+from controller.devcluster.apiserver.status import expired
+from controller.devcluster.apiserver.store import Stored
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncGenerator, Callable, Iterator
+
+    from controller.devcluster.apiserver.options import ListOptions
+    from controller.devcluster.apiserver.representation import Representation
+    from controller.devcluster.apiserver.selectors import Selection
+    from controller.devcluster.apiserver.store import Store, StoredEvent, Table
+
+Json = dict[str, Any]
+
+BOOKMARK_PERIOD = 60.0
+"""Seconds between bookmarks."""
+LAST_BOOKMARK = 2.0
+"""Seconds before its end at which a watch gets a last bookmark."""
+BATCH = 256
+"""Events that go out in one chunk at most."""
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class Clock(Protocol):
+    """What an event loop offers to measure time with."""
+
+    def time(self) -> float:
+        """Monotonic seconds."""
+        ...
+
+    def call_at(
+        self, when: float, callback: Callable[..., object], *args: Any
+    ) -> asyncio.TimerHandle:
+        """Call back at a moment of `time()`."""
+        ...
+
+
+@dataclass(slots=True)
+class Watch:
+    """One watch request.
+
+    Attributes:
+        store: where the revision comes from.
+        table: what is watched.
+        namespace: one namespace, or empty for all.
+        selection: what the client wants to see.
+        representation: how it wants to see it.
+        options: revision to start from, bookmarks, initial events.
+        lifetime: seconds until the stream ends.
+        clock: for the end and for bookmarks.
+        stopping: says whether the server shuts down.
+    """
+
+    store: Store
+    table: Table
+    namespace: str
+    selection: Selection
+    representation: Representation
+    options: ListOptions
+    lifetime: float
+    clock: Clock
+    stopping: Callable[[], bool]
+    _position: int = 0
+    _sent: bool = False
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The stream; it ends when the lifetime is over or the revision is lost."""
+        deadline = self.clock.time() + self.lifetime
+        last_bookmark = deadline - LAST_BOOKMARK
+        next_bookmark = min(self.clock.time() + BOOKMARK_PERIOD, last_bookmark)
+        try:
+            for chunk in self._opening():
+                yield chunk
+        except _TooOldError as error:
+            yield self._too_old(error.revision)
+            return
+        while not self.stopping():
+            if self._position < self.table.start:
+                yield self._too_old(self.store.revision)
+                return
+            if chunk := self._pending():
+                yield chunk
+                continue
+            now = self.clock.time()
+            if now >= deadline:
+                return
+            if now >= next_bookmark:
+                next_bookmark = _following(next_bookmark, last_bookmark)
+                if self.options.bookmarks:
+                    yield self._bookmark({})
+                continue
+            await self._change_or(min(next_bookmark, deadline))
+
+    async def _change_or(self, when: float) -> None:
+        change = self.table.next_change()
+        timer = self.clock.call_at(when, _resolve, change)
+        try:
+            await change
+        finally:
+            timer.cancel()
+
+    def _opening(self) -> Iterator[bytes]:
+        """What goes out before the log: existing objects and the mark behind them."""
+        start = self.options.revision
+        wanted = self.options.initial_events
+        if start and not wanted:
+            if start < self.table.compacted:
+                raise _TooOldError(start)
+            self._position = self.table.position_after(start)
+            return
+        self._position = self.table.end
+        existing = self.table.now(self.namespace) if wanted is not False else []
+        lines = [
+            self._line("ADDED", item) for _, item in existing if self.selection.matches(item.object)
+        ]
+        if wanted and self.options.bookmarks:
+            lines.append(self._bookmark({INITIAL_EVENTS_END: "true"}))
+        for first in range(0, len(lines), BATCH):
+            yield b"".join(lines[first : first + BATCH])
+
+    def _pending(self) -> bytes:
+        """The next batch of the log that this watch wants to see."""
+        lines: list[bytes] = []
+        seen = 0
+        for event in self.table.events_from(self._position):
+            seen += 1
+            if line := self._seen(event):
+                lines.append(line)
+                if len(lines) == BATCH:
+                    break
+        self._position += seen
+        return b"".join(lines)
+
+    def _seen(self, event: StoredEvent) -> bytes | None:
+        """An event as this watch sees it: leaving the selection is a deletion."""
+        if self.namespace and not event.key.startswith(f"{self.namespace}/"):
+            return None
+        if not self.selection:
+            return self._line(event.type, event.current)
+        before = event.previous is not None and self.selection.matches(event.previous.object)
+        if event.type == "DELETED":
+            return self._line("DELETED", event.current) if before else None
+        after = self.selection.matches(event.current.object)
+        if before and not after:
+            return self._line("DELETED", _left(event))
+        if after:
+            return self._line("MODIFIED" if before else "ADDED", event.current)
+        return None
+
+    def _line(self, kind: str, stored: Stored) -> bytes:
+        object_ = self.representation.one(stored, first=not self._sent)
+        self._sent = True
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), object_)
+
+    def _bookmark(self, annotations: Json) -> bytes:
+        metadata: Json = {"resourceVersion": str(self.store.revision), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        return b'{"type":"BOOKMARK","object":%s}\n' % self.representation.bookmark(metadata)
+
+    def _too_old(self, revision: int) -> bytes:
+        error = expired(f"too old resource version: {revision} ({self.table.compacted})")
+        return b'{"type":"ERROR","object":%s}\n' % encode(error.body())
+
+
+class _TooOldError(Exception):
+    def __init__(self, revision: int) -> None:
+        super().__init__(revision)
+        self.revision = revision
+
+
+def _following(bookmark: float, last: float) -> float:
+    """When the bookmark after this one is due; never after the last one."""
+    if bookmark >= last:
+        return float("inf")
+    return min(bookmark + BOOKMARK_PERIOD, last)
+
+
+def _left(event: StoredEvent) -> Stored:
+    """The state before an object left the selection, at the revision at which it left."""
+    assert event.previous is not None
+    last = event.previous.fresh()
+    last["metadata"]["resourceVersion"] = str(event.revision)
+    return Stored(last, event.revision)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
