@@ -162,10 +162,28 @@ class Reflector(Generic[T]):
             seen.watch_restarts[transition.cause] += 1
         else:
             seen.relists[transition.cause] += 1
-        if isinstance(state, Streaming) and isinstance(transition.state, Listing):
-            seen.fall_backs += 1
         if isinstance(outcome, Broken):
             self._report(state, outcome.error, now)
+        if isinstance(state, Streaming) and isinstance(transition.state, Listing):
+            seen.fall_backs += 1
+            self._explain_fall_back(outcome, transition.state)
+
+    def _explain_fall_back(self, outcome: Outcome, state: Listing) -> None:
+        match outcome:
+            case Silent(None):
+                why = "no event came"
+            case Silent(quiet_for):
+                why = f"their end did not come, the last event {quiet_for:.0f} s ago"
+            case Ended():
+                why = "the stream ended before the initial events did"
+            case _:
+                why = "they fail"
+        _log.warning(
+            "%s: paged instead of streaming lists for %.0f s: %s",
+            self._source.description,
+            state.memory.paged_for,
+            why,
+        )
 
     def _report(self, state: Active, error: SourceError, now: float) -> None:
         verb = "list" if isinstance(state, Listing) else "watch"
@@ -218,7 +236,7 @@ class Reflector(Generic[T]):
         except TimeoutError:
             if not watchdog.expired():
                 raise
-            return Silent()
+            return Silent(self._quiet_for(stream))
         except SourceError as error:
             return Broken(error, stream.started, self._lived(stream), stream.progressed)
         finally:
@@ -253,6 +271,10 @@ class Reflector(Generic[T]):
     def _lived(self, stream: _Stream[T]) -> float:
         return self._clock.time() - stream.opened
 
+    def _quiet_for(self, stream: _Stream[T]) -> float | None:
+        last = stream.last_event
+        return None if last is None else self._clock.time() - last
+
     def _patience(self, stream: _Stream[T]) -> float:
         """Until when to wait for the next bytes (INF-14, INF-24)."""
         settings, now = self._settings, self._clock.time()
@@ -265,7 +287,7 @@ class Reflector(Generic[T]):
 
     async def _take(self, stream: _Stream[T], event: Event[T]) -> bool:
         """Deal with one event. False if the whole stream must be refused."""
-        self.seen.last_event = self._clock.time()
+        self.seen.last_event = stream.last_event = self._clock.time()
         if isinstance(event, Bookmark):
             stream.bookmarked = True
             self.seen.last_bookmark = self.seen.last_event
@@ -318,6 +340,7 @@ class _Stream(Generic[T]):
     consistent: bool
     splitter: LineSplitter
     initial: InitialState[T] = field(default_factory=InitialState[T])
+    last_event: float | None = None
     started: bool = False
     progressed: bool = False
     bookmarked: bool = False

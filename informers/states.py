@@ -116,7 +116,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """The idle watchdog hung up (INF-24)."""
+    """The idle watchdog hung up (INF-24). `quiet_for`: since the last event, None without one."""
+
+    quiet_for: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

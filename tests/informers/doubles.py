@@ -107,14 +107,22 @@ class ScriptedSource:
     """Answers each list and each watch with the next entry of its script.
 
     A list entry is a body or an error. A watch entry is an error (refused) or a list of steps;
-    after the last step the stream ends. Beyond the script everything hangs.
+    after the last step the stream ends. Beyond the script everything hangs. Streaming lists have
+    a script of their own if `streams` is given.
     """
 
     description = "things in all namespaces"
 
-    def __init__(self, *, lists: list[Any] | None = None, watches: list[Any] | None = None):
+    def __init__(
+        self,
+        *,
+        lists: list[Any] | None = None,
+        watches: list[Any] | None = None,
+        streams: list[Any] | None = None,
+    ):
         self.lists = list(lists or [])
         self.watches = list(watches or [])
+        self.streams = self.watches if streams is None else list(streams)
         self.requests: list[Opened] = []
 
     def queries(self, verb: str) -> list[dict[str, str]]:
@@ -142,7 +150,8 @@ class ScriptedSource:
     async def watch(self, query: Mapping[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
         request = self._note("watch", query)
         await asyncio.sleep(0)
-        steps = self.watches.pop(0) if self.watches else [Hang]
+        script = self.streams if "sendInitialEvents" in query else self.watches
+        steps = script.pop(0) if script else [Hang]
         if isinstance(steps, Exception):
             raise steps
         if steps is Hang:
