@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from controller.kube.metrics import ClientMetrics
-    from controller.kube.pacing import Clock, Pause
+    from controller.kube.pacing import Pause
     from controller.kube.resources import Resource
     from controller.kube.transport import Chunks, Transport
+    from informers.clock import Clock
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -15,8 +15,8 @@ from controller.kube.errors import OutcomeUnknown
 from informers.lines import LineSplitter
 
 if TYPE_CHECKING:
-    from controller.kube.pacing import Clock
     from controller.kube.transport import Chunks
+    from informers.clock import Clock
 
 _LINE_LIMIT = 1 << 30
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from controller.kube.transport import Answer, Chunks, Transport
+    from informers.clock import Clock
 
 EXPIRED = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},'
@@ -168,9 +169,7 @@ class FaultyTransport:
         on_answer: called with the entry when its outcome is known and before the client knows.
     """
 
-    def __init__(
-        self, inner: Transport, rules: Iterable[Rule] = (), *, clock: pacing.Clock
-    ) -> None:
+    def __init__(self, inner: Transport, rules: Iterable[Rule] = (), *, clock: Clock) -> None:
         self.rules = list(rules)
         self.journal = Journal()
         self.on_request: list[Callable[[Entry], None]] = []

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Mapping
 
-    from controller.kube.pacing import Clock
+    from informers.clock import Clock
+
 
 DEFAULT_PATH = Path("~/.kube/config")
 

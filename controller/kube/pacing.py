@@ -1,4 +1,4 @@
-"""When a request may be sent: the clock, the shared pause, and which answers may be repeated.
+"""When a request may be sent: waiting, the shared pause, and which answers may be repeated.
 
 There is no rate limit. The server says when it has had enough (429, or 503 with `Retry-After`),
 and then every request of the client waits, not only the one that was told.
@@ -7,10 +7,12 @@ and then every request of the client waits, not only the one that was told.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+
+    from informers.clock import Clock
 
 MAX_ATTEMPTS = 10
 """Times that one request is sent at most, the first included."""
@@ -23,26 +25,6 @@ RESET_DELAY = 1.0
 
 NOT_CERTAIN = frozenset({"Timeout", "ServerTimeout"})
 """Reasons of a Status after which a write may nevertheless have been carried out."""
-
-
-class Clock(Protocol):
-    """Monotonic time in seconds; structurally an asyncio loop."""
-
-    def time(self) -> float:
-        """Seconds since some fixed moment."""
-        ...
-
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Cancellable:
-        """Call `callback(*args)` at `when`."""
-        ...
-
-
-class Cancellable(Protocol):
-    """What `Clock.call_at` gives back."""
-
-    def cancel(self) -> None:
-        """Do not call."""
-        ...
 
 
 async def sleep_until(clock: Clock, when: float) -> None:

@@ -18,8 +18,8 @@ from controller.kube.errors import ConfigurationError, NotSent
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from controller.kube.pacing import Clock
     from controller.kube.tls import ClientCertificate
+    from informers.clock import Clock
 
 _log = structlog.get_logger(__name__)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from controller.kube.metrics import ClientMetrics
     from controller.kube.transport import Answer as RawAnswer
     from controller.kube.transport import Request, Transport
+    from informers.clock import Clock
 
 
 class Sender:
@@ -41,7 +42,7 @@ class Sender:
         transport: Transport,
         *,
         user_agent: str,
-        clock: pacing.Clock,
+        clock: Clock,
         concurrency: int,
         timeout: float,
         metrics: ClientMetrics | None = None,
