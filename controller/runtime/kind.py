@@ -57,7 +57,7 @@ class Reads(Protocol):
         ...
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
-        """All objects whose index function gives `value`, sorted by key."""
+        """All objects whose index function gives `value`, in no particular order."""
         ...
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:

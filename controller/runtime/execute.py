@@ -1,0 +1,262 @@
+"""Carries out a plan: lookups, commit, stages, status, events, in this order (DESIGN 4.1, 4.2).
+
+What waits, waits here, and is bounded: by the time limits of requests and by the batch. Creates
+start slowly, so that a quota or an admission webhook that refuses all costs a few requests and not
+a thousand (EXP-10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controller.runtime.merging import difference, holds_list
+from controller.runtime.plan import Create, Delete, MergePatch, StatusPatch, Target
+from controller.runtime.writer import Fate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+    from controller.runtime.ledger import Owner
+    from controller.runtime.plan import Event, Failure, Plan, Write
+    from controller.runtime.writer import Result, Writer
+
+BATCH = 64
+"""Writes of one reconcile at most; the rest of the plan is for the next one."""
+
+STATUS_INTERVAL = 1.0
+"""Least seconds between two status writes of one object that only move counters."""
+
+
+class Next(Enum):
+    """What the controller does with the key after a plan was carried out."""
+
+    DONE = "done"  # rest, or wake at `wake_after`
+    MORE = "more"  # at once, at the tail: lookups answered, or more than one batch
+    AGAIN = "again"  # soon and quietly: a precondition failed, a name was taken
+    WAIT = "wait"  # the ledger wakes the key when an unknown write is settled
+    FAILED = "failed"  # with back-off
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan.
+
+    Attributes:
+        next: what to do with the key.
+        wake_after: seconds until the key must be looked at again, None if only events matter.
+        writes: requests that changed something or tried to, by verb.
+        failures: writes that did not succeed, the first cause first.
+    """
+
+    next: Next
+    wake_after: float | None = None
+    writes: Mapping[str, int] = field(default_factory=dict[str, int])
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One plan to carry out.
+
+    Attributes:
+        owner: on whose behalf.
+        resource: resource of the primary object.
+        primary: the primary object as it was observed.
+        plan: what to do.
+        status_after: the status to write when these writes failed.
+        emit: records an event about the primary object.
+    """
+
+    owner: Owner
+    resource: Resource[Any]
+    primary: KubeObject
+    plan: Plan
+    status_after: Callable[[tuple[Failure, ...]], StatusPatch | None]
+    emit: Callable[[Event], None]
+
+
+class Executor:
+    """Carries out plans. Holds no state but when it last wrote each object's status.
+
+    Args:
+        writer: makes the requests.
+        now: monotonic seconds.
+    """
+
+    def __init__(self, writer: Writer, *, now: Callable[[], float]) -> None:
+        self._writer = writer
+        self._now = now
+        self._status_written: dict[str, float] = {}
+
+    async def execute(self, job: Job) -> Outcome:
+        """Carry out one plan, or the first batch of it."""
+        run = _Run(job)
+        if job.plan.lookups:
+            return await self._look_up(job)
+        for event in job.plan.events:
+            job.emit(event)
+        if await self._commit(run):
+            await self._stages(run)
+        if run.ended:
+            return run.outcome(job.plan.wake_after)
+        wake_after = await self._status(run)
+        return run.outcome(wake_after)
+
+    def forget(self, uid: str) -> None:
+        """The object is gone."""
+        self._status_written.pop(uid, None)
+
+    async def _look_up(self, job: Job) -> Outcome:
+        async with asyncio.TaskGroup() as group:
+            lookups = job.plan.lookups
+            tasks = [
+                group.create_task(self._writer.look_up(job.owner, lookup)) for lookup in lookups
+            ]
+        failed = any(task.result() is not None for task in tasks)
+        return Outcome(Next.FAILED if failed else Next.MORE)
+
+    async def _commit(self, run: _Run) -> bool:
+        """Whether the stages may follow (DESIGN 4.2)."""
+        commit = run.job.plan.commit
+        if commit is None:
+            return True
+        result = await self._perform(run, commit)
+        if result.fate in {Fate.CONFLICT, Fate.UNKNOWN}:
+            run.ended = True
+        return result.fate is Fate.DONE
+
+    async def _stages(self, run: _Run) -> None:
+        for stage in run.job.plan.stages:
+            room = BATCH - run.count
+            if len(stage) > room:
+                run.more = True
+                stage = stage[:room]  # noqa: PLW2901  the part of it that fits
+            await self._at_once(run, [w for w in stage if not isinstance(w, Create)])
+            await self._slowly(run, [w for w in stage if isinstance(w, Create)])
+            if run.more or run.stopped:
+                return
+
+    async def _at_once(self, run: _Run, writes: Sequence[Write]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for write in writes:
+                group.create_task(self._perform(run, write))
+
+    async def _slowly(self, run: _Run, writes: Sequence[Write]) -> None:
+        """1, 2, 4, ... at once; after the first failure no more are begun."""
+        size = 1
+        while writes and not run.stopped:
+            await self._at_once(run, writes[:size])
+            writes = writes[size:]
+            size = min(2 * size, BATCH)
+
+    async def _perform(self, run: _Run, write: Write) -> Result:
+        run.began(write)
+        result = await self._writer.perform(run.job.owner, write)
+        run.took(result)
+        event = write.on_success if result.fate is Fate.DONE else None
+        if result.fate is Fate.FAILED and isinstance(write, Create | Delete):
+            event = write.on_failure
+        if event is not None:
+            run.job.emit(event)
+        return result
+
+    async def _status(self, run: _Run) -> float | None:
+        """Write the status if it differs; seconds until the key must be looked at again."""
+        job = run.job
+        wake_after = job.plan.wake_after
+        definite = tuple(failure for failure in run.failures if not failure.unknown)
+        status = job.status_after(definite) if definite else job.plan.status
+        if status is None:
+            return wake_after
+        patch = difference(_status_of(run.primary), status.wanted)
+        if not patch:
+            return wake_after
+        uid = run.primary.metadata.uid
+        rest = self._status_written.get(uid, -STATUS_INTERVAL) + STATUS_INTERVAL - self._now()
+        if not status.urgent and rest > 0:
+            return rest if wake_after is None else min(rest, wake_after)
+        result = await self._perform(run, _status_write(job.resource, run.primary, patch))
+        if result.fate is Fate.DONE:
+            self._status_written[uid] = self._now()
+        return wake_after
+
+
+class _Run:
+    """What has happened so far in one execution."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.primary = job.primary
+        self.ended = False
+        self.more = False
+        self.count = 0
+        self.failures: list[Failure] = []
+        self._verbs: Counter[str] = Counter()
+        self._fates: set[Fate] = set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no further stage may begin."""
+        return bool(self._fates - {Fate.DONE})
+
+    def began(self, write: Write) -> None:
+        self.count += 1
+        self._verbs[_verb(write)] += 1
+
+    def took(self, result: Result) -> None:
+        self._fates.add(result.fate)
+        failure = result.failure
+        if failure is not None:
+            self.failures.append(failure)
+        if result.obj is not None and result.obj.metadata.uid == self.primary.metadata.uid:
+            self.primary = result.obj
+
+    def outcome(self, wake_after: float | None) -> Outcome:
+        return Outcome(self._next(), wake_after, dict(self._verbs), tuple(self.failures))
+
+    def _next(self) -> Next:
+        if Fate.FAILED in self._fates:
+            return Next.FAILED
+        if self._fates & {Fate.CONFLICT, Fate.TAKEN}:
+            return Next.AGAIN
+        if Fate.UNKNOWN in self._fates:
+            return Next.WAIT
+        if self.more and Fate.UNWANTED not in self._fates:
+            return Next.MORE
+        return Next.DONE
+
+
+def _verb(write: Write) -> str:
+    match write:
+        case Create():
+            return "create"
+        case Delete():
+            return "delete"
+        case _:
+            return "status" if getattr(write, "subresource", "") == "status" else "patch"
+
+
+def _status_of(obj: KubeObject) -> Any:
+    """The present status as plain data, with the members' names as the API has them."""
+    return msgspec.to_builtins(getattr(obj, "status", None))
+
+
+def _status_write(
+    resource: Resource[Any], primary: KubeObject, patch: Mapping[str, Any]
+) -> MergePatch:
+    meta = primary.metadata
+    return MergePatch(
+        Target(resource, meta.namespace, meta.name, scope="status"),
+        meta.uid,
+        {"status": dict(patch)},
+        subresource="status",
+        resource_version=meta.resource_version if holds_list(patch) else None,
+    )

@@ -1,0 +1,96 @@
+"""Logs: structlog for everything, console on a terminal, JSON lines elsewhere.
+
+What libraries log through the standard library (asyncio, aiohttp, the informers) goes through the
+same renderer. Values whose name says that they are secret are never printed.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Any, Literal, TextIO
+
+import msgspec
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from structlog.typing import Processor
+
+_SECRET = ("authorization", "token", "password", "secret", "client_key", "private_key")
+
+
+def configure_logging(
+    *,
+    level: Literal["debug", "info", "warning", "error"] = "info",
+    format: Literal["auto", "console", "json"] = "auto",  # noqa: A002  the setting's name
+    stream: TextIO | None = None,
+) -> None:
+    """Set up logging for the process. May be called again; the last call counts.
+
+    Args:
+        level: least severity.
+        format: how lines look.
+        stream: where they go; standard error if None.
+    """
+    out = sys.stderr if stream is None else stream
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        _hide_secrets,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        wrapper_class=structlog.stdlib.BoundLogger,
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared[:4], structlog.stdlib.ExtraAdder(), *shared[4:]],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                *_renderers(console=_is_console(format, out)),
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+
+def _is_console(format: str, out: TextIO) -> bool:  # noqa: A002  as above
+    return format == "console" or (format == "auto" and out.isatty())
+
+
+def _renderers(*, console: bool) -> list[Processor]:
+    if console:
+        return [structlog.dev.ConsoleRenderer()]
+    return [
+        structlog.processors.format_exc_info,
+        structlog.processors.EventRenamer("event"),
+        structlog.processors.JSONRenderer(serializer=_json),
+    ]
+
+
+def _json(value: Any, **_options: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _hide_secrets(
+    _logger: Any, _method: str, fields: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    for name in fields:
+        if any(word in name.lower() for word in _SECRET):
+            fields[name] = "***"
+    return fields

@@ -1,0 +1,248 @@
+"""Starts and stops everything in order, and leaves nothing behind (MGR rules, DESIGN 4.9).
+
+Groups start in the order of `Group`, each when the one before is ready, and what writes only when
+this process leads. They stop the other way round: what writes first, HTTP last, so that probes are
+answered until the end. Each gets the chance to end by itself; who does not is cancelled when four
+fifths of the grace period are over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from controller.runtime.election import AlwaysLeader
+from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from controller.runtime.election import Election
+    from workqueue import Clock
+
+WORKING_SHARE = 0.8
+"""Part of the grace period in which work under way may finish; then it is cancelled (MGR-9)."""
+
+CLOSING_SHARE = 0.9
+"""The same for everything that does not write and is stopped afterwards."""
+
+_log = structlog.stdlib.get_logger("manta.manager")
+
+
+class Group(IntEnum):
+    """What is started when: the order of MGR-1."""
+
+    HTTP = 1  # probes must be answered before caches are complete
+    CACHES = 2
+    ALWAYS = 3  # neither writes nor serves: recorders, monitors
+    ELECTED = 4  # writes: only the leader
+
+
+class Runnable(Protocol):
+    """Something with a life time."""
+
+    @property
+    def name(self) -> str:
+        """For logs and messages."""
+        ...
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Live until stopped or cancelled; call `ready` when others may rely on it.
+
+        An exception stops the manager (MGR-3), a plain return does not.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Ask `run` to come to its end by itself. May be called before `run` and twice."""
+        ...
+
+
+class _Running:
+    """One runnable and its task."""
+
+    def __init__(self, runnable: Runnable, failed: Callable[[], None]) -> None:
+        self.runnable = runnable
+        self.ready = asyncio.Event()
+        self.task = asyncio.create_task(runnable.run(self.ready.set), name=runnable.name)
+        self.task.add_done_callback(self._ended)
+        self._failed = failed
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.ready.set()
+        if not task.cancelled() and task.exception() is not None:
+            self._failed()
+
+
+class Manager:
+    """Runs runnables.
+
+    Args:
+        clock: the running event loop, or something like it.
+        grace: seconds for stopping; 0 does not wait, negative waits for ever (MGR-5).
+        election: decides when the elected group may start.
+    """
+
+    def __init__(self, *, clock: Clock, grace: float, election: Election | None = None) -> None:
+        self._clock = clock
+        self._grace = grace
+        self._election: Election = AlwaysLeader() if election is None else election
+        self._groups: dict[Group, list[Runnable]] = {group: [] for group in Group}
+        self._running: dict[Group, list[_Running]] = {group: [] for group in Group}
+        self._opened: set[Group] = set()
+        self._started = False
+        self._stopping = False
+        self._wanted = asyncio.Event()
+        self._lost = False
+        self._errors: list[Exception] = []
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the stop has begun: from then on the process is not ready."""
+        return self._stopping
+
+    def add(self, group: Group, runnable: Runnable) -> None:
+        """Have `runnable` run in `group`; at once if that group has started already (MGR-2).
+
+        Raises:
+            ManagerMisuse: the manager is stopping.
+        """
+        if self._stopping:
+            raise ManagerMisuse(f"{runnable.name} cannot be added: the manager is stopping")
+        self._groups[group].append(runnable)
+        if group in self._opened:
+            self._start(group, runnable)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Start everything, wait until `stop` is set or something fails, stop everything.
+
+        Raises:
+            ManagerMisuse: it was run before.
+            ExceptionGroup: errors of runnables and of stopping, cancellations left out (MGR-5).
+        """
+        if self._started:
+            raise ManagerMisuse("a manager runs once")
+        self._started = True
+        waiting = asyncio.create_task(self._await_stop(stop), name="manager stop")
+        try:
+            await self._live()
+        finally:
+            await _cancel(waiting)
+            await self._end()
+        if self._errors:
+            raise ExceptionGroup("the operator did not end well", self._errors)
+
+    async def _await_stop(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self._wanted.set()
+
+    async def _live(self) -> None:
+        """Start the groups one after the other, then wait for a reason to stop."""
+        for group in (Group.HTTP, Group.CACHES, Group.ALWAYS):
+            if not await self._open(group):
+                return
+        if not await self._unless_stopped(self._election.acquire()):
+            return
+        watching = asyncio.create_task(self._watch_lead(), name="manager lead")
+        try:
+            if await self._open(Group.ELECTED):
+                _log.info("manager.started")
+                await self._wanted.wait()
+        finally:
+            await _cancel(watching)
+
+    async def _watch_lead(self) -> None:
+        await self._election.lost()
+        self._lost = True
+        self._errors.append(LeadershipLost("leader election lost"))
+        self._wanted.set()
+
+    async def _open(self, group: Group) -> bool:
+        """Start a group and wait until all of it is ready; False if a stop came first."""
+        if self._wanted.is_set():
+            return False
+        self._opened.add(group)
+        for runnable in self._groups[group]:
+            self._start(group, runnable)
+        return await self._unless_stopped(self._all_ready(group))
+
+    async def _all_ready(self, group: Group) -> None:
+        for running in self._running[group]:
+            await running.ready.wait()
+
+    def _start(self, group: Group, runnable: Runnable) -> None:
+        self._running[group].append(_Running(runnable, self._wanted.set))
+
+    async def _unless_stopped(self, step: Coroutine[Any, Any, None]) -> bool:
+        """Take a step, but not longer than until a stop is wanted; whether it was finished."""
+        work = asyncio.create_task(step)
+        wanted = asyncio.create_task(self._wanted.wait())
+        try:
+            await asyncio.wait({work, wanted}, return_when=asyncio.FIRST_COMPLETED)
+            if self._wanted.is_set():
+                return False
+            work.result()
+            return True
+        finally:
+            await _cancel(work, wanted)
+
+    async def _end(self) -> None:
+        """Stop the groups the other way round; give the lead away only if all writers ended."""
+        self._stopping = True
+        self._wanted.set()
+        grace = 0.0 if self._lost else self._grace
+        began = self._clock.time()
+        writers_ended = True
+        for group in (Group.ELECTED, Group.ALWAYS, Group.CACHES, Group.HTTP):
+            share = WORKING_SHARE if group is Group.ELECTED else CLOSING_SHARE
+            soft, hard = (None, None) if grace < 0 else (began + grace * share, began + grace)
+            left = await self._close(group, soft, hard)
+            if grace > 0:
+                self._errors += [StopTimeout(f"{name} did not end in time") for name in left]
+            if group is Group.ELECTED:
+                writers_ended = not left
+                if writers_ended and not self._lost:
+                    await self._election.release()
+        await self._election.aclose()
+        self._collect_errors()
+        _log.info("manager.stopped", writers_ended=writers_ended)
+
+    async def _close(self, group: Group, soft: float | None, hard: float | None) -> list[str]:
+        """Names of what is still running after its time."""
+        tasks = {running.task for running in self._running[group]}
+        for running in self._running[group]:
+            running.runnable.stop()
+        pending = await self._wait(tasks, soft)
+        for task in pending:
+            task.cancel()
+        pending = await self._wait(pending, hard)
+        return [task.get_name() for task in pending]
+
+    async def _wait(
+        self, tasks: set[asyncio.Task[None]], until: float | None
+    ) -> set[asyncio.Task[None]]:
+        """Those of `tasks` that have not ended by then. Gives each at least one turn."""
+        if not tasks:
+            return set()
+        timeout = None if until is None else max(0.0, until - self._clock.time())
+        _, pending = await asyncio.wait(tasks, timeout=timeout)
+        return pending
+
+    def _collect_errors(self) -> None:
+        for group in Group:
+            for running in self._running[group]:
+                task = running.task
+                if task.done() and not task.cancelled():
+                    error = task.exception()
+                    if isinstance(error, Exception):
+                        self._errors.append(error)
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel own tasks and wait until they have ended, whatever they end with."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

@@ -1,0 +1,55 @@
+"""JSON merge patches (RFC 7386): applying one, and finding the smallest one.
+
+Works on plain data. None in a patch removes a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+
+def apply_merge_patch(document: Any, patch: Any) -> Any:
+    """What `document` is after `patch`; neither is changed."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result: dict[str, Any] = dict(_mapping(document))
+    for name, value in cast("Mapping[str, Any]", patch).items():
+        if value is None:
+            result.pop(name, None)
+        else:
+            result[name] = apply_merge_patch(result.get(name), value)
+    return result
+
+
+def difference(current: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The smallest merge patch after which the members of `wanted` are as wanted.
+
+    Members that `wanted` does not name are left alone. An empty member of `current` counts as
+    absent when None is wanted, because views fill in defaults.
+    """
+    present = _mapping(current)
+    patch: dict[str, Any] = {}
+    for name, value in wanted.items():
+        now = present.get(name)
+        if isinstance(value, Mapping) and isinstance(now, Mapping):
+            inner = difference(now, cast("Mapping[str, Any]", value))
+            if inner:
+                patch[name] = inner
+        elif value is None:
+            if now:
+                patch[name] = None
+        elif now != value:
+            patch[name] = value
+    return patch
+
+
+def holds_list(patch: Any) -> bool:
+    """Whether a list occurs in `patch`: merging replaces it as a whole, so it needs a guard."""
+    if isinstance(patch, Mapping):
+        return any(holds_list(value) for value in cast("Mapping[str, Any]", patch).values())
+    return isinstance(patch, list | tuple)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

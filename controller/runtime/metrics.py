@@ -1,0 +1,222 @@
+"""Metrics of the runtime under controller-runtime's names and buckets, and a few of its own.
+
+Everything goes into the registry that is given; nothing is global.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Literal
+
+from prometheus_client import Counter, Gauge, Histogram, Info
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
+
+    from controller.kube.resources import Resource
+    from controller.runtime.ledger import LedgerStatistics
+
+ResultLabel = Literal["success", "error", "requeue", "requeue_after"]
+
+RESULTS: tuple[ResultLabel, ...] = ("success", "error", "requeue", "requeue_after")
+
+# fmt: off
+RECONCILE_BUCKETS = (
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
+    1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
+    25.0, 30.0, 40.0, 50.0, 60.0,
+)
+# fmt: on
+PAUSE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class RuntimeMetrics:
+    """Counters and histograms that controllers feed.
+
+    Args:
+        registry: where to register. Raises ValueError if it has such metrics already.
+        version: for `manta_build_info`.
+    """
+
+    def __init__(self, registry: CollectorRegistry, *, version: str = "") -> None:
+        self.registry = registry
+        by_controller = ("controller",)
+        self._reconciles = Counter(
+            "controller_runtime_reconcile_total",
+            "Total number of reconciliations per controller",
+            ("controller", "result"),
+            registry=registry,
+        )
+        self._errors = Counter(
+            "controller_runtime_reconcile_errors_total",
+            "Total number of reconciliation errors per controller",
+            by_controller,
+            registry=registry,
+        )
+        self._terminal_errors = Counter(
+            "controller_runtime_terminal_reconcile_errors_total",
+            "Total number of terminal reconciliation errors per controller",
+            by_controller,
+            registry=registry,
+        )
+        self._panics = Counter(
+            "controller_runtime_reconcile_panics_total",
+            "Total number of unexpected exceptions per controller",
+            by_controller,
+            registry=registry,
+        )
+        self._timeouts = Counter(
+            "controller_runtime_reconcile_timeouts_total",
+            "Total number of reconciliations that exceeded their time limit per controller",
+            by_controller,
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Length of time per reconciliation per controller",
+            by_controller,
+            registry=registry,
+            buckets=RECONCILE_BUCKETS,
+        )
+        self._workers = Gauge(
+            "controller_runtime_max_concurrent_reconciles",
+            "Maximum number of concurrent reconciles per controller",
+            by_controller,
+            registry=registry,
+        )
+        self._active = Gauge(
+            "controller_runtime_active_workers",
+            "Number of currently used workers per controller",
+            by_controller,
+            registry=registry,
+        )
+        self._planning = Histogram(
+            "manta_plan_seconds",
+            "Time in seconds to observe and plan, during which nothing else runs",
+            by_controller,
+            registry=registry,
+            buckets=PAUSE_BUCKETS,
+        )
+        self._writes = Counter(
+            "manta_writes_total",
+            "Writes made by reconciles, by verb",
+            ("controller", "verb"),
+            registry=registry,
+        )
+        self._stale = Counter(
+            "stale_sync_skips_total",
+            "Reconciles in which a write of unknown outcome kept part of an object from changing",
+            ("controller", "group", "resource"),
+            registry=registry,
+        )
+        self.loop_lag = Histogram(
+            "manta_event_loop_lag_seconds",
+            "How late in seconds the event loop makes calls",
+            registry=registry,
+            buckets=PAUSE_BUCKETS,
+        )
+        self.gc_pauses = Histogram(
+            "manta_gc_pause_seconds",
+            "Duration in seconds of a run of the garbage collector",
+            ("generation",),
+            registry=registry,
+            buckets=PAUSE_BUCKETS,
+        )
+        build = Info("manta_build", "Version of Manta and of Python", registry=registry)
+        build.info({"version": version, "python": sys.version.split()[0]})
+
+    def controller(self, name: str, workers: int) -> ControllerMetrics:
+        """Metrics of one controller; its series exist from now on, at 0."""
+        self._workers.labels(name).set(workers)
+        for result in RESULTS:
+            self._reconciles.labels(name, result)
+        return ControllerMetrics(
+            reconciled=lambda result: self._reconciles.labels(name, result).inc(),
+            errors=self._errors.labels(name),
+            terminal_errors=self._terminal_errors.labels(name),
+            panics=self._panics.labels(name),
+            timeouts=self._timeouts.labels(name),
+            seconds=self._seconds.labels(name),
+            active=self._active.labels(name),
+            planning=self._planning.labels(name),
+            wrote=lambda verb, count: self._writes.labels(name, verb).inc(count),
+            stale=lambda resource: self._stale.labels(name, resource.group, resource.plural).inc(),
+        )
+
+
+class ControllerMetrics:
+    """What one controller feeds."""
+
+    def __init__(
+        self,
+        *,
+        reconciled: Callable[[ResultLabel], None],
+        errors: Counter,
+        terminal_errors: Counter,
+        panics: Counter,
+        timeouts: Counter,
+        seconds: Histogram,
+        active: Gauge,
+        planning: Histogram,
+        wrote: Callable[[str, int], None],
+        stale: Callable[[Resource[object]], None],  # pyright: ignore[reportInvalidTypeArguments]
+    ) -> None:
+        self.reconciled = reconciled
+        self.errors = errors
+        self.terminal_errors = terminal_errors
+        self.panics = panics
+        self.timeouts = timeouts
+        self.seconds = seconds
+        self.active = active
+        self.planning = planning
+        self.wrote = wrote
+        self.stale = stale
+
+
+class LedgerCollector(Collector):
+    """The ledger's numbers, read when somebody scrapes.
+
+    Args:
+        statistics: of the ledger.
+    """
+
+    def __init__(self, statistics: Callable[[], LedgerStatistics]) -> None:
+        self._statistics = statistics
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing in advance."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """All numbers as they are now."""
+        now = self._statistics()
+        yield _gauge(
+            "entries", "Objects about which the ledger knows more than the cache", now.entries
+        )
+        yield _gauge("pending", "Own writes that the cache has not shown yet", now.pending)
+        yield _gauge("oldest_seconds", "Age in seconds of the oldest of them", now.oldest_age)
+        yield _gauge("unknown_writes", "Writes whose answer was lost", now.unknown)
+        yield _gauge("questions", "Entries that only a live read can settle", now.in_question)
+        yield CounterMetricFamily(
+            "manta_ledger_stale_reads_corrected",
+            "Reads in which an own write stood in for a stale cache",
+            value=now.corrections,
+        )
+        yield CounterMetricFamily(
+            "manta_ledger_live_reads", "Entries settled by a live read", value=now.live_reads
+        )
+        settled = CounterMetricFamily(
+            "manta_ledger_resolutions", "Entries settled, by what", labels=("by",)
+        )
+        for by, count in sorted(now.settled_by.items()):
+            settled.add_metric((by,), count)
+        yield settled
+
+
+def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"manta_ledger_{name}", text, value=value)

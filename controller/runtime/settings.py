@@ -1,0 +1,79 @@
+"""Everything that can be set about the runtime, with unit, default and the reason for it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings of one operator process.
+
+    Raises:
+        ValueError: a value makes no sense; the message names the setting.
+    """
+
+    namespaces: tuple[str, ...] = ()
+    """Namespaces to watch; empty means all, which needs a ClusterRole."""
+
+    workers: int = 16
+    """Reconciles of one kind at the same time. Workers only wait for the API server, which sixteen
+    keep busy; planning is one at a time anyway."""
+
+    metrics_address: str = ":8080"
+    """`host:port` of /metrics; empty or `0` turns it off. KubeRay's default."""
+
+    health_address: str = ":8082"
+    """`host:port` of /healthz, /livez and /readyz; empty or `0` turns it off. May be the same as
+    `metrics_address`. KubeRay's default."""
+
+    grace_seconds: float = 30.0
+    """Seconds from the request to stop until everything is cancelled; reconciles get four fifths
+    of it. Kubernetes' own default grace period of a pod."""
+
+    sync_timeout_seconds: float = 120.0
+    """Seconds until caches that are not complete end the process: longer than an API server takes
+    to restart, shorter than a person's patience."""
+
+    reconcile_timeout_seconds: float = 120.0
+    """Seconds that carrying out one plan may take, 0 for no limit. A batch of 64 writes at a slow
+    server stays below; beyond it something is stuck."""
+
+    client_concurrency: int = 64
+    """Requests in flight at most, instead of a rate limit (THR-2): one batch."""
+
+    identity: str = ""
+    """Name of this process in events: the pod's name. Empty: `manta-operator`."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severity that is logged. Reconciles that write nothing are `debug`."""
+
+    log_format: Literal["auto", "console", "json"] = "auto"
+    """`auto` is `console` on a terminal, `json` elsewhere."""
+
+    def __post_init__(self) -> None:
+        """Check what the types cannot say."""
+        for name in ("workers", "client_concurrency"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if self.sync_timeout_seconds <= 0:
+            raise ValueError("sync_timeout_seconds must be more than 0")
+        if self.reconcile_timeout_seconds < 0:
+            raise ValueError("reconcile_timeout_seconds must not be negative")
+        for name in ("metrics_address", "health_address"):
+            parse_address(getattr(self, name))
+
+
+def parse_address(text: str) -> tuple[str, int] | None:
+    """Host (empty for all) and port of `host:port`; None if turned off.
+
+    Raises:
+        ValueError: not of that form.
+    """
+    if text in {"", "0"}:
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"not an address of the form host:port: {text!r}")
+    return host.strip("[]"), int(port)

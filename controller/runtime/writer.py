@@ -1,0 +1,299 @@
+"""Single writes, each recorded in the ledger before and after its request (EXP-21).
+
+Nobody else in the runtime calls a mutating verb, so that no write can be forgotten. What each
+answer means is decided here and nowhere else (EXP-31 to EXP-44).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, cast
+
+from controller.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubeError,
+    NotFound,
+    Status,
+    StatusError,
+    may_have_happened,
+)
+from controller.runtime.merging import apply_merge_patch
+from controller.runtime.ownership import is_owned_by
+from controller.runtime.plan import Create, Delete, Failure, JsonPatch, MergePatch, Replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.client import Client
+    from controller.kube.objects import KubeObject
+    from controller.runtime.ledger import Ledger, Owner
+    from controller.runtime.plan import Lookup, Target, Write
+
+
+class Fate(Enum):
+    """What became of a write."""
+
+    DONE = "done"
+    CONFLICT = "conflict"  # a precondition failed: plan again, quietly
+    TAKEN = "taken"  # the name belongs to somebody else: plan again
+    UNWANTED = "unwanted"  # the namespace is going away: nothing to create, nothing to retry
+    FAILED = "failed"
+    UNKNOWN = "unknown"  # the ledger finds out
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One write and what became of it. `obj` is what the server returned, if it did."""
+
+    write: Write
+    fate: Fate
+    obj: KubeObject | None = None
+    error: KubeError | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """For the status: None if it worked or will be planned again."""
+        if self.error is None or self.fate in {Fate.DONE, Fate.CONFLICT, Fate.TAKEN}:
+            return None
+        reason = type(self.error).__name__
+        if isinstance(self.error, StatusError) and self.error.status.reason:
+            reason = self.error.status.reason
+        if self.fate is Fate.UNWANTED:
+            reason = "NamespaceTerminating"
+        unknown = self.fate is Fate.UNKNOWN
+        return Failure(self.write, reason, str(self.error), unknown=unknown)
+
+
+class Writer:
+    """Carries out writes on behalf of an owner.
+
+    Never raises for what a server can answer. A cancelled write is recorded as unknown and the
+    cancellation goes on (EXP-40).
+    """
+
+    def __init__(self, client: Client, ledger: Ledger) -> None:
+        self._client = client
+        self._ledger = ledger
+
+    async def perform(self, owner: Owner, write: Write, *, repetition: bool = False) -> Result:
+        """Carry out one write and record what is known of it afterwards.
+
+        A `repetition` that is refused says nothing about the first attempt: it stays unknown.
+        """
+        self._ledger.intend(owner, write)
+        try:
+            return await self._send(owner, write)
+        except KubeError as error:
+            unknown = may_have_happened(error)
+            if unknown or repetition:
+                self._ledger.lost(owner, write)
+            else:
+                self._ledger.failed(owner, write)
+            if unknown:
+                return Result(write, Fate.UNKNOWN, error=error)
+            unwanted = isinstance(write, Create) and _namespace_terminating(error)
+            return Result(write, Fate.UNWANTED if unwanted else Fate.FAILED, error=error)
+        except asyncio.CancelledError:
+            self._ledger.lost(owner, write)
+            raise
+        except BaseException:
+            self._ledger.failed(owner, write)
+            raise
+
+    async def look_up(self, owner: Owner, lookup: Lookup) -> KubeError | None:
+        """Answer a lookup of a plan by a live read; the error if that failed."""
+        try:
+            obj = await self.read(lookup.target)
+        except KubeError as error:
+            return error
+        self._ledger.looked_up(owner, lookup.target, obj)
+        return None
+
+    async def read(self, target: Target) -> KubeObject | None:
+        """A live read at quorum; None if there is no such object.
+
+        Raises:
+            KubeError: no answer to that question.
+        """
+        try:
+            return await self._client.get(target.resource, target.namespace, target.name)
+        except NotFound:
+            return None
+
+    async def _send(self, owner: Owner, write: Write) -> Result:
+        match write:
+            case Create():
+                return await self._create(owner, write)
+            case Delete():
+                return await self._delete(owner, write)
+            case MergePatch() | JsonPatch() | Replace():
+                return await self._change(owner, write)
+
+    async def _create(self, owner: Owner, write: Create) -> Result:
+        target = write.target
+        try:
+            obj = await self._client.create(target.resource, target.namespace, write.body)
+        except AlreadyExists as error:
+            return await self._meet(owner, write, error)
+        self._ledger.answered(owner, write, obj)
+        doubt = _admission_conflict(write, obj)
+        if doubt:
+            blocking = not is_owned_by(obj.metadata, _owner_asked(write))
+            self._ledger.doubted(owner, write, doubt, blocking=blocking)
+        return Result(write, Fate.DONE, obj)
+
+    async def _meet(self, owner: Owner, write: Create, error: AlreadyExists) -> Result:
+        """The name exists: ours from an earlier attempt, or somebody else's (EXP-33)."""
+        try:
+            found = await self.read(write.target)
+        except KubeError:
+            self._ledger.lost(owner, write)
+            return Result(write, Fate.UNKNOWN, error=error)
+        if found is None:
+            self._ledger.failed(owner, write)
+            return Result(write, Fate.CONFLICT, error=error)
+        wanted = _owner_asked(write)
+        if not wanted or is_owned_by(found.metadata, wanted):
+            self._ledger.answered(owner, write, found)
+            return Result(write, Fate.DONE, found)
+        self._ledger.occupied(owner, write)
+        return Result(write, Fate.TAKEN, found, error)
+
+    async def _delete(self, owner: Owner, write: Delete) -> Result:
+        target = write.target
+        try:
+            obj = await self._client.delete(
+                target.resource,
+                target.namespace,
+                target.name,
+                uid=write.uid,
+                grace_seconds=write.grace_seconds,
+                propagation=write.propagation,
+            )
+        except NotFound:
+            self._ledger.absent(owner, write, write.uid)
+            return Result(write, Fate.DONE)
+        except Conflict as error:
+            found = await self.read(target)
+            if found is None or found.metadata.uid != write.uid:
+                self._ledger.absent(owner, write, write.uid)
+                return Result(write, Fate.DONE)
+            self._ledger.contradicted(owner, write, found)
+            return Result(write, Fate.CONFLICT, found, error)
+        self._ledger.deleted(owner, write, write.uid, obj)
+        return Result(write, Fate.DONE, obj)
+
+    async def _change(self, owner: Owner, write: MergePatch | JsonPatch | Replace) -> Result:
+        try:
+            obj = await self._request(write)
+        except (Conflict, NotFound, Invalid) as error:
+            return await self._contradicted(owner, write, error)
+        if obj is None:
+            self._ledger.failed(owner, write)
+            return Result(write, Fate.DONE)
+        self._ledger.answered(owner, write, obj)
+        return Result(write, Fate.DONE, obj)
+
+    async def _request(self, write: MergePatch | JsonPatch | Replace) -> KubeObject | None:
+        target = write.target
+        resource, namespace, name = target.resource, target.namespace, target.name
+        match write:
+            case MergePatch():
+                patch = _with_preconditions(write)
+                return await self._client.merge_patch(
+                    resource, namespace, name, patch, subresource=write.subresource
+                )
+            case JsonPatch():
+                return await self._client.json_patch(
+                    resource, namespace, name, write.operations, subresource=write.subresource
+                )
+            case Replace():
+                return await self._replace(write)
+
+    async def _replace(self, write: Replace) -> KubeObject | None:
+        """None if the object is already as wanted."""
+        target = write.target
+        resource, namespace, name = target.resource, target.namespace, target.name
+        present = await self._client.get_raw(resource, namespace, name)
+        uid = present["metadata"]["uid"]
+        if uid != write.uid:
+            raise _replaced(target, uid)
+        wanted = apply_merge_patch(present, write.merge)
+        if wanted == present:
+            return None
+        return await self._client.replace(resource, namespace, name, wanted)
+
+    async def _contradicted(
+        self, owner: Owner, write: MergePatch | JsonPatch | Replace, error: StatusError
+    ) -> Result:
+        """Read live what the object is now; Invalid is a conflict only if that explains it."""
+        target = write.target
+        known = self._ledger.peek(target)
+        try:
+            found = await self.read(target)
+        except KubeError:
+            self._ledger.failed(owner, write)
+            return Result(write, Fate.FAILED, error=error)
+        if found is None:
+            self._ledger.absent(owner, write, write.uid)
+            return Result(write, Fate.CONFLICT, error=error)
+        self._ledger.contradicted(owner, write, found)
+        unchanged = known is not None and (
+            known.metadata.resource_version == found.metadata.resource_version
+        )
+        if isinstance(error, Invalid) and unchanged and found.metadata.uid == write.uid:
+            return Result(write, Fate.FAILED, found, error)
+        return Result(write, Fate.CONFLICT, found, error)
+
+
+def _with_preconditions(write: MergePatch) -> dict[str, Any]:
+    patch = dict(write.patch)
+    metadata: dict[str, Any] = dict(patch.get("metadata") or {})
+    metadata["uid"] = write.uid
+    if write.resource_version is not None:
+        metadata["resourceVersion"] = write.resource_version
+    patch["metadata"] = metadata
+    return patch
+
+
+def _replaced(target: Target, uid: str) -> Conflict:
+    message = f"{target.resource} {target.key} is another object now, uid {uid}"
+    return Conflict(Status(409, "Conflict", message))
+
+
+def _namespace_terminating(error: KubeError) -> bool:
+    return isinstance(error, Forbidden) and any(
+        reason == "NamespaceTerminating" for reason, _ in error.status.causes
+    )
+
+
+def _owner_asked(write: Create) -> str:
+    """Uid of the controller owner reference in the body, empty if there is none."""
+    references = cast("list[Mapping[str, Any]]", _metadata(write).get("ownerReferences") or [])
+    return next((r.get("uid", "") for r in references if r.get("controller")), "")
+
+
+def _metadata(write: Create) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", write.body.get("metadata") or {})
+
+
+def _admission_conflict(write: Create, obj: KubeObject) -> str:
+    """A sentence if labels or owner are not those that were asked for (EXP-43)."""
+    asked: Mapping[str, str] = _metadata(write).get("labels") or {}
+    labels = obj.metadata.labels or {}
+    changed = sorted(name for name, value in asked.items() if labels.get(name) != value)
+    what: list[str] = []
+    if changed:
+        what.append(f"label {changed[0]}" if len(changed) == 1 else f"labels {', '.join(changed)}")
+    owner = _owner_asked(write)
+    if owner and not is_owned_by(obj.metadata, owner):
+        what.append("owner reference")
+    if not what:
+        return ""
+    where = f"{write.target.resource} {write.target.key}"
+    return f"admission changed {' and '.join(what)} of {where}"
