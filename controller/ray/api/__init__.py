@@ -1,0 +1,22 @@
+"""The `ray.io` kinds: typed views, their CustomResourceDefinitions and their validation."""
+
+from __future__ import annotations
+
+from controller.ray.api.crds import custom_resource_definitions
+from controller.ray.api.problem import Problem
+from controller.ray.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster, WorkerGroup
+from controller.ray.api.validation import validate_cluster
+
+__all__ = [
+    "RAYCLUSTERS",
+    "ClusterSpec",
+    "InvalidQuantity",
+    "Problem",
+    "Quantity",
+    "RayCluster",
+    "WorkerGroup",
+    "custom_resource_definitions",
+    "parse_quantity",
+    "validate_cluster",
+]

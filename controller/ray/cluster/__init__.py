@@ -1,0 +1,8 @@
+"""The RayCluster controller: what a cluster should be made of, as pure functions."""
+
+from __future__ import annotations
+
+from controller.ray.cluster.kind import RayClusterKind
+from controller.ray.cluster.settings import ClusterSettings
+
+__all__ = ["ClusterSettings", "RayClusterKind"]

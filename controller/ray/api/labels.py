@@ -1,0 +1,41 @@
+"""Label and annotation keys of the `ray.io` kinds, and the values that Manta writes.
+
+The keys are KubeRay's, because users, Ray's autoscaler and other controllers select by them
+(spec of KubeRay, section 0). Keys of Manta's own carry the prefix `manta.dev/`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLUSTER: Final = "ray.io/cluster"
+NODE_TYPE: Final = "ray.io/node-type"
+GROUP: Final = "ray.io/group"
+IS_RAY_NODE: Final = "ray.io/is-ray-node"
+IDENTIFIER: Final = "ray.io/identifier"
+SERVE: Final = "ray.io/serve"
+HEADLESS_SERVICE: Final = "ray.io/headless-worker-svc"
+REPLICA_INDEX: Final = "ray.io/worker-group-replica-index"
+ORIGIN_NAME: Final = "ray.io/originated-from-cr-name"
+ORIGIN_KIND: Final = "ray.io/originated-from-crd"
+APP_NAME: Final = "app.kubernetes.io/name"
+CREATED_BY: Final = "app.kubernetes.io/created-by"
+
+HEAD: Final = "head"
+WORKER: Final = "worker"
+HEAD_GROUP: Final = "headgroup"
+APP_NAME_VALUE: Final = "kuberay"
+CREATED_BY_VALUE: Final = "kuberay-operator"
+
+FT_ENABLED: Final = "ray.io/ft-enabled"
+EXTERNAL_STORAGE_NAMESPACE: Final = "ray.io/external-storage-namespace"
+OVERWRITE_CONTAINER_COMMAND: Final = "ray.io/overwrite-container-cmd"
+ENABLE_SERVE_SERVICE: Final = "ray.io/enable-serve-service"
+DISABLE_HEAD_RESTART: Final = "ray.io/disable-provisioned-head-restart"
+KUBERAY_VERSION: Final = "ray.io/kuberay-version"
+RECREATE_HASH: Final = "ray.io/upgrade-strategy-recreate-hash"
+TEMPLATE_HASH: Final = "manta.dev/pod-template-hash"
+
+MANAGED_BY_US: Final = "ray.io/kuberay-operator"
+ORIGIN_KINDS: Final = frozenset({"RayCluster", "RayJob", "RayService"})
+"""Values of `ray.io/originated-from-crd`; anything else is read as `RayCluster`."""

@@ -1,0 +1,271 @@
+"""RayCluster: the cached view, and the typed reading of its specification.
+
+The cached object keeps `spec` and `status` as plain data, so that a field of a wrong type costs
+only its own object: it fails in `parse_spec`, which says where, and not in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import msgspec
+
+from controller.kube.objects import KubeObject, View
+from controller.kube.resources import Resource
+from controller.ray.api.labels import MANAGED_BY_US
+
+LARGEST_INT32: Final = 2**31 - 1
+
+Template = dict[str, Any]
+"""A pod template stays plain data: it is passed on to pods as the user wrote it."""
+
+
+class RayCluster(KubeObject, frozen=True, gc=True, weakref=True):
+    """A RayCluster as it is cached."""
+
+    spec: Any = msgspec.field(default_factory=dict[str, Any])
+    status: Any = msgspec.field(default_factory=dict[str, Any])
+
+
+RAYCLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", RayCluster)
+
+
+class UpgradeStrategy(View, frozen=True):
+    """`spec.upgradeStrategy`."""
+
+    type: str | None = None
+
+
+class AuthOptions(View, frozen=True):
+    """`spec.authOptions`."""
+
+    mode: str = ""
+    secret_name: str | None = None
+    enable_k8s_token_auth: bool | None = None
+
+
+class AutoscalerOptions(View, frozen=True):
+    """`spec.autoscalerOptions`; what Ray itself reads from the object is not here."""
+
+    resources: dict[str, Any] | None = None
+    image: str | None = None
+    image_pull_policy: str | None = None
+    security_context: dict[str, Any] | None = None
+    idle_timeout_seconds: int | None = None
+    version: str | None = None
+    env: tuple[dict[str, Any], ...] = ()
+    env_from: tuple[dict[str, Any], ...] = ()
+    volume_mounts: tuple[dict[str, Any], ...] = ()
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+
+
+class GcsStorage(View, frozen=True):
+    """`spec.gcsFaultToleranceOptions.storage`."""
+
+    claim_name: str | None = None
+    size: str | int | float | None = None
+    storage_class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
+    sub_path: str | None = None
+    deletion_policy: str | None = None
+
+
+class GcsFaultToleranceOptions(View, frozen=True):
+    """`spec.gcsFaultToleranceOptions`."""
+
+    backend: str | None = None
+    redis_address: str | None = None
+    redis_username: dict[str, Any] | None = None
+    redis_password: dict[str, Any] | None = None
+    external_storage_namespace: str | None = None
+    storage: GcsStorage | None = None
+
+
+class CollectorOptions(View, frozen=True):
+    """`spec.historyServerOptions.collectorOptions`."""
+
+    image: str | None = None
+    image_pull_policy: str | None = None
+    resources: dict[str, Any] | None = None
+    env: tuple[dict[str, Any], ...] = ()
+
+
+class HistoryServerOptions(View, frozen=True):
+    """`spec.historyServerOptions`."""
+
+    collector_options: CollectorOptions | None = None
+
+
+class NetworkRules(View, frozen=True):
+    """`spec.networkPolicy.head` and `.worker`."""
+
+    ingress_rules: tuple[dict[str, Any], ...] = ()
+    egress_rules: tuple[dict[str, Any], ...] = ()
+
+
+class GroupNetworkRules(NetworkRules, frozen=True):
+    """`spec.networkPolicy.workerGroups[]`."""
+
+    group_name: str = ""
+
+
+class NetworkPolicy(View, frozen=True):
+    """`spec.networkPolicy`."""
+
+    mode: str = "DenyAll"
+    head: NetworkRules = NetworkRules()
+    worker: NetworkRules = NetworkRules()
+    worker_groups: tuple[GroupNetworkRules, ...] = ()
+
+
+class TlsOptions(View, frozen=True):
+    """`spec.tlsOptions`."""
+
+    enabled: bool | None = None
+
+
+class HeadGroup(View, frozen=True):
+    """`spec.headGroupSpec`."""
+
+    template: Template
+    head_service: dict[str, Any] | None = None
+    enable_ingress: bool | None = None
+    ingress_options: dict[str, Any] | None = None
+    resources: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
+    ray_start_params: dict[str, str] | None = None
+    service_type: str = ""
+
+
+class ScaleStrategy(View, frozen=True):
+    """`spec.workerGroupSpecs[].scaleStrategy`."""
+
+    workers_to_delete: tuple[str, ...] = ()
+
+
+class WorkerGroup(View, frozen=True):
+    """`spec.workerGroupSpecs[]`."""
+
+    group_name: str
+    template: Template
+    suspend: bool | None = None
+    replicas: int | None = None
+    min_replicas: int | None = None
+    max_replicas: int | None = None
+    num_of_hosts: int | None = None
+    priority: int | None = None
+    idle_timeout_seconds: int | None = None
+    resources: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
+    ray_start_params: dict[str, str] | None = None
+    scale_strategy: ScaleStrategy = ScaleStrategy()
+
+    @property
+    def hosts(self) -> int:
+        """Pods of one replica; zero and less are read as one (trap 5)."""
+        hosts = 1 if self.num_of_hosts is None else self.num_of_hosts
+        return max(1, hosts)
+
+    @property
+    def least(self) -> int:
+        """`minReplicas`, nothing meaning none."""
+        return self.min_replicas or 0
+
+    @property
+    def most(self) -> int:
+        """`maxReplicas`, nothing meaning no limit."""
+        return LARGEST_INT32 if self.max_replicas is None else self.max_replicas
+
+    @property
+    def desired_pods(self) -> int:
+        """How many pods this group should have: clamped replicas times hosts, 0 if suspended."""
+        if self.suspend:
+            return 0
+        replicas = self.least if self.replicas is None else self.replicas
+        if replicas < self.least:
+            replicas = self.least
+        elif replicas > self.most:
+            replicas = self.most
+        return replicas * self.hosts
+
+
+class ClusterSpec(View, frozen=True):
+    """`spec` of a RayCluster."""
+
+    head_group_spec: HeadGroup
+    worker_group_specs: tuple[WorkerGroup, ...] = ()
+    ray_version: str = ""
+    suspend: bool | None = None
+    managed_by: str | None = None
+    enable_in_tree_autoscaling: bool | None = None
+    autoscaler_options: AutoscalerOptions | None = None
+    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
+    auth_options: AuthOptions | None = None
+    head_service_annotations: dict[str, str] | None = None
+    gcs_fault_tolerance_options: GcsFaultToleranceOptions | None = None
+    history_server_options: HistoryServerOptions | None = None
+    network_policy: NetworkPolicy | None = None
+    tls_options: TlsOptions | None = None
+
+    @property
+    def autoscaling(self) -> bool:
+        """Whether Ray's autoscaler decides on replicas."""
+        return bool(self.enable_in_tree_autoscaling)
+
+    @property
+    def autoscaler_version(self) -> str:
+        """`v1`, `v2`, or empty: then Ray itself chooses (trap 11)."""
+        options = self.autoscaler_options
+        return (options.version or "") if self.autoscaling and options else ""
+
+    @property
+    def desired_workers(self) -> int:
+        """Worker pods of all groups together."""
+        return sum(group.desired_pods for group in self.worker_group_specs)
+
+
+def parse_spec(cluster: RayCluster) -> ClusterSpec:
+    """The typed specification, nulls dropped. Costs a copy: parse once per object.
+
+    Raises:
+        msgspec.ValidationError: a field has the wrong type or is missing.
+    """
+    return msgspec.convert(_without_nulls(cluster.spec), ClusterSpec)
+
+
+def is_managed_elsewhere(cluster: RayCluster) -> bool:
+    """Whether `spec.managedBy` gives the cluster to another controller."""
+    manager = _mapping(cluster.spec).get("managedBy")
+    return bool(manager) and manager != MANAGED_BY_US
+
+
+def status_of(cluster: RayCluster) -> dict[str, Any]:
+    """The present status; empty if there is none or if it is not an object."""
+    return _mapping(cluster.status)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def conditions_of(cluster: RayCluster) -> list[dict[str, Any]]:
+    """The present conditions, leaving out what is not one."""
+    conditions = status_of(cluster).get("conditions")
+    if not isinstance(conditions, list):
+        return []
+    return [
+        cast("dict[str, Any]", condition)
+        for condition in cast("list[Any]", conditions)
+        if isinstance(condition, dict)
+    ]
+
+
+def _without_nulls(value: Any) -> Any:
+    """Null means absent everywhere in Kubernetes; dropping it once spares asking everywhere."""
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {key: _without_nulls(item) for key, item in items if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in cast("list[Any]", value)]
+    return value

@@ -1,0 +1,118 @@
+"""A small vocabulary for structural OpenAPI schemas, so that a CRD reads like a table.
+
+Every function returns plain data for `openAPIV3Schema`; the description always comes first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Schema = dict[str, Any]
+
+_QUANTITY: Final = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+    r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+
+
+def string(description: str, *, enum: Sequence[str] = (), **more: Any) -> Schema:
+    """A string; `more` are further OpenAPI keywords."""
+    schema: Schema = {"description": description, "type": "string", **more}
+    if enum:
+        schema["enum"] = list(enum)
+    return schema
+
+
+def boolean(description: str, **more: Any) -> Schema:
+    """A boolean."""
+    return {"description": description, "type": "boolean", **more}
+
+
+def int32(description: str, **more: Any) -> Schema:
+    """An integer of 32 bits."""
+    return {"description": description, "type": "integer", "format": "int32", **more}
+
+
+def int64(description: str, **more: Any) -> Schema:
+    """An integer of 64 bits."""
+    return {"description": description, "type": "integer", "format": "int64", **more}
+
+
+def time(description: str, **more: Any) -> Schema:
+    """A point in time, RFC 3339."""
+    return {"description": description, "type": "string", "format": "date-time", **more}
+
+
+def int_or_string(description: str) -> Schema:
+    """An integer or a string, such as a port or its name."""
+    return {
+        "description": description,
+        "anyOf": [{"type": "integer"}, {"type": "string"}],
+        "x-kubernetes-int-or-string": True,
+    }
+
+
+def quantity(description: str) -> Schema:
+    """A quantity: `500m`, `1Gi`, `2`."""
+    return {**int_or_string(description), "pattern": _QUANTITY}
+
+
+def map_of(description: str, values: Schema) -> Schema:
+    """A map from strings."""
+    return {"description": description, "type": "object", "additionalProperties": values}
+
+
+def strings(description: str) -> Schema:
+    """A map from strings to strings."""
+    return map_of(description, {"type": "string"})
+
+
+def array(
+    description: str, items: Schema, *, keys: Sequence[str] = (), atomic: bool = False
+) -> Schema:
+    """A list; with `keys` a list whose elements have identities, for server-side apply."""
+    schema: Schema = {"description": description, "type": "array", "items": items}
+    if keys:
+        schema["x-kubernetes-list-type"] = "map"
+        schema["x-kubernetes-list-map-keys"] = list(keys)
+    elif atomic:
+        schema["x-kubernetes-list-type"] = "atomic"
+    return schema
+
+
+def words(description: str, *, atomic: bool = False) -> Schema:
+    """A list of strings."""
+    return array(description, {"type": "string"}, atomic=atomic)
+
+
+def struct(
+    description: str,
+    properties: Mapping[str, Schema],
+    *,
+    required: Sequence[str] = (),
+    atomic: bool = False,
+) -> Schema:
+    """An object with these fields and no others."""
+    schema: Schema = {"description": description, "type": "object", "properties": dict(properties)}
+    if required:
+        schema["required"] = list(required)
+    if atomic:
+        schema["x-kubernetes-map-type"] = "atomic"
+    return schema
+
+
+def anything(description: str) -> Schema:
+    """An object whose fields are kept as they are, unknown ones included."""
+    return {
+        "description": description,
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+
+
+def rule(expression: str, message: str) -> Schema:
+    """A CEL rule for `x-kubernetes-validations`."""
+    return {"rule": expression, "message": message}

@@ -1,0 +1,86 @@
+"""The RayCluster kind: joins observing, planning and reporting for the runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
+from controller.ray.api import labels
+from controller.ray.api.problem import Problem
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.validation import validate_cluster
+from controller.ray.cluster.features import unsupported_fields
+from controller.ray.cluster.identity import Identity
+from controller.ray.cluster.observe import HEAD_INDEX, Design, head_keys, observe_cluster
+from controller.ray.cluster.plan import plan_cluster
+from controller.ray.cluster.pods import PodBuilder
+from controller.ray.cluster.settings import ClusterSettings
+from controller.ray.cluster.status import cluster_status
+from controller.ray.memo import IdentityMemo
+from controller.runtime.kind import Owned
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.resources import Resource
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.observe import Observation
+    from controller.runtime.kind import Reads
+    from controller.runtime.plan import Failure, Plan, StatusPatch
+
+RAY_PODS: Final = Owned(
+    PODS,
+    label_selector=f"{labels.NODE_TYPE} in ({labels.HEAD},{labels.WORKER})",
+    indexes={HEAD_INDEX: head_keys},
+    also_wakes=head_keys,
+)
+
+
+class RayClusterKind:
+    """Brings RayClusters to what their specifications say.
+
+    Args:
+        settings: what an administrator decided for all clusters.
+    """
+
+    name = "raycluster-controller"
+    primary: Resource[Any] = RAYCLUSTERS
+    owned: tuple[Owned[Any], ...] = (
+        RAY_PODS,
+        Owned(SERVICES),
+        Owned(SERVICE_ACCOUNTS, label_selector=labels.CLUSTER),
+        Owned(ROLES, label_selector=labels.CLUSTER),
+        Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
+    )
+
+    def __init__(self, settings: ClusterSettings | None = None) -> None:
+        self._settings = settings or ClusterSettings()
+        self._design_of = IdentityMemo(self._design)
+
+    def observe(self, key: str, reads: Reads) -> Observation | None:
+        """Everything the plan depends on; None if the cluster is gone."""
+        return observe_cluster(key, reads, self._design_of, self._settings)
+
+    def plan(self, observation: Observation, now: datetime) -> Plan:
+        """What to do about it."""
+        return plan_cluster(observation, self._settings, now)
+
+    def status_after(
+        self,
+        observation: Observation,
+        plan: Plan,
+        failures: tuple[Failure, ...],
+        now: datetime,
+    ) -> StatusPatch | None:
+        """The plan's status, naming the first of the writes that failed."""
+        if not isinstance(observation.design, Design):
+            return plan.status
+        return cluster_status(observation, observation.design, failures, now)
+
+    def _design(self, cluster: RayCluster) -> Design | Problem:
+        spec = validate_cluster(cluster)
+        if isinstance(spec, Problem):
+            return spec
+        identity = Identity.of(cluster, spec, domain=self._settings.cluster_domain)
+        builder = PodBuilder(cluster, spec, identity, self._settings)
+        return Design(spec, identity, builder, unsupported_fields(cluster, spec))
