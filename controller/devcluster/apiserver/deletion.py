@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.jsondata import Json, entries
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.status import not_found
 from controller.devcluster.apiserver.writer import check_preconditions
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.options import DeleteOptions
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Store, Stored
-
-Json = dict[str, Any]
 
 _POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
@@ -96,7 +95,7 @@ def _set_policy_finalizers(metadata: Json, policy: str) -> None:
     if not policy:
         return
     others = [
-        name for name in metadata.get("finalizers") or [] if name not in _POLICY_FINALIZERS.values()
+        name for name in entries(metadata, "finalizers") if name not in _POLICY_FINALIZERS.values()
     ]
     if policy in _POLICY_FINALIZERS:
         others.append(_POLICY_FINALIZERS[policy])

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.exchange import Answer, bytes_answer, json_answer
 from controller.devcluster.apiserver.negotiation import accepted
 from controller.devcluster.apiserver.status import path_not_found
 
 if TYPE_CHECKING:
-
     from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.resource import ApiResource
-
-Json = dict[str, Any]
 
 VERSION: Json = {
     "major": "1",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.audit import Attributes
 from controller.devcluster.apiserver.deletion import Deleter
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.audit import Audit
     from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.representation import Representation
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.subresources import Hooks
     from controller.devcluster.apiserver.watch import Clock
     from controller.devcluster.apiserver.writer import Written
-
-Json = dict[str, Any]
 
 MIN_WATCH = 1800.0
 """Seconds that a watch without `timeoutSeconds` lives at least; at most twice that."""
@@ -230,7 +229,7 @@ class ResourceHandler:
         options: WriteOptions,
     ) -> Written:
         object_ = decode_object(request.body, content_type(request.headers))
-        namespace = _namespace_for_creation(where, resource, object_)
+        namespace = _namespace_for_creation(where, resource)
         return self.writer.create(resource, namespace, object_, options)
 
     def _update(
@@ -246,7 +245,12 @@ class ResourceHandler:
         if not exists and resource.strategy.creates_on_update and not where.subresource:
             return self.writer.create(resource, where.namespace, object_, options)
         return self.writer.update(
-            resource, where.namespace, where.name, lambda _: object_, options, where.subresource
+            resource,
+            where.namespace,
+            where.name,
+            lambda _: object_,
+            options,
+            subresource=where.subresource,
         )
 
     def _patch(
@@ -258,7 +262,7 @@ class ResourceHandler:
     ) -> Written:
         apply = patcher(resource, content_type(request.headers), request.body)
         return self.writer.update(
-            resource, where.namespace, where.name, apply, options, where.subresource
+            resource, where.namespace, where.name, apply, options, subresource=where.subresource
         )
 
     def _delete(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
@@ -305,7 +309,7 @@ def _verb(request: Request, where: ResourcePath) -> str:
     return _VERBS[request.method]
 
 
-def _namespace_for_creation(where: ResourcePath, resource: ApiResource, object_: Json) -> str:
+def _namespace_for_creation(where: ResourcePath, resource: ApiResource) -> str:
     if not resource.namespaced or where.namespace:
         return where.namespace
     raise method_not_allowed()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from controller.devcluster.apiserver.status import bad_request, expired, too_large_resource_version
 
 if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.options import ListOptions
     from controller.devcluster.apiserver.selectors import Selection
     from controller.devcluster.apiserver.store import Store, Stored, Table
-
-Json = dict[str, Any]
 
 _EXPIRED_CONTINUE = (
     "The provided continue parameter is too old to display a consistent list result. You can "

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.status import Cause, forbidden_field, invalid_value, required
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-Json = dict[str, Any]
+    from controller.devcluster.apiserver.jsondata import Json
 
 NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -142,10 +143,10 @@ def is_label_value(value: str) -> list[str]:
     return problems
 
 
-def validate_labels(labels: Any, field: str) -> list[Cause]:
+def validate_labels(labels: Json, field: str) -> list[Cause]:
     """Rules for a map of labels."""
     causes: list[Cause] = []
-    for key, value in (labels or {}).items():
+    for key, value in labels.items():
         causes += [invalid_value(field, key, problem) for problem in is_qualified_name(key)]
         causes += [invalid_value(field, value, problem) for problem in is_label_value(value)]
     return causes
@@ -163,10 +164,10 @@ def validate_metadata(
             invalid_value("metadata.name", metadata["name"], problem)
             for problem in name_rule(metadata["name"])
         ]
-    causes += validate_labels(metadata.get("labels"), "metadata.labels")
-    causes += _validate_annotations(metadata.get("annotations") or {})
-    causes += _validate_owners(metadata.get("ownerReferences") or [])
-    for index, finalizer in enumerate(metadata.get("finalizers") or []):
+    causes += validate_labels(child(metadata, "labels"), "metadata.labels")
+    causes += _validate_annotations(child(metadata, "annotations"))
+    causes += _validate_owners(entries(metadata, "ownerReferences"))
+    for index, finalizer in enumerate(entries(metadata, "finalizers")):
         causes += _validate_finalizer(f"metadata.finalizers[{index}]", finalizer)
     return causes
 
@@ -216,8 +217,8 @@ def validate_metadata_update(new: Json, old: Json) -> list[Cause]:
     """Rules about changes of metadata: terminating objects get no new finalizers."""
     if old.get("deletionTimestamp") is None:
         return []
-    before = set(old.get("finalizers") or [])
-    added = [name for name in new.get("finalizers") or [] if name not in before]
+    before = set(entries(old, "finalizers"))
+    added = [name for name in entries(new, "finalizers") if name not in before]
     if not added:
         return []
     listed = ", ".join(f'"{name}"' for name in added)

@@ -13,7 +13,7 @@ from controller.devcluster.apiserver.status import ApiError, bad_request
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Json = dict[str, Any]
+    from controller.devcluster.apiserver.jsondata import Json
 
 JSON = "application/json"
 _UNDERSTOOD = {JSON, "application/*", "*/*", ""}

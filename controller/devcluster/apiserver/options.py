@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.status import (
     Cause,
     ResourceName,
@@ -15,8 +16,6 @@ from controller.devcluster.apiserver.status import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-Json = dict[str, Any]
 
 
 def flag(query: Mapping[str, str], name: str) -> bool | None:
@@ -258,7 +257,7 @@ class DeleteOptions:
             ApiError: 400 or 422.
         """
         source: Mapping[str, Any] = body or query
-        preconditions: Json = body.get("preconditions") or {}
+        preconditions: Json = child(body, "preconditions")
         grace = source.get("gracePeriodSeconds")
         propagation = source.get("propagationPolicy") or ""
         if source.get("orphanDependents") is not None:

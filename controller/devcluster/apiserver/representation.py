@@ -6,17 +6,16 @@ watches.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Stored
-
-Json = dict[str, Any]
 
 encode = msgspec.json.encode
 
@@ -54,7 +53,7 @@ class WholeObjects:
             return stored.encoded("body", _body)
         return stored.encoded(self._resource.api_version, lambda object_: _body(convert(object_)))
 
-    def one(self, stored: Stored, *, first: bool = True) -> bytes:
+    def one(self, stored: Stored, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
         """The object with its kind in front."""
         return _join(self._head, self._item(stored))
 
@@ -75,7 +74,7 @@ class MetadataOnly:
     def __init__(self) -> None:
         self._head = _head("PartialObjectMetadata", "meta.k8s.io/v1")
 
-    def one(self, stored: Stored, *, first: bool = True) -> bytes:
+    def one(self, stored: Stored, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
         """The object's metadata."""
         return _join(self._head, stored.encoded("metadata", _only_metadata))
 

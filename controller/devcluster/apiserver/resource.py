@@ -6,7 +6,7 @@ Kinds are data; behaviour that differs from kind to kind hangs on the resource's
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.status import ResourceName
 from controller.devcluster.apiserver.strategy import Strategy
@@ -14,9 +14,8 @@ from controller.devcluster.apiserver.strategy import Strategy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.tables import Column
-
-Json = dict[str, Any]
 
 ALL_VERBS = (
     "create",

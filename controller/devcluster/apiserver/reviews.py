@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.audit import Attributes
+from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.negotiation import content_type, decode_object
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.audit import Audit
     from controller.devcluster.apiserver.exchange import Request
     from controller.devcluster.apiserver.paths import ResourcePath
-
-Json = dict[str, Any]
 
 REVIEWS = {
     "selfsubjectaccessreviews": "SelfSubjectAccessReview",
@@ -26,8 +25,8 @@ def review(request: Request, where: ResourcePath, audit: Audit) -> Json | None:
     if (request.method, where.group, where.plural in REVIEWS) != ("POST", GROUP, True):
         return None
     object_ = decode_object(request.body, content_type(request.headers))
-    spec: Json = object_.get("spec") or {}
-    asked: Json = spec.get("resourceAttributes") or {}
+    spec: Json = child(object_, "spec")
+    asked: Json = child(spec, "resourceAttributes")
     resource = asked.get("resource", "")
     if asked.get("subresource"):
         resource += "/" + asked["subresource"]

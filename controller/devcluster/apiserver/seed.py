@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.options import WriteOptions
 
 if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.writer import Writer
-
-Json = dict[str, Any]
 
 NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.status import bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +149,7 @@ class Selection:
     def matches(self, object_: Json) -> bool:
         """Whether an object is selected."""
         if self.labels:
-            labels = object_["metadata"].get("labels") or {}
+            labels = child(object_["metadata"], "labels")
             if not all(requirement.matches(labels) for requirement in self.labels):
                 return False
         return all(term.matches(object_) for term in self.fields)

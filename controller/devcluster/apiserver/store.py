@@ -11,14 +11,15 @@ from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Json = dict[str, Any]
+    from controller.devcluster.apiserver.jsondata import Json
+
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 

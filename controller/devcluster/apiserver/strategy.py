@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.meta import is_subdomain, validate_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.status import Cause
-
-Json = dict[str, Any]
 
 SYSTEM_PARTS = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -39,7 +38,7 @@ class Strategy:
     status_keeps_metadata: bool = False
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
-    def decode(self, object_: Json) -> list[str]:
+    def decode(self, object_: Json) -> list[str]:  # noqa: ARG002 - kinds that care override
         """Drop what the kind does not know, in place; the unknown paths are returned."""
         return []
 
@@ -66,13 +65,13 @@ class Strategy:
             if managed is not None:
                 new["metadata"]["managedFields"] = managed
 
-    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+    def validate(self, object_: Json, old: Json | None) -> list[Cause]:  # noqa: ARG002 - kinds that care override
         """What is wrong with a new object, or with a change from `old`."""
         return validate_metadata(object_["metadata"], self.name_rule)
 
     def spec_changed(self, new: Json, old: Json) -> bool:
         """Whether the change counts as a new generation."""
-        ignored = SYSTEM_PARTS | ({"status"} if self.has_status else set())
+        ignored = SYSTEM_PARTS | {"status"} if self.has_status else SYSTEM_PARTS
         parts = (new.keys() | old.keys()) - ignored
         return any(new.get(part) != old.get(part) for part in parts)
 
@@ -88,7 +87,7 @@ class Strategy:
     def begin_deletion(self, object_: Json) -> None:
         """Note in the object that its deletion has begun, in place."""
 
-    def grace_period(self, object_: Json, asked: int | None) -> int | None:
+    def grace_period(self, object_: Json, asked: int | None) -> int | None:  # noqa: ARG002 - kinds that care override
         """Seconds until a deleted object goes; None if the kind has no graceful deletion."""
         return None
 

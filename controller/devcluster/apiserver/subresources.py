@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from controller.devcluster.apiserver.exchange import bytes_answer, json_answer
+from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.negotiation import content_type, decode_object
 from controller.devcluster.apiserver.options import DeleteOptions
@@ -29,7 +30,14 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import Store
     from controller.devcluster.apiserver.writer import Writer
 
-Json = dict[str, Any]
+
+_CREATED: Json = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
 
 
 class Hook(Protocol):
@@ -107,7 +115,7 @@ class Subresources:
         binding = decode_object(request.body, content_type(request.headers))
         pod = self._require(where, resource)
         name = ResourceName("", "pods/binding", "Binding")
-        node = (binding.get("target") or {}).get("name", "")
+        node = child(binding, "target").get("name", "")
         if pod["metadata"].get("deletionTimestamp"):
             why = f"pod {where.name} is being deleted, cannot be assigned to a host"
             raise conflict(name, where.name, why)
@@ -123,25 +131,11 @@ class Subresources:
         self._store.put(
             resource.table, resource.key(where.namespace, where.name), _bound(pod, node, scheduled)
         )
-        success = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "code": 201,
-        }
-        return json_answer(201, success)
+        return json_answer(201, _CREATED)
 
     def _evict(self, where: ResourcePath, resource: ApiResource) -> Answer:
         self._deleter.delete(resource, where.namespace, where.name, DeleteOptions())
-        success = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "code": 201,
-        }
-        return json_answer(201, success)
+        return json_answer(201, _CREATED)
 
     def _finalize(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
         wanted = decode_object(request.body, content_type(request.headers))
@@ -149,7 +143,7 @@ class Subresources:
         key = resource.key(where.namespace, where.name)
         new = current | {
             "metadata": dict(current["metadata"]),
-            "spec": {"finalizers": (wanted.get("spec") or {}).get("finalizers") or []},
+            "spec": {"finalizers": entries(child(wanted, "spec"), "finalizers")},
         }
         if not new["spec"]["finalizers"]:
             new["spec"] = {}
@@ -161,10 +155,10 @@ class Subresources:
 
 
 def _bound(pod: Json, node: str, scheduled: Json) -> Json:
-    status: Json = pod.get("status") or {}
+    status: Json = child(pod, "status")
     others = [
         condition
-        for condition in status.get("conditions") or []
+        for condition in entries(status, "conditions")
         if condition["type"] != "PodScheduled"
     ]
     return pod | {

@@ -11,10 +11,9 @@ from controller.devcluster.apiserver.representation import encode
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Stored
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Column:
         }
 
 
-def name_of(object_: Json, now: datetime) -> str:
+def name_of(object_: Json, now: datetime) -> str:  # noqa: ARG001 - cells have one signature
     """Cell of the name."""
     return object_["metadata"]["name"]
 
@@ -67,8 +66,22 @@ def since(moment: str | None, now: datetime) -> str:
 
 def parse_time(text: str) -> datetime:
     """A timestamp of the API, with or without fractions of a second."""
-    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+_AGES = (
+    (2 * _MINUTE, 1, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+)
+"""Below how many seconds which unit is printed, and which smaller one with it."""
 
 
 def duration(seconds: float) -> str:
@@ -77,27 +90,11 @@ def duration(seconds: float) -> str:
     if total < -1:
         return "<invalid>"
     total = max(total, 0)
-    minutes, hours, days = total // 60, total // 3600, total // 86400
-    if total < 120:
-        return f"{total}s"
-    if minutes < 10:
-        return _two(minutes, "m", total % 60, "s")
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
-    if hours < 48:
-        return f"{hours}h"
-    if hours < 192:
-        return _two(days, "d", hours % 24, "h")
-    if days < 730:
-        return f"{days}d"
-    years = days // 365
-    return _two(years, "y", days % 365, "d") if years < 8 else f"{years}y"
-
-
-def _two(large: int, unit: str, small: int, small_unit: str) -> str:
-    return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
+    for bound, large, name, small, small_name in _AGES:
+        if total < bound:
+            rest = total % large // small if small else 0
+            return f"{total // large}{name}" + (f"{rest}{small_name}" if rest else "")
+    return f"{total // _YEAR}y"
 
 
 NAME = Column("Name", name_of, format="name")

@@ -17,12 +17,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Callable, Iterator
 
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.options import ListOptions
     from controller.devcluster.apiserver.representation import Representation
     from controller.devcluster.apiserver.selectors import Selection
     from controller.devcluster.apiserver.store import Store, StoredEvent, Table
-
-Json = dict[str, Any]
 
 BOOKMARK_PERIOD = 60.0
 """Seconds between bookmarks."""

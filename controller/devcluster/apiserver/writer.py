@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.meta import (
     drop_empty_maps,
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.options import WriteOptions
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.status import ResourceName
     from controller.devcluster.apiserver.store import Store
-
-Json = dict[str, Any]
 
 NAME_ATTEMPTS = 8
 
@@ -102,6 +101,7 @@ class Writer:
         name: str,
         change: Callable[[Json], Json],
         options: WriteOptions,
+        *,
         subresource: str = "",
     ) -> Written:
         """Store a changed object, or remove it if the change lets its deletion finish.

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.crd.jsonpath import find, parse
+from controller.devcluster.apiserver.jsondata import Json, entries
 from controller.devcluster.apiserver.tables import Column, since
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-
-Json = dict[str, Any]
 
 
 def custom_columns(version: Json) -> tuple[Column, ...]:
@@ -30,7 +29,7 @@ def custom_columns(version: Json) -> tuple[Column, ...]:
             or f"Custom resource definition column (in JSONPath format): {column['jsonPath']}",
             priority=column.get("priority", 0),
         )
-        for column in version.get("additionalPrinterColumns") or ()
+        for column in entries(version, "additionalPrinterColumns")
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.crd.columns import custom_columns
 from controller.devcluster.apiserver.crd.custom import CustomStrategy
 from controller.devcluster.apiserver.crd.jsonpath import PathError
 from controller.devcluster.apiserver.crd.schema import Schema, SchemaError
+from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.options import DeleteOptions
 from controller.devcluster.apiserver.resource import ApiResource
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.store import Store, StoredEvent
-
-Json = dict[str, Any]
 
 TABLE = "customresourcedefinitions.apiextensions.k8s.io"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -64,7 +63,7 @@ class CrdStrategy(Strategy):
                 ),
             ],
             "storedVersions": [
-                version["name"] for version in spec.get("versions") or () if version.get("storage")
+                version["name"] for version in entries(spec, "versions") if version.get("storage")
             ],
         }
         finalizers: list[str] = object_["metadata"].setdefault("finalizers", [])
@@ -74,11 +73,11 @@ class CrdStrategy(Strategy):
     def prepare_update(self, new: Json, old: Json) -> None:
         """Names of new versions are accepted, too."""
         super().prepare_update(new, old)
-        stored: list[str] = list(old["status"].get("storedVersions") or [])
-        for version in new.get("spec", {}).get("versions") or ():
+        stored: list[str] = list(entries(old["status"], "storedVersions"))
+        for version in entries(child(new, "spec"), "versions"):
             if version.get("storage") and version["name"] not in stored:
                 stored.append(version["name"])
-        names = (new.get("spec") or {}).get("names") or {}
+        names = child(child(new, "spec"), "names")
         new["status"] = old["status"] | {
             "storedVersions": stored,
             "acceptedNames": old["status"]["acceptedNames"] | names,
@@ -104,18 +103,18 @@ class CrdStrategy(Strategy):
 
 def _version_causes(spec: Json) -> list[Cause]:
     causes: list[Cause] = []
-    versions: list[Json] = spec.get("versions") or []
+    versions: list[Json] = entries(spec, "versions")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
         causes.append(invalid_value("spec.versions", len(versions), detail))
-    if (spec.get("conversion") or {}).get("strategy", "None") != "None":
+    if child(spec, "conversion").get("strategy", "None") != "None":
         detail = "only the strategy None is supported by this server"
         causes.append(
             invalid_value("spec.conversion.strategy", spec["conversion"]["strategy"], detail)
         )
     for index, version in enumerate(versions):
         field = f"spec.versions[{index}]"
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        schema = child(version, "schema").get("openAPIV3Schema")
         if schema is None:
             causes.append(required(f"{field}.schema.openAPIV3Schema", "schemas are required"))
             continue
@@ -175,7 +174,7 @@ class Definitions:
         """Delete all objects of a definition that is going away."""
         version = next(version["name"] for version in spec["versions"] if version["storage"])
         resource = self._registry.find(spec["group"], version, spec["names"]["plural"])
-        for key in self._store.table(table).keys():
+        for key, _ in self._store.table(table).now():
             namespace, _, name = key.rpartition("/")
             if resource is not None:
                 self._deleter.delete(resource, namespace, name, DeleteOptions())
@@ -206,7 +205,7 @@ def served_resources(definition: Json) -> list[ApiResource]:
     for version in spec["versions"]:
         if not version.get("served"):
             continue
-        subresources: Json = version.get("subresources") or {}
+        subresources: Json = child(version, "subresources")
         resources.append(
             ApiResource(
                 group=spec["group"],
@@ -220,10 +219,10 @@ def served_resources(definition: Json) -> list[ApiResource]:
                 ),
                 singular=names["singular"],
                 list_kind=names["listKind"],
-                short_names=tuple(names.get("shortNames") or ()),
-                categories=tuple(names.get("categories") or ()),
+                short_names=tuple(entries(names, "shortNames")),
+                categories=tuple(entries(names, "categories")),
                 namespaced=spec["scope"] == "Namespaced",
-                subresources=frozenset({"status"} & subresources.keys()),
+                subresources=frozenset(subresources.keys() & {"status"}),
                 custom=True,
                 columns=(NAME, *custom_columns(version))
                 if custom_columns(version)

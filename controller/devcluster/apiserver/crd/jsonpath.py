@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
+
 
 Step: TypeAlias = "str | int | tuple[tuple[str, ...], str] | None"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from controller.devcluster.apiserver.crd.cel import EvaluationError, Rule, RuleError, compile_rule
+from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.status import (
     Cause,
     duplicate,
@@ -20,8 +21,6 @@ from controller.devcluster.apiserver.status import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-Json = dict[str, Any]
 
 _MISSING: Any = object()
 _UNSUPPORTED = ("oneOf", "not", "multipleOf", "uniqueItems")
@@ -43,14 +42,11 @@ class Schema:
     __slots__ = (
         "_additional",
         "_any_of",
-        "_default",
         "_enum",
         "_formats",
-        "_has_defaults",
         "_items",
         "_list_keys",
         "_list_type",
-        "_nullable",
         "_preserve",
         "_properties",
         "_range",
@@ -59,6 +55,9 @@ class Schema:
         "_size",
         "_text",
         "_type",
+        "default_value",
+        "has_defaults",
+        "nullable",
     )
 
     def __init__(self, source: Json, path: str = "") -> None:
@@ -71,14 +70,14 @@ class Schema:
             if word in source:
                 raise SchemaError(f"{path}: {word} is not supported")
         self._type: str = "int-or-string" if _is_int_or_string(source) else source.get("type", "")
-        self._nullable = bool(source.get("nullable"))
-        self._default: bytes | None = (
+        self.nullable = bool(source.get("nullable"))
+        self.default_value: bytes | None = (
             msgspec.json.encode(source["default"]) if "default" in source else None
         )
         self._enum: list[Any] | None = source.get("enum")
         self._properties = {
             name: Schema(child, f"{path}.{name}".lstrip("."))
-            for name, child in (source.get("properties") or {}).items()
+            for name, child in child(source, "properties").items()
         }
         self._preserve = bool(source.get("x-kubernetes-preserve-unknown-fields"))
         additional = source.get("additionalProperties")
@@ -88,7 +87,7 @@ class Schema:
         self._preserve = self._preserve or additional is True
         items = source.get("items")
         self._items = Schema(items, f"{path}[]") if items else None
-        self._required: list[str] = source.get("required") or []
+        self._required: list[str] = entries(source, "required")
         self._range = (
             source.get("minimum"),
             bool(source.get("exclusiveMinimum")),
@@ -103,13 +102,13 @@ class Schema:
         self._list_type: str = source.get("x-kubernetes-list-type", "")
         self._list_keys: list[str] = source.get("x-kubernetes-list-map-keys") or []
         self._any_of: list[list[str]] = [
-            branch.get("required", []) for branch in source.get("anyOf") or ()
+            entries(branch, "required") for branch in entries(source, "anyOf")
         ]
         if self._type == "int-or-string":
             self._any_of = []
         self._rules = _compile_rules(source, path)
-        self._has_defaults = self._default is not None or any(
-            child._has_defaults for child in self._children()
+        self.has_defaults = self.default_value is not None or any(
+            child.has_defaults for child in self._children()
         )
         if source.get("x-kubernetes-embedded-resource"):
             self._preserve_embedded()
@@ -140,16 +139,17 @@ class Schema:
                 continue
             child = self._properties.get(name)
             if child is not None:
-                child._prune(object_[name], name, unknown)
+                child.prune(object_[name], name, unknown)
             elif not self._preserve:
                 unknown.append(name)
                 del object_[name]
         return unknown
 
-    def _prune(self, value: Any, path: str, unknown: list[str]) -> None:
+    def prune(self, value: Any, path: str, unknown: list[str]) -> None:
+        """Drop unknown fields below a value in place and note their paths."""
         if isinstance(value, list) and self._items:
             for index, item in enumerate(cast("list[Any]", value)):
-                self._items._prune(item, f"{path}[{index}]", unknown)
+                self._items.prune(item, f"{path}[{index}]", unknown)
         elif isinstance(value, dict):
             self._prune_map(cast("Json", value), path, unknown)
 
@@ -157,14 +157,14 @@ class Schema:
         for name in list(value):
             child = self._properties.get(name, self._additional)
             if child is not None:
-                child._prune(value[name], f"{path}.{name}", unknown)
+                child.prune(value[name], f"{path}.{name}", unknown)
             elif not self._preserve:
                 unknown.append(f"{path}.{name}")
                 del value[name]
 
     def default(self, value: Any) -> None:
         """Fill in defaults below a value, in place."""
-        if not self._has_defaults:
+        if not self.has_defaults:
             return
         if isinstance(value, dict):
             self._default_map(cast("Json", value))
@@ -173,13 +173,13 @@ class Schema:
                 self._items.default(item)
 
     def _default_map(self, value: Json) -> None:
-        for name, child in self._properties.items():
-            if child._default is not None and (
-                name not in value or (value[name] is None and not child._nullable)
+        for name, node in self._properties.items():
+            if node.default_value is not None and (
+                name not in value or (value[name] is None and not node.nullable)
             ):
-                value[name] = msgspec.json.decode(child._default)
+                value[name] = msgspec.json.decode(node.default_value)
             if name in value:
-                child.default(value[name])
+                node.default(value[name])
         if self._additional:
             for name in value.keys() - self._properties.keys():
                 self._additional.default(value[name])
@@ -197,10 +197,11 @@ class Schema:
         self._validate_rules(object_, _MISSING if old is None else old, "", causes)
         return causes
 
-    def _validate(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+    def validate(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+        """Note all that is wrong with a value; `old` is its version before, if there is one."""
         if old is not _MISSING and old == value:
             return
-        if value is None and self._nullable:
+        if value is None and self.nullable:
             return
         before = len(causes)
         wrong = self._wrong_type(value)
@@ -271,7 +272,7 @@ class Schema:
                 continue
             child = self._properties.get(name, self._additional)
             if child is not None:
-                child._validate(item, before.get(name, _MISSING), _join(path, name), causes)
+                child.validate(item, before.get(name, _MISSING), _join(path, name), causes)
 
     def _validate_list(self, value: list[Any], old: Any, path: str, causes: list[Cause]) -> None:
         fewest, most, _, _ = self._size
@@ -292,7 +293,7 @@ class Schema:
                 seen.add(key)
             if self._items:
                 known = _MISSING if key is None else before.get(key, _MISSING)
-                self._items._validate(item, known, place, causes)
+                self._items.validate(item, known, place, causes)
 
     def _key(self, item: Any) -> str | None:
         """What identifies an item of a set or map list; None for other lists."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from controller.devcluster.apiserver.crd import CrdStrategy
 from controller.devcluster.apiserver.kinds.events import from_stored_event, to_stored_event
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.store import Store
-
-Json = dict[str, Any]
 
 
 class Plain(Strategy):
@@ -82,7 +81,7 @@ def path_field(path: str) -> Callable[[Json], str]:
     def read(object_: Json) -> str:
         value: Any = object_
         for part in parts:
-            value = (value or {}).get(part)
+            value = cast("Json", value).get(part) if isinstance(value, dict) else None
         if isinstance(value, bool):
             return str(value).lower()
         return "" if value is None else str(value)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
+
 
 _RENAMED = {
     "regarding": "involvedObject",

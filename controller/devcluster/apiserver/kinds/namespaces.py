@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.meta import is_label
 from controller.devcluster.apiserver.strategy import Strategy
-
-Json = dict[str, Any]
 
 
 class NamespaceStrategy(Strategy):
@@ -35,7 +32,7 @@ class NamespaceStrategy(Strategy):
     def prepare_update(self, new: Json, old: Json) -> None:
         """Only the finalize subresource changes the spec's finalizers."""
         super().prepare_update(new, old)
-        new["spec"] = old.get("spec", {})
+        new["spec"] = child(old, "spec")
 
     def may_vanish(self, object_: Json) -> bool:
         """Also the finalizers in the spec hold it."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.kinds.podspec import default_pod_spec, validate_pod_spec
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.status import Cause
-
-Json = dict[str, Any]
 
 EVICTION_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -51,7 +50,7 @@ class PodStrategy(Strategy):
     def grace_period(self, object_: Json, asked: int | None) -> int:
         """Unbound and finished pods go at once; others have their time."""
         spec: Json = object_["spec"]
-        phase = object_.get("status", {}).get("phase")
+        phase = child(object_, "status").get("phase")
         if not spec.get("nodeName") or phase in {"Failed", "Succeeded"}:
             return 0
         return spec["terminationGracePeriodSeconds"] if asked is None else max(asked, 0)
@@ -69,11 +68,11 @@ def quality_of_service(pod: Json) -> str:
     """`Guaranteed`, `Burstable` or `BestEffort`, by the containers' CPU and memory."""
     guaranteed = True
     any_set = False
-    spec: Json = pod.get("spec") or {}
-    for container in (spec.get("containers") or []) + (spec.get("initContainers") or []):
-        resources: Json = container.get("resources") or {}
-        limits: Json = resources.get("limits") or {}
-        requests: Json = resources.get("requests") or {}
+    spec: Json = child(pod, "spec")
+    for container in entries(spec, "containers") + entries(spec, "initContainers"):
+        resources: Json = child(container, "resources")
+        limits: Json = child(resources, "limits")
+        requests: Json = child(resources, "requests")
         for resource in ("cpu", "memory"):
             limit, request = limits.get(resource), requests.get(resource)
             any_set = any_set or limit is not None or request is not None

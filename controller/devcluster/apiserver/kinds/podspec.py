@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.meta import is_label
 from controller.devcluster.apiserver.status import (
     Cause,
@@ -15,8 +16,6 @@ from controller.devcluster.apiserver.status import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-Json = dict[str, Any]
 
 _POD_DEFAULTS: Json = {
     "restartPolicy": "Always",
@@ -48,7 +47,7 @@ def default_pod_spec(spec: Json) -> None:
     spec.setdefault("securityContext", {})
     for container in _containers(spec):
         _default_container(container, host_network=bool(spec.get("hostNetwork")))
-    for volume in spec.get("volumes") or []:
+    for volume in entries(spec, "volumes"):
         _default_volume(volume)
 
 
@@ -64,22 +63,25 @@ def _default_container(container: Json, *, host_network: bool) -> None:
         container["imagePullPolicy"] = _pull_policy(container.get("image") or "")
     resources: Json = container.setdefault("resources", {})
     if resources.get("limits"):
-        resources["requests"] = resources["limits"] | (resources.get("requests") or {})
-    for port in container.get("ports") or []:
+        resources["requests"] = resources["limits"] | child(resources, "requests")
+    for port in entries(container, "ports"):
         port.setdefault("protocol", "TCP")
         if host_network:
             port.setdefault("hostPort", port.get("containerPort"))
+    _default_probes(container)
+    for variable in entries(container, "env"):
+        reference = child(variable, "valueFrom").get("fieldRef")
+        if reference:
+            reference.setdefault("apiVersion", "v1")
+
+
+def _default_probes(container: Json) -> None:
     for probe in filter(None, map(container.get, _PROBES)):
         for name, value in _PROBE_DEFAULTS.items():
             probe.setdefault(name, value)
         _default_handler(probe)
-    for handler in (container.get("lifecycle") or {}).values():
-        if isinstance(handler, dict):
-            _default_handler(handler)  # pyright: ignore[reportUnknownArgumentType]
-    for variable in container.get("env") or []:
-        reference = (variable.get("valueFrom") or {}).get("fieldRef")
-        if reference:
-            reference.setdefault("apiVersion", "v1")
+    for moment in ("postStart", "preStop"):
+        _default_handler(child(child(container, "lifecycle"), moment))
 
 
 def _default_handler(handler: Json) -> None:
@@ -106,7 +108,7 @@ def _default_volume(volume: Json) -> None:
             volume[source].setdefault("defaultMode", 0o644)
     if "hostPath" in volume:
         volume["hostPath"].setdefault("type", "")
-    for source in (volume.get("projected") or {}).get("sources") or []:
+    for source in entries(child(volume, "projected"), "sources"):
         if "serviceAccountToken" in source:
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
 
@@ -126,10 +128,10 @@ def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
                 f"{field}.restartPolicy", spec.get("restartPolicy"), sorted(RESTART_POLICIES)
             )
         )
-    volumes = {volume.get("name") for volume in spec.get("volumes") or []}
+    volumes = {volume.get("name") for volume in entries(spec, "volumes")}
     for group in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(group) or []):
-            for at, mount in enumerate(container.get("volumeMounts") or []):
+            for at, mount in enumerate(entries(container, "volumeMounts")):
                 if mount.get("name") not in volumes:
                     path = f"{field}.{group}[{index}].volumeMounts[{at}].name"
                     name = mount.get("name")
@@ -152,7 +154,7 @@ def _validate_container(container: Json, field: str, names: set[str]) -> list[Ca
     policy = container.get("imagePullPolicy")
     if policy not in PULL_POLICIES:
         causes.append(unsupported_value(f"{field}.imagePullPolicy", policy, PULL_POLICIES))
-    for index, port in enumerate(container.get("ports") or []):
+    for index, port in enumerate(entries(container, "ports")):
         causes += _validate_port(port, f"{field}.ports[{index}]")
     return causes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.apiserver.jsondata import Json, entries
 from controller.devcluster.apiserver.meta import is_service_label
 from controller.devcluster.apiserver.status import Cause, duplicate, invalid_value, required
 from controller.devcluster.apiserver.strategy import Strategy
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     import random
 
     from controller.devcluster.apiserver.store import Store, StoredEvent
-
-Json = dict[str, Any]
 
 SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
@@ -36,7 +35,7 @@ class Allocations:
         if event.type != "DELETED":
             spec: Json = event.current.object["spec"]
             ports = frozenset(port["nodePort"] for port in spec["ports"] if "nodePort" in port)
-            self._held[event.key] = (frozenset(spec.get("clusterIPs") or ()), ports)
+            self._held[event.key] = (frozenset(entries(spec, "clusterIPs")), ports)
 
     def address(self) -> str:
         """A free address of the service network."""
@@ -85,7 +84,7 @@ class ServiceStrategy(Strategy):
                 spec.setdefault(name, before[name])
         if spec.get("type") in _EXPOSED:
             held = {(port.get("protocol"), port["port"]): port for port in before["ports"]}
-            for port in spec.get("ports") or []:
+            for port in entries(spec, "ports"):
                 known = held.get((port.get("protocol", "TCP"), port.get("port")), {})
                 if "nodePort" in known:
                     port.setdefault("nodePort", known["nodePort"])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.kinds.podspec import default_pod_spec, validate_pod_spec
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.status import Cause
-
-Json = dict[str, Any]
 
 
 class JobStrategy(Strategy):

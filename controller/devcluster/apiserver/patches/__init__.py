@@ -13,9 +13,8 @@ from controller.devcluster.apiserver.status import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.resource import ApiResource
-
-Json = dict[str, Any]
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
 
 import msgspec
-
-Json = dict[str, Any]
 
 
 class PatchError(Exception):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
 
 from controller.devcluster.apiserver.patches.merge import merge_patch
-
-Json = dict[str, Any]
 
 
 def strategic_merge_patch(kind: str, target: Json, patch: Json) -> Json:

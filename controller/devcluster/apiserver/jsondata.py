@@ -1,0 +1,19 @@
+"""JSON objects as plain data, and reading them without stumbling over what is missing."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+Json: TypeAlias = dict[str, Any]
+
+
+def child(value: Any, name: str) -> Json:
+    """The map below a name; empty if there is none."""
+    found = cast("Json", value).get(name) if isinstance(value, dict) else None
+    return cast("Json", found) if isinstance(found, dict) else {}
+
+
+def entries(value: Any, name: str) -> list[Any]:
+    """The list below a name; empty if there is none."""
+    found = cast("Json", value).get(name) if isinstance(value, dict) else None
+    return cast("list[Any]", found) if isinstance(found, list) else []
