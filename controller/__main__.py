@@ -13,6 +13,12 @@ from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
+
+    from controller.runtime.settings import Settings
+
+    # argparse has no public name for it
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "raycluster.yaml"
 
@@ -44,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_run(commands: Commands) -> None:
     from controller.runtime.settings import Settings  # noqa: PLC0415  keeps `manta --help` quick
 
     default = Settings()
@@ -94,7 +100,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.set_defaults(start=_run)
 
 
-def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_dev(commands: Commands) -> None:
     dev = commands.add_parser(
         "dev",
         help="run an embedded Kubernetes with the operator in it",
@@ -111,7 +117,7 @@ def _add_dev(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     dev.set_defaults(start=_dev)
 
 
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_demo(commands: Commands) -> None:
     demo = commands.add_parser(
         "demo",
         help="watch a cluster become ready, grow, shrink and go",
@@ -122,7 +128,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.set_defaults(start=_demo)
 
 
-def _add_crds(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_crds(commands: Commands) -> None:
     crds = commands.add_parser(
         "crds",
         help="print the CustomResourceDefinitions",
@@ -134,9 +140,18 @@ def _add_crds(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 def _run(options: argparse.Namespace) -> int:
     from controller.command.run import run  # noqa: PLC0415  only what the subcommand needs
+
+    try:
+        settings = _settings(options)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    return asyncio.run(run(settings, kubeconfig=options.kubeconfig, context=options.context))
+
+
+def _settings(options: argparse.Namespace) -> Settings:
     from controller.runtime.settings import Settings  # noqa: PLC0415
 
-    settings = Settings(
+    return Settings(
         namespaces=tuple(name for name in options.namespaces.split(",") if name),
         workers=options.workers,
         metrics_address=options.metrics_address,
@@ -145,7 +160,6 @@ def _run(options: argparse.Namespace) -> int:
         log_level=options.log_level,
         log_format=options.log_format,
     )
-    return asyncio.run(run(settings, kubeconfig=options.kubeconfig, context=options.context))
 
 
 def _dev(options: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ import asyncio
 import random
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controller.command.embedded import embedded_cluster
 from controller.command.manifests import load
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.command.embedded import EmbeddedCluster
+    from controller.devcluster.apiserver import StoredEvent
     from controller.kube.client import Client
 
 NAMESPACE = "default"
@@ -83,7 +84,7 @@ async def demo(manifest: Path) -> int:
     return 0 if not summary.failed and summary.surplus == 0 else 1
 
 
-async def _play(documents: list[dict[str, object]], screen: Screen, summary: Summary) -> None:
+async def _play(documents: list[dict[str, Any]], screen: Screen, summary: Summary) -> None:
     """Start everything, go through the steps, stop everything."""
     screen.headline("starting an embedded Kubernetes API server and a simulated node")
     async with embedded_cluster(
@@ -100,7 +101,7 @@ async def _play(documents: list[dict[str, object]], screen: Screen, summary: Sum
             )
             running = tasks.create_task(operator.run(stop))
             user = cluster.client("demo-user")
-            view = ClusterView(_cluster_name(documents), screen)
+            view = ClusterView(str(documents[0]["metadata"]["name"]), screen)
             watching = [tasks.create_task(w.run()) for w in _informers(user, view)]
             await _steps(user, documents, view, screen, summary)
             _count_writes(cluster, summary)
@@ -112,7 +113,7 @@ async def _play(documents: list[dict[str, object]], screen: Screen, summary: Sum
 
 async def _steps(
     user: Client,
-    documents: list[dict[str, object]],
+    documents: list[dict[str, Any]],
     view: ClusterView,
     screen: Screen,
     summary: Summary,
@@ -159,7 +160,7 @@ class _Step:
         await self._limit.__aexit__(*exc)  # type: ignore[arg-type]
 
 
-def _informers(user: Client, view: ClusterView) -> list[SharedInformer[object]]:
+def _informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
     loop = asyncio.get_running_loop()
     clusters = SharedInformer(
         "demo-clusters",
@@ -180,18 +181,18 @@ def _informers(user: Client, view: ClusterView) -> list[SharedInformer[object]]:
     return [clusters, pods]
 
 
-def _pod_counter(summary: Summary) -> Callable[[object], None]:
+def _pod_counter(summary: Summary) -> Callable[[StoredEvent], None]:
     """Counts pods the moment the store takes them in."""
 
-    def count(event: object) -> None:
-        if getattr(event, "resource", "") == "pods" and getattr(event, "type", "") == "ADDED":
+    def count(event: StoredEvent) -> None:
+        if event.table == "pods" and event.previous is None:
             summary.pods_made += 1
 
     return count
 
 
 def _count_writes(cluster: EmbeddedCluster, summary: Summary) -> None:
-    for (agent, verb, resource), count in cluster.server.audit.items():
+    for (agent, verb, resource), count in cluster.server.requests_by_user_agent.items():
         if agent.startswith(OPERATOR) and verb not in {"get", "list", "watch"}:
             summary.writes[f"{verb} {resource}"] = count
 
@@ -203,12 +204,6 @@ async def _scale(user: Client, name: str, replicas: int) -> None:
     )
 
 
-def _cluster_name(documents: list[dict[str, object]]) -> str:
-    metadata = documents[0].get("metadata")
-    return str(metadata.get("name")) if isinstance(metadata, dict) else ""
-
-
-def _first_group(documents: list[dict[str, object]]) -> dict[str, int]:
-    spec = documents[0].get("spec")
-    groups = spec.get("workerGroupSpecs") if isinstance(spec, dict) else None
-    return groups[0] if groups else {}
+def _first_group(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    groups: list[dict[str, Any]] = documents[0]["spec"].get("workerGroupSpecs") or [{}]
+    return groups[0]

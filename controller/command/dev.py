@@ -23,6 +23,8 @@ from controller.runtime.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.runtime.settings import LogLevel
+
 
 def default_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
     """Where `manta dev` puts its kubeconfig unless told otherwise."""
@@ -31,7 +33,7 @@ def default_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 async def dev(
-    *, port: int, kubeconfig: Path, crds: Path | None, operator: bool, log_level: str
+    *, port: int, kubeconfig: Path, crds: Path | None, operator: bool, log_level: LogLevel
 ) -> int:
     """Run an embedded cluster until SIGINT or SIGTERM; returns the exit status.
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from controller.devcluster.apiserver import ApiServer, serve
+from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.apiserver.http import serve
 from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.kube.client import Client
 from controller.kube.resources import CRDS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Iterable, Mapping
     from pathlib import Path
 
 
@@ -41,7 +42,7 @@ def wall() -> datetime:
 @asynccontextmanager
 async def embedded_cluster(
     *, port: int, crds: Iterable[Mapping[str, Any]], nodes: NodeSettings
-) -> AsyncIterator[EmbeddedCluster]:
+) -> AsyncGenerator[EmbeddedCluster]:
     """Start API server and node components, install `crds`, and stop all of it at the end.
 
     Args:
@@ -75,7 +76,7 @@ async def embedded_cluster(
 
 def write_kubeconfig(path: Path, url: str) -> None:
     """Write a kubeconfig for the embedded cluster, readable by its owner only."""
-    config = {
+    config: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "manta-dev", "cluster": {"server": url}}],

@@ -17,7 +17,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.runtime.operator import Operator
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from controller.runtime.settings import Settings
 
@@ -36,7 +36,7 @@ def build_operator(client: Client, settings: Settings) -> Operator:
 
 
 @asynccontextmanager
-async def http_client(url: str, *, user_agent: str) -> AsyncIterator[Client]:
+async def http_client(url: str, *, user_agent: str) -> AsyncGenerator[Client]:
     """A client that speaks plain HTTP to `url`, without credentials."""
     transport = HttpTransport(StaticCredentials(url), user_agent=user_agent)
     try:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+"""Severities, from the one that says most to the one that says least."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -46,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     identity: str = ""
     """Name of this process in events: the pod's name. Empty: `manta-operator`."""
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"
     """Least severity that is logged. Reconciles that write nothing are `debug`."""
 
     log_format: Literal["auto", "console", "json"] = "auto"

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 from controller.runtime.operator import Operator
-from controller.runtime.settings import Settings
 from prometheus_client import CollectorRegistry
 
 from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.kube.client import Client
 from controller.kube.credentials import load_credentials
 from controller.kube.errors import AlreadyExists, NotFound
@@ -33,6 +32,7 @@ from controller.kube.resources import CRDS, NAMESPACES, PODS
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, RayCluster, custom_resource_definitions
 from controller.ray.cluster import RayClusterKind
+from controller.runtime.settings import Settings
 from informers import Codec, SharedInformer, Tombstone
 
 if TYPE_CHECKING:
@@ -242,13 +242,10 @@ async def embedded_world(
     server = ApiServer(wall=wall, clock=loop, rng=random.Random(seed))
     try:
         world = World(server, namespace="default", server=server, wall=wall, seed=seed)
-        async with _inhabited(world, frozenset(COMPONENTS), nodes or NodeSettings()):
+        async with _inhabited(world, COMPONENTS, nodes or NodeSettings()):
             yield world
     finally:
         await server.aclose()
-
-
-COMPONENTS = ("kubelet", "gc", "jobs", "endpointslices", "namespaces")
 
 
 @asynccontextmanager

@@ -1,0 +1,171 @@
+"""`manta run` as a process: how it stops, and what it says when it cannot work."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import time
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.e2e.processes import (
+    ROOT,
+    manta,
+    manta_dev,
+    manta_once,
+    needs_kubectl,
+    until,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.timeout(180)
+
+EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def http(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError as error:
+        return 0, str(error)
+
+
+def kubeconfig_for(folder: Path, url: str) -> Path:
+    path = folder / "broken-kubeconfig"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "c", "cluster": {"server": url}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        )
+    )
+    return path
+
+
+@needs_kubectl
+def test_sigterm_ends_the_operator_cleanly_and_nothing_is_left_half_done(tmp_path: Path):
+    health, metrics = free_port(), free_port()
+    with manta_dev(tmp_path, "--no-operator") as (_, kubectl):
+        arguments = [
+            "run",
+            f"--kubeconfig={kubectl.kubeconfig}",
+            f"--health-address=127.0.0.1:{health}",
+            f"--metrics-address=127.0.0.1:{metrics}",
+            "--log-format=json",
+        ]
+        with manta(tmp_path, *arguments, name="run") as operator:
+            until(lambda: http(health, "/readyz")[0] == 200, why=operator.text)
+            kubectl("apply", "-f", EXAMPLE)
+            until(lambda: "example-head" in kubectl("get", "pods"), why=operator.text)
+            operator.popen.send_signal(signal.SIGTERM)
+            assert operator.wait(30) == 0
+            assert "Traceback" not in operator.text()
+
+        pods_before = kubectl("get", "pods", "-o", "name")
+        with manta(tmp_path, *arguments, name="again") as operator:
+            until(
+                lambda: kubectl.json("get", "raycluster", "example")["status"].get("state"),
+                why=operator.text,
+            )
+            assert set(pods_before.split()) <= set(kubectl("get", "pods", "-o", "name").split())
+            assert len(kubectl("get", "pods", "-o", "name").split()) == 3
+            status, text = http(metrics, "/metrics")
+            assert status == 200
+            assert "controller_runtime_reconcile_total" in text
+            operator.popen.send_signal(signal.SIGTERM)
+            assert operator.wait(30) == 0
+
+
+def test_a_broken_kubeconfig_is_one_clear_paragraph(tmp_path: Path):
+    broken = tmp_path / "kubeconfig"
+    broken.write_text("clusters: [")
+    done = manta_once("run", f"--kubeconfig={broken}")
+    assert done.returncode == 2
+    assert str(broken) in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 6
+
+    missing = manta_once("run", f"--kubeconfig={tmp_path / 'nowhere'}")
+    assert missing.returncode == 2
+    assert "nowhere" in missing.stderr
+
+
+def test_an_unreachable_server_is_named_with_the_remedy(tmp_path: Path):
+    port = free_port()
+    config = kubeconfig_for(tmp_path, f"http://127.0.0.1:{port}")
+    begun = time.monotonic()
+    done = manta_once(
+        "run", f"--kubeconfig={config}", "--health-address=", "--metrics-address=", seconds=90
+    )
+    assert time.monotonic() - begun < 60
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@needs_kubectl
+def test_missing_crds_are_named_with_the_command_that_installs_them(tmp_path: Path):
+    nothing = tmp_path / "nothing.yaml"
+    nothing.write_text("# no definitions\n")
+    with manta_dev(tmp_path, "--no-operator", "--crds", str(nothing)) as (_, kubectl):
+        done = manta_once(
+            "run",
+            f"--kubeconfig={kubectl.kubeconfig}",
+            "--health-address=",
+            "--metrics-address=",
+            seconds=90,
+        )
+    assert done.returncode == 1
+    assert "rayclusters.ray.io" in done.stderr
+    assert "manta crds | kubectl apply" in done.stderr
+
+
+@needs_kubectl
+def test_missing_rights_are_named_by_verb_resource_and_scope(tmp_path: Path):
+    with manta_dev(tmp_path, "--no-operator", "--deny", "list pods") as (_, kubectl):
+        done = manta_once(
+            "run",
+            f"--kubeconfig={kubectl.kubeconfig}",
+            "--health-address=",
+            "--metrics-address=",
+            seconds=90,
+        )
+    assert done.returncode == 1
+    assert "list" in done.stderr
+    assert "pods" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@needs_kubectl
+def test_a_second_signal_ends_the_process_at_once(tmp_path: Path):
+    with manta_dev(tmp_path) as (process, _):
+        process.popen.send_signal(signal.SIGINT)
+        process.popen.send_signal(signal.SIGINT)
+        assert process.wait(10) in {0, 1}
+
+
+def test_help_names_every_command_and_its_defaults():
+    text = manta_once("--help").stdout
+    for command in ("run", "dev", "demo", "crds"):
+        assert command in text
+    assert "(default: 16)" in manta_once("run", "--help").stdout
+    assert manta_once("--version").stdout.startswith("manta ")
