@@ -2,17 +2,19 @@
 
 A page or an event is decoded straight into Structs in one pass. Only if that fails is it decoded
 piece by piece, so that one object which does not fit its type costs nobody else anything.
+Strings that objects have in common are one string afterwards.
 """
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
 from informers.errors import Malformed, error_from_status
 from informers.events import Bookmark, Event, Ignored, Page, Removed, Undecodable, Upserted
 from informers.objects import KubeObject, T, object_key
+from informers.sharing import StringPool
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -113,6 +115,7 @@ class Codec(Generic[T]):
         self.view = view
         # A run-time parameter, which no type checker can follow into the unions.
         struct: Any = view
+        self._pool = StringPool()
         self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(view)
         self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[struct])
         self._event: msgspec.json.Decoder[
@@ -134,7 +137,7 @@ class Codec(Generic[T]):
         except msgspec.DecodeError as error:
             raise Malformed(f"not a list: {error}") from error
         items = page.items or []
-        objects = [item for item in items if item.metadata.name]
+        objects = [self._shared(item) for item in items if item.metadata.name]
         nameless = tuple(_NAMELESS for _ in range(len(items) - len(objects)))
         return _page_of(page, objects, nameless)
 
@@ -153,7 +156,7 @@ class Codec(Generic[T]):
             raise Malformed(f"not an event: {error}") from error
         match event:
             case _Added(obj) | _Modified(obj):
-                return Upserted(obj) if _is_whole(obj) else _WITHOUT_METADATA
+                return Upserted(self._shared(obj)) if _is_whole(obj) else _WITHOUT_METADATA
             case _Deleted(obj):
                 return Removed(obj) if _is_whole(obj) else _WITHOUT_METADATA
             case _Bookmark(marker):
@@ -175,10 +178,14 @@ class Codec(Generic[T]):
                 undecodable.append(_identify(raw, str(error)))
             else:
                 if item.metadata.name:
-                    objects.append(item)
+                    objects.append(self._shared(item))
                 else:
                     undecodable.append(_NAMELESS)
         return _page_of(page, objects, tuple(undecodable))
+
+    def _shared(self, obj: T) -> T:
+        self._pool.share(cast("msgspec.Struct", obj))
+        return obj
 
 
 _NAMELESS = Undecodable(key="", uid="", revision="", reason="an object without a name")
