@@ -1,6 +1,7 @@
 """What a cached pod costs: partial Structs against dictionaries and kubernetes_asyncio's models.
 
-Pods of about 8 kB, one watch event each, as an informer reads them.
+Pods of about 8 kB, one watch event each, as an informer reads them. The informer spends as much
+time again on sharing strings between pods, which halves their memory; without it is shown too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import tracemalloc
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from kubernetes_asyncio.client import ApiClient
 
 from benchmarks.pods import pod, watch_line
@@ -26,6 +28,10 @@ COUNT = 400
 ROUNDS = 3
 
 
+class _Event(msgspec.Struct):
+    object: Pod
+
+
 def run() -> dict[str, float]:
     return asyncio.run(_run())
 
@@ -36,6 +42,7 @@ async def _run() -> dict[str, float]:
     try:
         decoders: dict[str, Callable[[bytes], Any]] = {
             "Struct": Codec(Pod).event,
+            "Struct, strings not shared": msgspec.json.Decoder(_Event).decode,
             "json.loads": json.loads,
             "kubernetes_asyncio": lambda line: _model(client, line),
         }
@@ -48,9 +55,9 @@ async def _run() -> dict[str, float]:
         "Struct: microseconds a pod": seconds["Struct"] * 1e6,
         "Struct: bytes kept a pod": memory["Struct"],
     }
-    for other in ("json.loads", "kubernetes_asyncio"):
-        figures[f"{other}: times the time of Structs"] = seconds[other] / seconds["Struct"]
-        figures[f"{other}: times the memory of Structs"] = memory[other] / memory["Struct"]
+    for other in ("Struct, strings not shared", "json.loads", "kubernetes_asyncio"):
+        figures[f"{other}: times the time"] = seconds[other] / seconds["Struct"]
+        figures[f"{other}: times the memory"] = memory[other] / memory["Struct"]
     return figures
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import msgspec
-from tests.informers.doubles import Thing, added, page, thing
 
 from informers import Codec
 from informers.sharing import StringPool
+from tests.informers.doubles import Thing, added, page, thing
 
 
 class Part(msgspec.Struct, frozen=True):
