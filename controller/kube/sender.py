@@ -106,8 +106,9 @@ class Sender:
         Leaving the context closes the stream. `start_timeout` limits the seconds until the
         status line; after that the time limits are those of whoever reads.
         """
-        await self.pause.wait()
         started = self._clock.time()
+        await self.pause.wait()
+        self._metrics.waited(request.method, self._clock.time() - started)
         try:
             async with asyncio.timeout(start_timeout):
                 answer = await self._request(request)
@@ -118,7 +119,6 @@ class Sender:
             self._metrics.answered(request.method, "<error>", None)
             raise
         status, headers, chunks = answer
-        self._metrics.waited(request.method, self._clock.time() - started)
         self._metrics.answered(request.method, str(status), None)
         self._note_pause(status, headers)
         try:

@@ -1,0 +1,211 @@
+"""No answer is believed that is not what was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.kube import errors
+from controller.kube.objects import Pod
+from controller.kube.resources import PODS, SERVICES
+from controller.kube.source import ResourceSource
+from informers import Codec, SourceError
+from tests.kube.fakes import HTML, POD, POD_LIST, FakeTransport, answer, chunks, client, status_body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.kube.client import Client
+
+STATUSES = range(200, 600)
+BODIES: dict[str, Callable[[int], bytes]] = {
+    "status": lambda code: status_body(code, "Whatever"),
+    "object": lambda _: POD,
+    "list": lambda _: POD_LIST,
+    "html": lambda _: HTML,
+    "empty": lambda _: b"",
+    "half": lambda _: POD[: len(POD) // 2],
+    "half list": lambda _: POD_LIST[:-1],
+}
+CLASSES = {
+    400: errors.BadRequest,
+    401: errors.Unauthorized,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    405: errors.MethodNotAllowed,
+    409: errors.Conflict,
+    410: errors.Expired,
+    413: errors.TooLarge,
+    415: errors.UnsupportedMediaType,
+    422: errors.Invalid,
+    429: errors.TooManyRequests,
+    504: errors.ServerTimeout,
+}
+
+
+def expected_class(code: int, body: str) -> type[errors.StatusError]:
+    if code == 404 and body != "status":
+        return errors.PathNotFound
+    return CLASSES.get(code, errors.ServerError if code >= 500 else errors.StatusError)
+
+
+async def get(api: Client):
+    return await api.get(PODS, "default", "a")
+
+
+async def read_list(api: Client):
+    return await api.list(PODS, "default")
+
+
+async def create(api: Client):
+    return await api.create(PODS, "default", {"metadata": {"name": "a"}})
+
+
+async def patch(api: Client):
+    return await api.merge_patch(PODS, "default", "a", {"metadata": {"labels": {"x": "y"}}})
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize(("call", "good"), [(get, "object"), (read_list, "list")])
+async def test_every_status_with_every_body_on_reads(body: str, call, good: str):
+    for code in STATUSES:
+        api = client(FakeTransport(lambda code=code: answer(code, BODIES[body](code))))
+        if code < 300 and body == good:
+            await call(api)
+        elif code < 300:
+            with pytest.raises(errors.UnexpectedAnswer):
+                await call(api)
+        else:
+            with pytest.raises(errors.StatusError) as caught:
+                await call(api)
+            assert type(caught.value) is expected_class(code, body)
+            assert caught.value.status.code == code
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("call", [create, patch])
+async def test_every_status_with_every_body_on_writes(body: str, call):
+    for code in STATUSES:
+        api = client(FakeTransport(lambda code=code: answer(code, BODIES[body](code))))
+        if code < 300 and body == "object":
+            await call(api)
+        elif code < 300:
+            with pytest.raises(errors.OutcomeUnknown) as unknown:
+                await call(api)
+            assert isinstance(unknown.value, errors.UnexpectedAnswer)
+        else:
+            with pytest.raises(errors.StatusError) as caught:
+                await call(api)
+            assert type(caught.value) is expected_class(code, body)
+
+
+@pytest.mark.parametrize("body", BODIES)
+async def test_every_status_with_every_body_through_the_source_of_informers(body: str):
+    for code in STATUSES:
+        transport = FakeTransport(lambda code=code: answer(code, BODIES[body](code)))
+        source = ResourceSource(client(transport), PODS)
+        if code < 300 and body == "list":
+            assert await source.list({}) == POD_LIST
+        else:
+            with pytest.raises(SourceError):
+                Codec(Pod).page(await source.list({}))
+        if code >= 300:
+            with pytest.raises(SourceError):
+                async with source.watch({"watch": "1"}):
+                    pass
+        assert len(transport.requests) == (1 if code < 300 else 2), "the reflector has the back-off"
+
+
+async def test_a_conflict_over_a_name_is_told_from_a_lost_precondition():
+    taken = FakeTransport(lambda: answer(409, status_body(409, "AlreadyExists")))
+    with pytest.raises(errors.AlreadyExists):
+        await create(client(taken))
+
+
+async def test_a_gateways_404_page_is_not_taken_for_the_news_that_a_pod_is_gone():
+    api = client(FakeTransport(lambda: answer(404, b"404 page not found")))
+    with pytest.raises(errors.PathNotFound, match="404 page not found") as caught:
+        await get(api)
+    assert not isinstance(caught.value, errors.NotFound)
+
+
+async def test_an_object_of_another_kind_is_refused():
+    with pytest.raises(errors.UnexpectedAnswer, match="expected kind Service, got Pod"):
+        await client(FakeTransport(lambda: answer(200, POD))).get(SERVICES, "default", "a")
+
+
+async def test_a_table_is_not_taken_for_a_list():
+    table = b'{"kind":"Table","metadata":{"resourceVersion":"1"},"rows":[]}'
+    with pytest.raises(errors.UnexpectedAnswer):
+        await read_list(client(FakeTransport(lambda: answer(200, table))))
+
+
+async def test_a_field_of_a_wrong_type_is_named():
+    pod = b'{"kind":"Pod","metadata":{"name":5}}'
+    with pytest.raises(errors.UnexpectedAnswer, match=r"metadata\.name"):
+        await get(client(FakeTransport(lambda: answer(200, pod))))
+
+
+async def test_the_kind_is_found_wherever_it_stands():
+    pod = b'{ "metadata": {"name": "a"}, "apiVersion": "v1", "kind": "Pod" }'
+    found = await get(client(FakeTransport(lambda: answer(200, pod))))
+    assert found.metadata.name == "a"
+
+
+async def test_null_items_are_an_empty_list():
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"c"},"items":null}'
+    found = await read_list(client(FakeTransport(lambda: answer(200, page))))
+    assert (found.items, found.resource_version, found.continue_) == ([], "9", "c")
+
+
+async def test_an_error_body_is_read_to_a_bound_only():
+    delivered = 0
+
+    async def endless():
+        nonlocal delivered
+        while True:
+            delivered += 1
+            yield b"x" * 65536
+
+    api = client(FakeTransport(lambda: (500, {}, endless())))
+    with pytest.raises(errors.ServerError) as caught:
+        await get(api)
+    assert delivered <= 5
+    assert len(str(caught.value)) < 500
+
+
+async def test_the_words_of_the_server_and_its_causes_are_kept():
+    body = status_body(422, "Invalid", "spec: too many", causes=[{"reason": "F", "message": "m"}])
+    with pytest.raises(errors.Invalid, match="spec: too many") as caught:
+        await create(client(FakeTransport(lambda: answer(422, body))))
+    assert caught.value.status.causes == (("F", "m"),)
+
+
+async def test_a_body_that_breaks_off_is_an_unknown_outcome_for_a_write():
+    broken = errors.OutcomeUnknown("reset")
+    transport = FakeTransport(lambda: (201, {}, chunks(POD[:10], broken)))
+    with pytest.raises(errors.OutcomeUnknown):
+        await create(client(transport))
+    assert len(transport.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "possible"),
+    [
+        (errors.OutcomeUnknown("reset"), True),
+        (errors.WriteUnconfirmed("html"), True),
+        (asyncio.CancelledError(), True),
+        (errors.NotSent("refused"), False),
+        (errors.Paused("later", retry_after=5), False),
+        (errors.error_for(errors.Status(409, "Conflict")), False),
+        (errors.error_for(errors.Status(429, "TooManyRequests")), False),
+        (errors.error_for(errors.Status(502)), True),
+        (errors.error_for(errors.Status(503), retry_after=1), False),
+        (errors.error_for(errors.Status(504, "Timeout"), retry_after=1), True),
+        (errors.error_for(errors.Status(500, "ServerTimeout"), retry_after=2), True),
+    ],
+)
+def test_which_failed_writes_may_have_happened(error: BaseException, possible: bool):
+    assert errors.may_have_happened(error) is possible
