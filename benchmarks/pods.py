@@ -139,7 +139,7 @@ def _spec(name: str, number: int, cluster: str, namespace: str) -> dict[str, Any
 
 
 def _status(number: int) -> dict[str, Any]:
-    since = "2026-01-10T09:09:10Z"
+    since = f"2026-01-10T{number // 36000 % 24:02}:{number // 600 % 60:02}:{number // 10 % 60:02}Z"
     address = f"10.{number // 65536 % 256}.{number // 256 % 256}.{number % 256}"
     return {
         "phase": "Running",

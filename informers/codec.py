@@ -2,7 +2,7 @@
 
 A page or an event is decoded straight into Structs in one pass. Only if that fails is it decoded
 piece by piece, so that one object which does not fit its type costs nobody else anything.
-Strings that objects have in common are one string afterwards.
+What objects have in common is shared between them afterwards.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from informers.errors import Malformed, error_from_status
 from informers.events import Bookmark, Event, Ignored, Page, Removed, Undecodable, Upserted
 from informers.objects import KubeObject, T, object_key
-from informers.sharing import StringPool
+from informers.sharing import Pool
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -115,7 +115,7 @@ class Codec(Generic[T]):
         self.view = view
         # A run-time parameter, which no type checker can follow into the unions.
         struct: Any = view
-        self._pool = StringPool()
+        self._pool = Pool()
         self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(view)
         self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[struct])
         self._event: msgspec.json.Decoder[

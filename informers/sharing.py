@@ -1,7 +1,7 @@
-"""Lets equal strings of different objects be one string: half the memory of a cached pod.
+"""Lets what equal objects have in common be one thing in memory: a third of it is left.
 
-Decoders make a new string for each `"Running"` and each label. `sys.intern` would share them,
-but keeps what it has seen for ever on newer Pythons; this pool forgets.
+Decoders make a new string for each `"Running"`, a new tuple for each list of ports. `sys.intern`
+would share strings, but keeps what it has seen for ever on newer Pythons; this pool forgets.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ from typing import Any, cast
 import msgspec
 
 _LIMIT = 4096
-_LONGEST = 64
 _IDENTITY = frozenset({"name", "uid", "resource_version"})
 """Fields of `metadata` that no two objects have in common."""
 
 
-class StringPool:
-    """Shares strings among all objects passed through `share`. Forgets all when it is full."""
+class Pool:
+    """Shares immutable parts among all objects passed through `share`. Forgets all when full."""
 
     def __init__(self) -> None:
-        self._strings: dict[str, str] = {}
+        self._parts: dict[Any, Any] = {}
         self._fields: dict[type[Any], tuple[str, ...]] = {}
 
     def share(self, struct: msgspec.Struct) -> None:
-        """Replace the strings inside a freshly decoded Struct. Nobody else may hold it yet."""
-        if len(self._strings) > _LIMIT:
-            self._strings.clear()
+        """Replace parts of a frozen Struct, which nobody else holds yet, by equal ones."""
+        if len(self._parts) > _LIMIT:
+            self._parts.clear()
         self._share_fields(struct)
 
     def _share_fields(self, struct: msgspec.Struct) -> None:
@@ -42,16 +41,27 @@ class StringPool:
     def _shared(self, value: Any) -> Any:
         kind = cast("type[Any]", type(value))
         if kind is str:
-            return self._strings.setdefault(value, value) if len(value) <= _LONGEST else value
-        if kind is dict:
-            # Label and annotation maps: a new dict because the keys are to be shared too.
+            return self._parts.setdefault(value, value)
+        if kind is tuple:
+            return self._shared_tuple(value)
+        if kind is dict:  # labels and annotations; a new one, because keys are shared too
             return {self._shared(key): self._shared(item) for key, item in value.items()}
-        if kind is tuple and value and isinstance(value[0], msgspec.Struct):
-            for item in cast("tuple[msgspec.Struct, ...]", value):
-                self._share_fields(item)
-        elif isinstance(value, msgspec.Struct):
+        if isinstance(value, msgspec.Struct):
             self._share_fields(value)
         return value
+
+    def _shared_tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The same tuple as before if there was an equal one, else this one with shared parts."""
+        if not isinstance(value[0], msgspec.Struct):
+            return value
+        try:
+            known = self._parts.setdefault(value, value)
+        except TypeError:  # something inside has no hash
+            known = value
+        if known is value:
+            for item in cast("tuple[msgspec.Struct, ...]", value):
+                self._share_fields(item)
+        return known
 
 
 def _fields_worth_sharing(kind: type[msgspec.Struct]) -> tuple[str, ...]:
