@@ -168,7 +168,21 @@ def _parse(path: Path) -> Mapping[str, Any]:
         ) from error
     if content is not None and not isinstance(content, dict):
         raise ConfigurationError(f"The kubeconfig {path} holds no mapping. Correct or recreate it.")
-    return cast("dict[str, Any]", content or {})
+    parsed = cast("dict[str, Any]", content or {})
+    for section in ("clusters", "contexts", "users"):
+        _check_entries(path, section, parsed.get(section) or [])
+    return parsed
+
+
+def _check_entries(path: Path, section: str, entries: Any) -> None:
+    """The library takes these for granted."""
+    listed = cast("list[Any]", entries if isinstance(entries, list) else [None])
+    for entry in listed:
+        if not isinstance(entry, dict) or not cast("dict[str, Any]", entry).get("name"):
+            raise ConfigurationError(
+                f"The kubeconfig {path}: {section} must be a list of mappings with a name each. "
+                "Correct or recreate the file."
+            )
 
 
 def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Choice:
@@ -181,7 +195,7 @@ def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Ch
         None,
     )
     listing = ", ".join(map(str, files)) or "the kubeconfig"
-    merged = _merged(files, listing)
+    merged = _merged(files)
     if named is None:
         raise ConfigurationError(
             f"No current context is set in {listing}. Choose one with --context or "
@@ -200,19 +214,13 @@ def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Ch
     return _Choice(named, cluster, cluster_folder, user, user_folder)
 
 
-def _merged(files: Mapping[Path, Mapping[str, Any]], listing: str) -> Any:
+def _merged(files: Mapping[Path, Mapping[str, Any]]) -> Any:
     """The library's merge of all files: of equal names the first wins."""
     from kubernetes_asyncio.config.kube_config import (  # noqa: PLC0415  see the docstring above
         KubeConfigMerger,
     )
 
-    try:
-        merged: Any = KubeConfigMerger(os.pathsep.join(map(str, files))).config
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ConfigurationError(
-            f"{listing}: an entry of clusters, contexts or users has no name or is no mapping "
-            f"({error!r}). Correct or recreate the file."
-        ) from error
+    merged: Any = KubeConfigMerger(os.pathsep.join(map(str, files))).config
     if merged is None:
         raise ConfigurationError("The kubeconfig is empty. Recreate it.")
     return merged
