@@ -64,6 +64,7 @@ class Rest:
 
 
 _MOST_AT_ONCE = 8
+_INSTANT = 1e-6  # seconds; to wait for less than rounding errors of the clock would never end
 
 Step: TypeAlias = Bind | Report | Evict | Remove | Wait | Rest
 
@@ -204,18 +205,18 @@ def _pulling(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circu
 
 
 def _running(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
-    waits: list[float] = []
+    waits: list[Wait] = []
     if behaviour.exit_after is not None:
-        exits_in = behaviour.exit_after - here.elapsed
-        if exits_in <= 0:
+        wait = _due(behaviour.exit_after, here)
+        if not wait:
             return Report(_exit(pod, behaviour, here))
-        waits.append(exits_in)
+        waits.append(wait)
     if behaviour.outcome is not Outcome.NEVER_READY and not pod.status.is_true(READY):
-        ready_in = behaviour.ready_delay - here.elapsed
-        if ready_in <= 0:
+        wait = _due(behaviour.ready_delay, here)
+        if not wait:
             return Report(transitions.ready(pod, here))
-        waits.append(ready_in)
-    return Wait(min(waits)) if waits else Rest()
+        waits.append(wait)
+    return min(waits, key=lambda wait: wait.seconds, default=Rest())
 
 
 def _exit(pod: Pod, behaviour: Behaviour, here: Circumstances) -> PodStatus:
@@ -242,7 +243,7 @@ def _backing_off(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
 def _due(delay: float, here: Circumstances) -> Wait | None:
     """None when `delay` has passed, else the rest of it."""
     remaining = delay - here.elapsed
-    return Wait(remaining) if remaining > 0 else None
+    return Wait(remaining) if remaining > _INSTANT else None
 
 
 def _grace(pod: Pod) -> float:

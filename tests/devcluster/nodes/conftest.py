@@ -1,0 +1,156 @@
+"""An embedded API server in virtual time, a user, and node components to be started."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.nodes import COMPONENTS, Nodes, NodeSettings, run_nodes
+from controller.devcluster.nodes.pods import PODS, Pod
+from controller.kube.client import Client
+from controller.kube.errors import NotFound
+from controller.kube.faults import FaultyTransport
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from controller.kube.faults import Rule
+    from controller.kube.resources import Resource
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Recorder:
+    """Passes requests on; remembers writes with their bodies, and how many were under way."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.writes: list[tuple[str, str, Any]] = []
+        self.reads: list[str] = []
+        self.writing = 0
+        self.most_writing = 0
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> Any:
+        if method == "GET":
+            self.reads.append(path)
+            return await self._inner.request(method, path, query, headers, body)
+        self.writes.append((method, path, msgspec.json.decode(body) if body else None))
+        self.writing += 1
+        self.most_writing = max(self.most_writing, self.writing)
+        try:
+            await asyncio.sleep(0.001)
+            return await self._inner.request(method, path, query, headers, body)
+        finally:
+            self.writing -= 1
+
+
+class World:
+    """One API server, and a user of it."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.server = ApiServer(wall=self.wall, clock=self.loop, rng=random.Random(1))
+        self.user = Client(self.server, user_agent="user", clock=self.loop)
+        self.recorder = Recorder(self.server)
+        self.faulty = FaultyTransport(self.recorder, clock=self.loop)
+
+    @property
+    def now(self) -> float:
+        return self.loop.time()
+
+    def wall(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.loop.time())
+
+    @asynccontextmanager
+    async def nodes(
+        self, *components: str, rules: tuple[Rule, ...] = (), **settings: Any
+    ) -> AsyncIterator[Nodes]:
+        """Run `components`, all unless some are named."""
+        self.faulty.rules = list(rules)
+        async with run_nodes(
+            Client(self.faulty, user_agent="nodes", clock=self.loop),
+            clock=self.loop,
+            wall=self.wall,
+            rng=random.Random(2),
+            settings=NodeSettings(**settings),
+            components=frozenset(components) or COMPONENTS,
+        ) as nodes:
+            yield nodes
+
+    async def eventually(
+        self, reached: Callable[[], Awaitable[Any]], *, seconds: float = 60.0
+    ) -> Any:
+        """Wait until `reached` gives something true."""
+        deadline = self.now + seconds
+        while True:
+            result = await reached()
+            if result:
+                return result
+            assert self.now < deadline, f"not reached within {seconds} s: {reached}"
+            await asyncio.sleep(0.05)
+
+    async def create_pod(
+        self,
+        name: str,
+        *,
+        annotations: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        owners: list[dict[str, Any]] | None = None,
+        finalizers: list[str] | None = None,
+        **spec: Any,
+    ) -> Pod:
+        told = {f"sim.manta.dev/{key}": value for key, value in (annotations or {}).items()}
+        spec.setdefault("containers", [{"name": "main", "image": "ray:1"}])
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "annotations": told,
+                "labels": dict(labels or {}),
+                "ownerReferences": owners or [],
+                "finalizers": finalizers or [],
+            },
+            "spec": spec,
+        }
+        return await self.user.create(PODS, "default", body)
+
+    async def pod(self, name: str) -> Pod:
+        return await self.user.get(PODS, "default", name)
+
+    async def is_ready(self, name: str) -> bool:
+        return (await self.pod(name)).status.is_true("Ready")
+
+    async def is_gone(self, resource: Resource[Any], name: str, namespace: str = "default") -> bool:
+        try:
+            await self.user.get(resource, namespace if resource.namespaced else "", name)
+        except NotFound:
+            return True
+        return False
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    with capture_logs() as logs:
+        world = World()
+        try:
+            yield world
+        finally:
+            await world.server.aclose()
+    assert [entry for entry in logs if entry["event"] == "failed"] == []
