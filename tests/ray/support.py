@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.plan import Plan
 
-NOW = datetime(2026, 8, 20, 10, 0, tzinfo=timezone.utc)
+NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[2] / "examples"
 UID = "uid-of-example"
 

@@ -41,7 +41,7 @@ class AuthOptions(View, frozen=True):
 
     mode: str = ""
     secret_name: str | None = None
-    enable_k8s_token_auth: bool | None = None
+    enable_k8s_token_auth: bool | None = msgspec.field(default=None, name="enableK8sTokenAuth")
 
 
 class AutoscalerOptions(View, frozen=True):

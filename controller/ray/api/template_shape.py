@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from controller.kube.objects import View
+from controller.ray.api.names import is_dns_1035_label
 from controller.ray.api.problem import Problem
 from controller.ray.api.quantity import InvalidQuantity, parse_quantity
 
@@ -97,6 +98,43 @@ class TemplateShape(View, frozen=True):
     def ray(self) -> Container:
         """The Ray container: always the first."""
         return self.spec.containers[0]
+
+
+class ServicePort(View, frozen=True):
+    """`ports[]` of a service."""
+
+    port: int
+    name: str = ""
+
+
+class ServiceSpec(View, frozen=True):
+    """`spec` of a service."""
+
+    ports: tuple[ServicePort, ...] = ()
+
+
+class ServiceMetadata(Metadata, frozen=True):
+    """`metadata` of a service."""
+
+    name: str = ""
+
+
+class ServiceShape(View, frozen=True):
+    """The user's own head service."""
+
+    metadata: ServiceMetadata = ServiceMetadata()
+    spec: ServiceSpec = ServiceSpec()
+
+
+def service_problem(service: dict[str, Any] | None, path: str) -> Problem | None:
+    """What is wrong with the user's own head service, None if nothing is."""
+    try:
+        shape = msgspec.convert(service or {}, ServiceShape)
+    except msgspec.ValidationError as error:
+        return malformed(error, path)
+    if shape.metadata.name and not is_dns_1035_label(shape.metadata.name):
+        return Problem(f"{path}.metadata.name", "is not a valid name of a service")
+    return None
 
 
 def read_template(template: dict[str, Any], path: str) -> TemplateShape | Problem:

@@ -21,7 +21,12 @@ from controller.ray.api.names import (
 from controller.ray.api.option_validation import option_problems
 from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import conditions_of, parse_spec
-from controller.ray.api.template_shape import TemplateShape, malformed, read_template
+from controller.ray.api.template_shape import (
+    TemplateShape,
+    malformed,
+    read_template,
+    service_problem,
+)
 from controller.ray.api.version import GROUP_PRIORITY_SINCE, is_at_least
 
 if TYPE_CHECKING:
@@ -72,14 +77,14 @@ def validate_cluster(cluster: RayCluster) -> ClusterSpec | Problem:
     return next(_problems(subject), subject.spec)
 
 
-def restart_policy_warnings(subject_spec: ClusterSpec) -> tuple[str, ...]:
+def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
     """What is odd about the cluster but does not stop it."""
-    if subject_spec.autoscaler_version != "v1":
+    if spec.autoscaler_version != "v1":
         return ()
     return tuple(
         f"spec.workerGroupSpecs[{position}].template.spec.restartPolicy: should be Never with "
         "autoscaler v1, or the autoscaler counts restarted workers wrongly"
-        for position, group in enumerate(subject_spec.worker_group_specs)
+        for position, group in enumerate(spec.worker_group_specs)
         if group.template["spec"].get("restartPolicy") not in {None, "Never"}
     )
 
@@ -95,6 +100,9 @@ def _read(cluster: RayCluster) -> Subject | Problem:
     head = read_template(spec.head_group_spec.template, "spec.headGroupSpec.template")
     if isinstance(head, Problem):
         return head
+    problem = service_problem(spec.head_group_spec.head_service, "spec.headGroupSpec.headService")
+    if problem is not None:
+        return problem
     workers: list[TemplateShape] = []
     for position, group in enumerate(spec.worker_group_specs):
         shape = read_template(group.template, f"{_group(position)}.template")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.ray.cluster.kind import RayClusterKind
+from controller.ray.cluster.metrics import ClusterCollector
 from controller.ray.cluster.settings import ClusterSettings
 
-__all__ = ["ClusterSettings", "RayClusterKind"]
+__all__ = ["ClusterCollector", "ClusterSettings", "RayClusterKind"]

@@ -8,7 +8,7 @@ from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUN
 from controller.ray.api import labels
 from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.validation import validate_cluster
+from controller.ray.api.validation import restart_policy_warnings, validate_cluster
 from controller.ray.cluster.features import unsupported_fields
 from controller.ray.cluster.identity import Identity
 from controller.ray.cluster.observe import HEAD_INDEX, Design, head_keys, observe_cluster
@@ -83,4 +83,10 @@ class RayClusterKind:
             return spec
         identity = Identity.of(cluster, spec, domain=self._settings.cluster_domain)
         builder = PodBuilder(cluster, spec, identity, self._settings)
-        return Design(spec, identity, builder, unsupported_fields(cluster, spec))
+        return Design(
+            spec,
+            identity,
+            builder,
+            unsupported=unsupported_fields(cluster, spec),
+            warnings=restart_policy_warnings(spec),
+        )

@@ -48,12 +48,14 @@ class Design:
         identity: names and addresses of the parts.
         builder: builds the pods.
         unsupported: fields that are accepted and have no effect yet.
+        warnings: sentences about what is odd but does not stop the cluster.
     """
 
     spec: ClusterSpec
     identity: Identity
     builder: PodBuilder
     unsupported: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,8 @@ def _fixed_parts(
         present = reads.get(resource, key)
         if present is None and not reads.is_taken(resource, key):
             absent.add(f"{resource.kind}/{name}")
+        elif resource is not SERVICES:
+            continue  # access that somebody else set up will do
         elif present is None or not is_owned_by(present.metadata, identity.uid):
             blocked.append(f"{resource.kind} {name} exists and does not belong to this cluster")
     return service, tuple(blocked), frozenset(absent)

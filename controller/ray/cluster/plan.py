@@ -5,11 +5,12 @@ Pure: the plan follows from the observation, the settings and the time alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.api.raycluster import is_managed_elsewhere
+from controller.ray.api.raycluster import is_managed_elsewhere, status_of
 from controller.ray.cluster import scale
 from controller.ray.cluster.conditions import (
     PROVISIONED,
@@ -51,10 +52,11 @@ def plan_cluster(seen: Observation, settings: ClusterSettings, now: datetime) ->
     if seen.cluster.metadata.terminating:
         return Plan(status=status)  # the garbage collector follows the owner references
     if is_true(seen.conditions, SUSPENDING):
-        return Plan(stages=_stages(_delete_all(seen)), status=status, wake_after=_next_step(seen))
+        return Plan(stages=_stages(_delete_all(seen)), status=status)
     if seen.lost_head is not None:
         return Plan(lookups=(Lookup(_pod(seen, seen.lost_head, HEAD_SCOPE)),))
-    return _build(seen, seen.design, settings, status)
+    plan = _build(seen, seen.design, settings, status)
+    return replace(plan, events=tuple(_warnings(seen, seen.design)))
 
 
 def _build(
@@ -65,7 +67,7 @@ def _build(
     if seen.blocked:
         return Plan(stages=_stages(parts), status=status, wake_after=NAME_TAKEN_RETRY)
     if design.spec.suspend or is_true(seen.conditions, SUSPENDED):
-        return Plan(stages=_stages(parts), status=status, wake_after=_next_step(seen))
+        return Plan(stages=_stages(parts), status=status)
     if _must_not_restart(seen):
         return Plan(stages=_stages(parts), status=status)
     head = list(_create_head(seen, design))
@@ -86,6 +88,13 @@ def _refuse(seen: Observation, problem: Problem, now: datetime) -> Plan:
     is_new = said != (str(problem), seen.cluster.metadata.generation)
     event = Event("Warning", problem.reason, "Validate", str(problem))
     return Plan(status=refusal_status(seen, problem, now), events=(event,) if is_new else ())
+
+
+def _warnings(seen: Observation, design: Design) -> Iterator[Event]:
+    """What is odd about the specification, once a generation."""
+    if status_of(seen.cluster).get("observedGeneration") != seen.cluster.metadata.generation:
+        for warning in design.warnings:
+            yield Event("Warning", "InvalidRayClusterSpec", "Validate", warning)
 
 
 def _create_head(seen: Observation, design: Design) -> Iterator[Write]:
@@ -150,8 +159,8 @@ def _delete_workers(
 
 
 def _delete_removed_groups(seen: Observation, design: Design) -> Iterator[Write]:
-    """Workers of groups that are no longer in the specification."""
-    known = {group.group_name for group in design.spec.worker_group_specs}
+    """Workers of groups that are no longer in the specification; not those of no group at all."""
+    known = {"", *(group.group_name for group in design.spec.worker_group_specs)}
     for group, pods in seen.workers.items():
         scope = worker_scope(group)
         if group in known or scope in seen.unsettled:
@@ -179,17 +188,6 @@ def _must_not_restart(seen: Observation) -> bool:
         and annotations.get(labels.DISABLE_HEAD_RESTART) == "true"
         and is_true(seen.conditions, PROVISIONED)
     )
-
-
-def _next_step(seen: Observation) -> float | None:
-    """At once, when the status written now is what allows the next step of a suspension."""
-    spec = seen.design.spec if isinstance(seen.design, Design) else None
-    suspend = spec.suspend if spec else None
-    if is_true(seen.conditions, SUSPENDING):
-        return None if seen.all_pods else 0.0
-    if is_true(seen.conditions, SUSPENDED):
-        return 0.0 if suspend is False else None
-    return 0.0 if suspend else None
 
 
 def _create(seen: Observation, body: Mapping[str, Any], name: str, scope: str, what: str) -> Create:

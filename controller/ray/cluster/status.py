@@ -15,6 +15,7 @@ from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.first_cause import Cause, first_cause, replica_failure
 from controller.ray.cluster.pod_state import condition, is_ready, is_running
 from controller.ray.cluster.resources import desired_resources
+from controller.runtime.merging import difference
 from controller.runtime.plan import StatusPatch
 from controller.runtime.timestamps import rfc3339
 
@@ -163,11 +164,10 @@ def _patch(present: Status, wanted: Status, now: datetime) -> StatusPatch:
     for key in _OMITTED_WHEN_EMPTY & wanted.keys():
         if not wanted[key]:
             wanted[key] = None
-    wanted = {k: v for k, v in wanted.items() if v is not None or k in present}
     head: Mapping[str, Any] = present.get("head") or {}
     if "head" in wanted:
         wanted["head"] |= {key: None for key in head if key not in wanted["head"]}
-    changed = {key for key, value in wanted.items() if present.get(key) != value}
+    changed = set(difference(present, wanted))
     if changed:
         wanted["lastUpdateTime"] = rfc3339(now)
     return StatusPatch(wanted, urgent=_is_urgent(present, wanted, changed))

@@ -1,0 +1,78 @@
+"""KubeRay's name rules, label syntax, Ray versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.ray.api.names import (
+    checked_label,
+    checked_name,
+    is_dns_1035_label,
+    is_dns_1123_label,
+    is_label_value,
+    is_qualified_name,
+)
+from controller.ray.api.version import is_at_least, parse_ray_version
+
+
+def test_a_checked_name_keeps_the_tail_and_never_begins_with_a_digit_or_punctuation():
+    assert checked_name("a" * 10 + "b" * 50) == "b" * 50
+    assert checked_name("a" * 3 + "7" + "b" * 49) == "r" + "b" * 49
+    assert checked_name("-a") == "ra"
+    assert checked_name("") == ""
+
+
+def test_a_checked_label_keeps_the_tail_and_may_begin_with_a_digit():
+    assert checked_label("a-" + "b" * 62) == "r" + "b" * 62
+    assert checked_label("7a") == "7a"
+
+
+@pytest.mark.parametrize("value", ["a", "a-b", "a1", "a" * 63])
+def test_good_dns_labels(value: str):
+    assert is_dns_1035_label(value)
+    assert is_dns_1123_label(value)
+
+
+@pytest.mark.parametrize("value", ["", "-a", "a-", "A", "a.b", "a_b", "a" * 64])
+def test_bad_dns_labels(value: str):
+    assert not is_dns_1035_label(value)
+    assert not is_dns_1123_label(value)
+
+
+def test_a_dns_1035_label_begins_with_a_letter():
+    assert not is_dns_1035_label("1a")
+    assert is_dns_1123_label("1a")
+
+
+@pytest.mark.parametrize("key", ["a", "A.b_c", "ray.io/x", "a.b.c/x-1", "a" * 63])
+def test_good_label_keys(key: str):
+    assert is_qualified_name(key)
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a/", "a b", "-a", "A.io/x", "a/b/c", "a" * 64, "a./x"])
+def test_bad_label_keys(key: str):
+    assert not is_qualified_name(key)
+
+
+def test_label_values():
+    assert is_label_value("")
+    assert is_label_value("us-central2")
+    assert not is_label_value("a b")
+    assert not is_label_value("a" * 64)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("2.52.0", (2, 52, 0)), ("v2.9", (2, 9, 0)), ("2.53.0rc1", (2, 53, 0)),
+        ("nightly", None), ("", None), ("2", None),
+    ],
+)  # fmt: skip
+def test_ray_versions(text: str, version: tuple[int, int, int] | None):
+    assert parse_ray_version(text) == version
+
+
+def test_versions_are_compared_as_numbers_and_an_unreadable_one_is_never_new_enough():
+    assert is_at_least("2.100.0", (2, 53, 0))
+    assert not is_at_least("2.9.0", (2, 53, 0))
+    assert not is_at_least("nightly", (2, 0, 0))
