@@ -24,7 +24,7 @@ from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.kube.client import Client
 from controller.kube.credentials import load_credentials
-from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.faults import FaultyTransport
 from controller.kube.http import HttpTransport
 from controller.kube.objects import Pod
@@ -317,6 +317,6 @@ async def _install_crds(world: World) -> None:
 async def _served(world: World) -> bool:
     try:
         await world.user.list(RAYCLUSTERS, world.namespace, limit=1)
-    except NotFound:
+    except (NotFound, PathNotFound):
         return False
     return True
