@@ -17,7 +17,7 @@ from informers.objects import T, T_contra, Tombstone
 from informers.processor import Added, Deleted, Notification, Updated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _log = logging.getLogger(__name__)
 _BATCH = 200
@@ -71,12 +71,20 @@ class Registration(Generic[T]):
         handler: what to call.
         name: for logs and statistics.
         backlog: queue length from which the reader is asked to wait.
+        on_removed: called once, when it is removed.
     """
 
-    def __init__(self, handler: Handler[T], name: str, backlog: int) -> None:
+    def __init__(
+        self,
+        handler: Handler[T],
+        name: str,
+        backlog: int,
+        on_removed: Callable[[Registration[T]], None],
+    ) -> None:
         self.name = name
         self._handler = handler
         self._backlog = backlog
+        self._on_removed = on_removed
         self._queue: deque[_Item[T]] = deque()
         self._filled = asyncio.Event()
         self._has_room = asyncio.Event()
@@ -109,7 +117,10 @@ class Registration(Generic[T]):
 
     def remove(self) -> None:
         """Hear nothing more, from now on. Idempotent; may be called by the handler itself."""
+        if self._closed:
+            return
         self._closed = True
+        self._on_removed(self)
         self._queue.clear()
         for waited_for in (self._filled, self._has_room, self._settled):
             waited_for.set()
@@ -119,15 +130,8 @@ class Registration(Generic[T]):
         self.remove()
         await self._ended.wait()
 
-    @property
-    def removed(self) -> bool:
-        """Whether it was removed."""
-        return self._closed
-
     def enqueue(self, items: Iterable[Notification[T]]) -> None:
         """Append notifications. For the informer only."""
-        if self._closed:
-            return
         self._queue.extend(items)
         self._filled.set()
         if len(self._queue) > self._backlog:
@@ -135,9 +139,8 @@ class Registration(Generic[T]):
 
     def end_initial_items(self) -> None:
         """Mark the end of the initial items. For the informer only."""
-        if not self._closed:
-            self._queue.append(_EndOfInitialItems())
-            self._filled.set()
+        self._queue.append(_EndOfInitialItems())
+        self._filled.set()
 
     def resync(self, objects: Iterable[T]) -> None:
         """Tell of all objects again, behind what is queued already. For the informer only."""

@@ -158,7 +158,7 @@ class SharedInformer(Generic[T]):
         if self._stopped:
             raise InformerStopped(f"{self.name} has stopped")
         registration = Registration(
-            handler, name or type(handler).__qualname__, self._settings.backlog
+            handler, name or type(handler).__qualname__, self._settings.backlog, self._forget
         )
         registration.enqueue([Added(obj, initial=True) for obj in self._store.list()])
         if self.has_synced:
@@ -272,18 +272,18 @@ class SharedInformer(Generic[T]):
     async def room(self) -> None:
         """Let others run, and wait for the slowest handler. For the reflector only."""
         await asyncio.sleep(0)
-        for registration in self._live():
+        for registration in tuple(self._registrations):
             await registration.room()
 
     def _publish(self, notifications: list[Notification[T]], began: float) -> None:
         for callback in self._on_change:
             callback(notifications)
-        for registration in self._live():
+        for registration in self._registrations:
             registration.enqueue(notifications)
         self._metrics.processed(self._clock.time() - began)
 
     def _finish_initial_list(self) -> None:
-        for registration in self._live():
+        for registration in self._registrations:
             registration.end_initial_items()
         self._synced_or_stopped.set()
 
@@ -295,14 +295,10 @@ class SharedInformer(Generic[T]):
         for callback in self._on_error:
             callback(error)
 
-    def _live(self) -> list[Registration[T]]:
-        """The registrations, without those that were removed."""
-        if any(registration.removed for registration in self._registrations):
-            for registration in [r for r in self._registrations if r.removed]:
-                self._registrations.remove(registration)
-                if (ticker := self._tickers.pop(registration, None)) is not None:
-                    ticker.stop()
-        return self._registrations
+    def _forget(self, registration: Registration[T]) -> None:
+        self._registrations.remove(registration)
+        if (ticker := self._tickers.pop(registration, None)) is not None:
+            ticker.stop()
 
     def _start(self, registration: Registration[T], tasks: asyncio.TaskGroup) -> None:
         tasks.create_task(registration.run(), name=f"handler {registration.name} of {self.name}")
@@ -313,9 +309,7 @@ class SharedInformer(Generic[T]):
         """The reader has ended: hand out what is left, then let nobody wait (INF-50)."""
         self._stopped = True
         self._tasks = None
-        for ticker in self._tickers.values():
-            ticker.stop()
-        for registration in self._live():
+        for registration in tuple(self._registrations):
             registration.drain()
             registration.remove()
         self._synced_or_stopped.set()

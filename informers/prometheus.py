@@ -73,13 +73,14 @@ class InformerMetrics(Collector):
             raise ValueError("an informer without a name cannot be told apart from others")
         if identity.name in self._recorders:
             raise ValueError(f"there is an informer named {identity.name!r} already")
-        recorder = Recorder(
-            identity,
-            self._latency.labels(*identity.labels),
-            release=lambda: self._recorders.pop(identity.name, None),
-        )
+        latency = self._latency.labels(*identity.labels)
+        recorder = Recorder(identity, latency, release=self._release)
         self._recorders[identity.name] = recorder
         return recorder
+
+    def _release(self, recorder: Recorder) -> None:
+        if self._recorders.get(recorder.identity.name) is recorder:
+            del self._recorders[recorder.identity.name]
 
     def describe(self) -> Iterable[Metric]:
         """The families without samples, by which a registry finds name clashes."""
@@ -98,7 +99,7 @@ class Recorder:
     """The metrics of one informer: implements `informers.Metrics`."""
 
     def __init__(
-        self, identity: Identity, latency: Histogram, *, release: Callable[[], object]
+        self, identity: Identity, latency: Histogram, *, release: Callable[[Recorder], None]
     ) -> None:
         self.identity = identity
         self.processed = latency.observe
@@ -111,7 +112,7 @@ class Recorder:
 
     def stopped(self) -> None:
         """Give the name free."""
-        self._release()
+        self._release(self)
 
 
 _GAUGES = {

@@ -319,12 +319,12 @@ class FakeServer:
                 await asyncio.sleep(0)
             yield end_bookmark(start)
         while not cut.is_set():
+            self._changed.clear()
             for revision, kind, obj in [entry for entry in self.log if entry[0] > start]:
                 start = revision
                 yield event(kind, obj)
                 if cut.is_set():
                     return
-            self._changed.clear()
             waits = [asyncio.ensure_future(e.wait()) for e in (self._changed, cut)]
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,0 +1,1091 @@
+"""Rows T003, T016, T028, T052 to T096, T109, T110, T183 to T186, T273 to T282 and their M-rows.
+
+Upstream has three event queues; here the order in which one task reads is the queue, so their
+rows are asserted where they can be seen: at the handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import msgspec
+import pytest
+
+from informers import (
+    AlreadyStarted,
+    BackoffSettings,
+    Codec,
+    Disconnected,
+    Failed,
+    IndexFunctionError,
+    InformerFactory,
+    InformerStopped,
+    NamespacedLister,
+    NotWatched,
+    ReflectorSettings,
+    Selection,
+    ShapeConflict,
+    Throttled,
+    Tombstone,
+    Transform,
+    key_of,
+)
+from tests.informers.doubles import (
+    FakeServer,
+    Hang,
+    Meta,
+    Pause,
+    Recorder,
+    ScriptedSource,
+    Thing,
+    added,
+    bookmark,
+    deleted,
+    end_bookmark,
+    event,
+    informer_of,
+    modified,
+    page,
+    running,
+    settle,
+    status,
+    thing,
+)
+
+PAGED = ReflectorSettings(streaming=False)
+EMPTY = page([], 1)
+
+
+def names(informer):
+    return sorted(obj.metadata.name for obj in informer.lister.list())
+
+
+@dataclass
+class Caller:
+    """A handler made of one function."""
+
+    act: object
+
+    def on_add(self, obj, *, initial):
+        self.act("add", obj)
+
+    def on_update(self, old, new):
+        self.act("update", new)
+
+    def on_delete(self, obj):
+        self.act("delete", obj)
+
+
+async def replay(*, lists=(), watches=(), settings=PAGED, seconds=0, **keywords):
+    """What a handler hears of a script."""
+    informer = informer_of(
+        ScriptedSource(lists=list(lists), watches=[*watches, [Hang]]),
+        settings=settings,
+        **keywords,
+    )
+    informer.add_handler(recorder := Recorder())
+    async with running(informer):
+        await settle()
+        await asyncio.sleep(seconds)
+    return recorder.calls
+
+
+class TestOrder:
+    async def test_T052_T053_T062_everything_is_heard_in_the_order_of_arrival(self):
+        script = [added(f"t{n % 5}", n) for n in range(2, 30)]
+        calls = await replay(lists=[EMPTY], watches=[[*script, Hang]])
+        assert [(name, revision[-1]) for _, name, *revision in calls] == [
+            (f"t{n % 5}", str(n) if n > 6 else False) for n in range(2, 30)
+        ]
+
+    async def test_T053_T070_a_list_after_events_follows_them_and_is_not_initial(self):
+        calls = await replay(
+            lists=[EMPTY, page([thing("a", 2), thing("b", 5)], 6)],
+            watches=[[added("a", 2), status(410)]],
+            seconds=3,
+        )
+        assert calls == [("add", "a", "2", False), ("add", "b", "5", False)]
+
+    async def test_T054_a_deletion_before_a_list_that_has_the_object_again_is_heard(self):
+        calls = await replay(
+            lists=[page([thing("a", 1)], 1), page([thing("a", 3, uid="second")], 4)],
+            watches=[[deleted("a", 2), status(410)]],
+            seconds=3,
+        )
+        assert calls == [
+            ("add", "a", "1", True),
+            ("delete", "a", "2"),
+            ("add", "a", "3", False),
+        ]
+
+    async def test_T055_what_came_just_before_a_list_without_it_ends_with_its_latest_state(self):
+        last: list[object] = []
+        source = ScriptedSource(
+            lists=[EMPTY, page([], 9)],
+            watches=[[added("a", 2), modified("a", 3, colour="last"), status(410)], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        informer.add_handler(Caller(lambda kind, obj: last.append((kind, obj))))
+        async with running(informer):
+            await asyncio.sleep(3)
+        kind, tombstone = last[-1]
+        assert kind == "delete"
+        assert isinstance(tombstone, Tombstone)
+        assert tombstone.last.colour == "last"
+
+    async def test_T056_T057_T068_a_list_is_one_change_deletions_first_store_already_new(self):
+        source = ScriptedSource(
+            lists=[
+                page([thing("a", 1), thing("b", 1), thing("c", 1), thing("d", 1)], 1),
+                page([thing("new", 5), thing("c", 6), thing("b", 1)], 7),
+            ],
+            watches=[[status(410)], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        heard: list[tuple[str, str, str, list[str]]] = []
+        informer.add_handler(
+            Caller(
+                lambda kind, obj: heard.append(
+                    (kind, key_of(obj), informer.lister.resource_version, names(informer))
+                )
+            )
+        )
+        async with running(informer):
+            await asyncio.sleep(3)
+        after = ("7", ["b", "c", "new"])
+        assert heard[4:] == [
+            ("delete", "ns/a", *after),
+            ("delete", "ns/d", *after),
+            ("add", "ns/new", *after),
+            ("update", "ns/c", *after),
+        ]
+
+    async def test_T060_the_end_of_an_unknown_object_is_announced(self):
+        assert await replay(lists=[EMPTY], watches=[[deleted("a", 2), Hang]]) == [
+            ("delete", "a", "2")
+        ]
+
+    async def test_upserts_go_by_what_is_known_not_by_the_verb(self):
+        """INF-36."""
+        calls = await replay(lists=[EMPTY], watches=[[modified("a", 2), added("a", 3), Hang]])
+        assert calls == [("add", "a", "2", False), ("update", "a", "2", "3")]
+
+    async def test_M08_T269_recreated_while_disconnected_is_a_deletion_then_an_addition(self):
+        script = [
+            page([thing("a", 1, uid="first")], 1),
+            page([thing("a", 5, uid="second")], 6),
+        ]
+        heard: list[tuple[str, str]] = []
+
+        def note(kind, obj):
+            meta = (obj.last if isinstance(obj, Tombstone) else obj).metadata
+            heard.append((kind, meta.uid))
+
+        source = ScriptedSource(
+            lists=script,
+            watches=[[status(410)], [added("a", 7, uid="third"), deleted("a", 9, uid="fourth")]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        informer.add_handler(Caller(note))
+        async with running(informer):
+            await asyncio.sleep(3)
+        assert heard == [
+            ("add", "first"),
+            ("delete", "first"),
+            ("add", "second"),
+            ("delete", "second"),
+            ("add", "third"),
+            ("delete", "third"),
+            ("delete", "fourth"),
+        ]
+
+    async def test_T069_big_and_small_batches_have_the_same_effect(self):
+        def script():
+            rng = random.Random(11)
+            alive: set[str] = set()
+            for revision in range(2, 400):
+                name = f"t{rng.randrange(8)}"
+                if name in alive and rng.random() < 0.3:
+                    alive.discard(name)
+                    yield deleted(name, revision)
+                else:
+                    alive.add(name)
+                    yield modified(name, revision)
+
+        whole = b"".join(script())
+        one = await replay(lists=[EMPTY], watches=[[whole, Hang]], seconds=1)
+        tiny = await replay(
+            lists=[EMPTY], watches=[[*script(), Hang]], settings=replace(PAGED, batch=1), seconds=1
+        )
+        assert one == tiny
+        assert len(one) == 398
+
+    async def test_T066_the_loop_breathes_between_batches_of_one_chunk(self):
+        chunk = b"".join(added(f"t{n}", n) for n in range(2, 1002))
+        source = ScriptedSource(lists=[EMPTY], watches=[[chunk, Hang]])
+        informer = informer_of(source, settings=replace(PAGED, batch=100))
+        sizes: set[int] = set()
+        async with running(informer):
+            while len(informer.lister.list()) < 1000:
+                sizes.add(len(informer.lister.list()))
+                await asyncio.sleep(0)
+        assert sizes == set(range(0, 1000, 100))
+
+    async def test_T067_one_broken_object_does_not_lose_the_rest_of_its_batch(self):
+        odd = event("MODIFIED", thing("odd", 3, size="large"))
+        source = ScriptedSource(
+            lists=[page([thing("odd", 1, size=1)], 1)],
+            watches=[[added("a", 2) + odd + added("b", 4), Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a", "b", "odd"]
+            assert informer.lister.get("ns/odd").size == 1
+            assert "size" in informer.quarantined["ns/odd"]
+            assert informer.statistics().quarantined == 1
+            assert informer.lister.resource_version == "4"
+
+
+class TestQuarantine:
+    async def quarantined_after(self, *watch, lists=()):
+        source = ScriptedSource(
+            lists=[page([thing("a", 1), thing("odd", 1, size="large")], 1), *lists],
+            watches=[list(watch), [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        informer.add_handler(recorder := Recorder())
+        async with running(informer):
+            await asyncio.sleep(3)
+            return set(informer.quarantined), names(informer), recorder.calls
+
+    async def test_a_listed_object_that_does_not_fit_is_named_and_left_out(self):
+        assert (await self.quarantined_after())[:2] == ({"ns/odd"}, ["a"])
+
+    async def test_it_comes_back_when_it_fits_again(self):
+        found = await self.quarantined_after(modified("odd", 2, size=2), Hang)
+        assert found[:2] == (set(), ["a", "odd"])
+
+    async def test_it_is_forgotten_with_its_end(self):
+        odd_end = event("DELETED", thing("odd", 2, size="large"))
+        assert (await self.quarantined_after(odd_end, Hang))[:2] == (set(), ["a"])
+
+    async def test_the_end_of_a_known_object_counts_even_if_it_does_not_fit(self):
+        odd_end = event("DELETED", thing("a", 2, size="large"))
+        found, left, calls = await self.quarantined_after(odd_end, Hang)
+        assert (found, left) == ({"ns/odd"}, [])
+        assert calls[-1] == ("tombstone", "a", "uid-a")
+
+    async def test_a_successor_that_does_not_fit_ends_its_predecessor(self):
+        successor = event("ADDED", thing("a", 2, uid="second", size="large"))
+        found, left, calls = await self.quarantined_after(successor, Hang)
+        assert (found, left) == ({"ns/odd", "ns/a"}, [])
+        assert calls[-1] == ("tombstone", "a", "uid-a")
+
+    async def test_a_relist_keeps_the_last_good_one_and_forgets_what_has_gone(self):
+        relist = page([thing("a", 5, size="large")], 6)
+        found, left, calls = await self.quarantined_after(status(410), lists=[relist])
+        assert (found, left) == ({"ns/a"}, ["a"])
+        assert calls == [("add", "a", "1", True)]
+
+
+class TestTransform:
+    async def test_T064_T074_T084_all_objects_are_transformed_once_and_tombstones_not_again(self):
+        calls: Counter[str] = Counter()
+
+        def paint(obj: Thing) -> Thing:
+            calls[f"{obj.metadata.name}@{obj.metadata.resource_version}"] += 1
+            return msgspec.structs.replace(obj, colour=obj.colour + "+")
+
+        source = ScriptedSource(
+            lists=[page([thing("a", 1), thing("b", 1)], 1), page([thing("a", 2)], 9)],
+            watches=[[modified("a", 2), added("c", 3), deleted("c", 4), status(410)], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED, transform=Transform(paint))
+        heard: list[list[str]] = [[], []]
+        for listener in heard:
+            informer.add_handler(
+                Caller(
+                    lambda kind, obj, to=listener: to.append(
+                        (obj.last if isinstance(obj, Tombstone) else obj).colour
+                    )
+                )
+            )
+        async with running(informer):
+            await asyncio.sleep(3)
+            assert informer.lister.get("ns/a").colour == "+"
+        assert heard[0] == heard[1] == ["+"] * 6
+        assert set(calls.values()) == {1}
+
+    async def test_T028_objects_of_a_streaming_list_are_transformed_and_no_list_is_made(self):
+        paint = Transform[Thing](lambda obj: msgspec.structs.replace(obj, colour="grey"))
+        source = ScriptedSource(streams=[[added("a", 1), end_bookmark(2), added("b", 3), Hang]])
+        informer = informer_of(source, transform=paint)
+        async with running(informer):
+            await settle()
+            assert {obj.colour for obj in informer.lister.list()} == {"grey"}
+        assert source.queries("list") == []
+
+    async def test_T071_the_revision_follows_even_if_the_transform_drops_it(self):
+        strip = Transform[Thing](
+            lambda obj: Thing(Meta(obj.metadata.name, "ns", obj.metadata.uid), obj.colour)
+        )
+        source = ScriptedSource(
+            lists=[page([thing("a", 1)], 2)],
+            watches=[[modified("a", 3), bookmark(5), deleted("a", 6), Hang]],
+        )
+        informer = informer_of(source, settings=PAGED, transform=strip)
+        revisions: list[str] = []
+        informer.on_advance(revisions.append)
+        async with running(informer):
+            await settle()
+        assert revisions == ["2", "3", "5", "6"]
+
+    async def test_M05_a_transform_that_raises_on_an_event_costs_nothing_but_a_count(self):
+        broken = Transform[Thing](lambda obj: obj.nothing)
+        source = ScriptedSource(lists=[EMPTY], watches=[[added("a", 2, colour="red"), Hang]])
+        informer = informer_of(source, settings=PAGED, transform=broken)
+        async with running(informer):
+            await settle()
+            assert informer.lister.get("ns/a").colour == "red"
+            assert informer.statistics().transform_failures == 1
+
+    async def test_M06_a_transform_that_raises_on_one_of_many_lets_the_cache_sync(self):
+        def picky(obj: Thing) -> Thing:
+            assert obj.metadata.name != "t77"
+            return obj
+
+        items = [thing(f"t{n}", 1) for n in range(10_000)]
+        informer = informer_of(
+            ScriptedSource(lists=[page(items, 1)]), settings=PAGED, transform=Transform(picky)
+        )
+        async with running(informer):
+            await informer.wait_for_sync()
+            assert len(informer.lister.list()) == 10_000
+            assert informer.statistics().transform_failures == 1
+
+    async def test_a_redacting_transform_that_raises_lets_only_metadata_through(self):
+        broken = Transform[Thing](lambda obj: obj.nothing, redacting=True)
+        source = ScriptedSource(lists=[page([thing("a", 1, colour="secret")], 1)])
+        informer = informer_of(source, settings=PAGED, transform=broken)
+        async with running(informer):
+            await settle()
+            assert informer.lister.get("ns/a") == Thing(Meta("a", "ns", "uid-a", "1"))
+
+    def test_T282_managed_fields_are_never_decoded(self):
+        wire = thing("a", 1)
+        wire["metadata"]["managedFields"] = [{"manager": "kubelet", "fieldsV1": {"f:x": {}}}]
+        obj = Codec(Thing).event(event("ADDED", wire)).object
+        assert "kubelet" not in repr(obj)
+
+
+class TestHandlers:
+    async def test_T061_T110_the_first_list_syncs_even_if_empty_and_only_when_handled(self):
+        for items in ([], [thing("a", 1)], [thing("a", 1), thing("b", 1)]):
+            informer = informer_of(ScriptedSource(lists=[page(items, 1)]), settings=PAGED)
+            handled: list[object] = []
+            registration = informer.add_handler(Caller(lambda *call, to=handled: to.append(call)))
+            synced_at: list[int] = []
+
+            async def note(registration=registration, handled=handled, to=synced_at):
+                await registration.wait_for_sync()
+                to.append(len(handled))
+
+            async with running(informer), asyncio.TaskGroup() as tasks:
+                tasks.create_task(note())
+                assert not informer.has_synced
+                await settle()
+                assert informer.has_synced
+                assert registration.has_synced
+            assert synced_at == [len(items)]
+
+    async def test_T110_a_slow_handler_is_not_synced_before_its_last_initial_item(self):
+        items = [thing(f"t{n}", 1) for n in range(1000)]
+        informer = informer_of(ScriptedSource(lists=[page(items, 1)]), settings=PAGED)
+        recorder = Recorder()
+        registration = informer.add_handler(recorder)
+        async with running(informer):
+            await informer.wait_for_sync()
+            assert not registration.has_synced
+            handled = 0
+            while not registration.has_synced:
+                handled = len(recorder.calls)
+                await asyncio.sleep(0)
+            assert 800 <= handled <= 1000
+            assert len(recorder.calls) == 1000
+
+    async def test_T080_T091_a_late_handler_hears_the_store_then_everything_and_nothing_twice(self):
+        server = FakeServer()
+        server.put("a")
+        informer = informer_of(server)
+        async with running(informer):
+            late: list[Recorder] = []
+            for n in range(30):
+                server.put(f"t{n}")
+                informer.add_handler(recorder := Recorder())
+                late.append(recorder)
+                await settle(n % 7)
+            server.delete("a")
+            await settle()
+            registrations = informer.statistics().handlers
+            assert all(handler.has_synced for handler in registrations)
+        for recorder in late:
+            heard = Counter(call[1] for call in recorder.calls)
+            assert {f"t{n}" for n in range(30)} <= heard.keys()
+            assert set(heard.values()) - {2} == {1}
+            assert ("delete", "a", str(server.revision)) == recorder.calls[-1]
+
+    async def test_T091_the_replay_of_a_late_handler_is_marked_initial(self):
+        informer = informer_of(ScriptedSource(lists=[page([thing("a", 1)], 1)]), settings=PAGED)
+        async with running(informer):
+            await settle()
+            registration = informer.add_handler(recorder := Recorder())
+            assert not registration.has_synced
+            assert recorder.calls == []
+            await registration.wait_for_sync()
+            assert recorder.calls == [("add", "a", "1", True)]
+
+    async def test_T085_T087_a_removed_handler_hears_nothing_more_and_can_be_removed_again(self):
+        server = FakeServer()
+        informer = informer_of(server)
+        registration = informer.add_handler(gone := Recorder())
+        informer.add_handler(stays := Recorder())
+        async with running(informer):
+            server.put("a")
+            await settle()
+            server.put("b")
+            registration.remove()
+            registration.remove()
+            await settle()
+            assert [call[1] for call in gone.calls] == ["a"]
+            assert [call[1] for call in stays.calls] == ["a", "b"]
+            assert len(informer.statistics().handlers) == 1
+
+    async def test_a_removed_handler_does_not_hear_what_was_queued_for_it(self):
+        items = [thing(f"t{n}", 1) for n in range(10)]
+        informer = informer_of(ScriptedSource(lists=[page(items, 1)]), settings=PAGED)
+        recorder = Recorder()
+        async with running(informer):
+            await informer.wait_for_sync()
+            registration = informer.add_handler(recorder)
+            registration.remove()
+            await settle()
+        assert recorder.calls == []
+
+    async def test_T086_the_same_handler_twice_is_two_registrations_removed_one_by_one(self):
+        server = FakeServer()
+        informer = informer_of(server)
+        recorder = Recorder()
+        first, second = informer.add_handler(recorder), informer.add_handler(recorder)
+        async with running(informer):
+            server.put("a")
+            await settle()
+            first.remove()
+            server.put("b")
+            await settle()
+            second.remove()
+            server.put("c")
+            await settle()
+        assert [call[1] for call in recorder.calls] == ["a", "a", "b"]
+
+    async def test_T094_a_handler_can_remove_itself_and_others_can_wait_for_its_end(self):
+        server = FakeServer()
+        informer = informer_of(server)
+        heard: list[str] = []
+
+        def act(kind, obj):
+            registration.remove()
+            heard.append(obj.metadata.name)
+
+        registration = informer.add_handler(Caller(act))
+        async with running(informer):
+            server.put("a")
+            server.put("b")
+            await asyncio.wait_for(registration.aremove(), timeout=1)
+            assert not any("Caller" in task.get_name() for task in asyncio.all_tasks())
+            await settle()
+            assert heard in ([], ["a"])
+
+    async def test_T095_removal_ends_in_every_order_of_start_add_and_remove(self):
+        never_started = informer_of(ScriptedSource())
+        await never_started.add_handler(Recorder()).aremove()
+        added_first = informer_of(ScriptedSource())
+        registration = added_first.add_handler(Recorder())
+        async with running(added_first):
+            await settle()
+            await registration.aremove()
+            await added_first.add_handler(Recorder()).aremove()
+            await settle()
+            assert added_first.statistics().handlers == ()
+
+    async def test_T093_M07_an_exception_is_logged_with_the_handler_s_name_and_still_counts(
+        self, caplog
+    ):
+        items = [thing(f"t{n}", 1) for n in range(5)]
+        source = ScriptedSource(lists=[page(items, 1)], watches=[[added("after", 2), Hang]])
+        informer = informer_of(source, settings=PAGED)
+        bad, good = Recorder(fail_on={"t3"}), Recorder()
+        registration = informer.add_handler(bad, name="clumsy")
+        informer.add_handler(good)
+        async with running(informer):
+            await asyncio.wait_for(registration.wait_for_sync(), timeout=1)
+            await settle()
+            assert bad.calls == good.calls
+            assert bad.calls[-1] == ("add", "after", "2", False)
+            assert informer.statistics().handlers[0].failures == 1
+        [record] = caplog.records
+        assert "clumsy" in record.getMessage()
+        assert record.exc_info[0] is RuntimeError
+
+    async def test_T096_handlers_without_a_name_are_named_after_their_class(self):
+        informer = informer_of(ScriptedSource())
+        informer.add_handler(Recorder())
+        informer.add_handler(Recorder(), name="pods of clusters")
+        assert [h.name for h in informer.statistics().handlers] == ["Recorder", "pods of clusters"]
+
+    async def test_T075_an_error_that_is_nobody_s_reaches_the_caller_of_run(self):
+        informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+
+        def broken(revision: str) -> None:
+            raise ZeroDivisionError
+
+        informer.on_advance(broken)
+        with pytest.raises(ExceptionGroup) as failed:
+            await informer.run()
+        assert failed.group_contains(ZeroDivisionError)
+
+    async def test_T184_a_slow_handler_slows_the_source_instead_of_filling_memory(self):
+        chunks = [added(f"t{n}", n) for n in range(2, 300)]
+        source = ScriptedSource(lists=[EMPTY], watches=[[*chunks, Hang]])
+        informer = informer_of(source, settings=replace(PAGED, backlog=10))
+        registration = informer.add_handler(Recorder())
+        hold = asyncio.Event()
+        hand_out = registration.drain
+
+        def drain(limit=None):
+            if hold.is_set():
+                hand_out(limit)
+
+        registration.drain = drain
+        async with running(informer):
+            for _ in range(3000):
+                await asyncio.sleep(0)
+                assert registration.statistics().queued <= 12
+            hold.set()
+            await settle(3000)
+            assert len(informer.lister.list()) == 298
+
+    async def test_T184_removing_the_slow_handler_lets_the_source_go_on(self):
+        chunks = [added(f"t{n}", n) for n in range(2, 100)]
+        source = ScriptedSource(lists=[EMPTY], watches=[[*chunks, Hang]])
+        informer = informer_of(source, settings=replace(PAGED, backlog=10))
+        registration = informer.add_handler(Recorder())
+        registration.drain = lambda limit=None: None
+        async with running(informer):
+            await settle(500)
+            assert len(informer.lister.list()) < 20
+            registration.remove()
+            await settle(2000)
+            assert len(informer.lister.list()) == 98
+
+
+class TestResync:
+    async def test_T003_T016_T078_each_handler_hears_of_everything_on_its_own_period(self):
+        informer = informer_of(ScriptedSource(lists=[page([thing("a", 1)], 1)]), settings=PAGED)
+        every, slow, never = Recorder(), Recorder(), Recorder()
+        informer.add_handler(every, resync=10)
+        informer.add_handler(slow, resync=25)
+        informer.add_handler(never)
+        async with running(informer):
+            await asyncio.sleep(51)
+            late = Recorder()
+            registration = informer.add_handler(late, resync=10)
+            await asyncio.sleep(21)
+            registration.remove()
+            await asyncio.sleep(30)
+        resync = ("update", "a", "1", "1")
+        assert Counter(every.calls)[resync] == 10
+        assert Counter(slow.calls)[resync] == 4
+        assert never.calls == [("add", "a", "1", True)]
+        assert late.calls == [("add", "a", "1", True), resync, resync]
+        await asyncio.sleep(100)
+        assert Counter(every.calls)[resync] == 10
+
+    async def test_T058_T059_a_resync_shows_what_is_there_and_nothing_older_than_what_is_queued(
+        self,
+    ):
+        script = [added("a", 2), added("b", 3), Pause(5), modified("a", 4), deleted("b", 5)]
+        source = ScriptedSource(lists=[EMPTY], watches=[[*script, Hang]])
+        informer = informer_of(source, settings=PAGED)
+        informer.add_handler(recorder := Recorder(), resync=5)
+        async with running(informer):
+            await asyncio.sleep(11)
+        assert recorder.calls[-1] == ("update", "a", "4", "4")
+        revisions = [int(call[-1]) for call in recorder.calls if call[1] == "a" and call[-1]]
+        assert revisions == sorted(revisions)
+        ended = recorder.calls.index(("delete", "b", "5"))
+        assert not [call for call in recorder.calls[ended + 1 :] if call[1] == "b"]
+
+    async def test_a_period_below_a_second_is_raised_to_one(self):
+        informer = informer_of(ScriptedSource(lists=[page([thing("a", 1)], 1)]), settings=PAGED)
+        informer.add_handler(recorder := Recorder(), resync=0.001)
+        async with running(informer):
+            await asyncio.sleep(3.5)
+        assert len(recorder.calls) == 4
+
+    async def test_T081_after_a_break_only_what_really_changed_is_heard(self):
+        calls = await replay(
+            lists=[
+                page([thing("same", 1), thing("changed", 1), thing("gone", 1)], 1),
+                page([thing("same", 1), thing("changed", 5), thing("new", 6)], 7),
+            ],
+            watches=[[status(410)]],
+            seconds=3,
+        )
+        assert calls[3:] == [
+            ("tombstone", "gone", "uid-gone"),
+            ("update", "changed", "1", "5"),
+            ("add", "new", "6", False),
+        ]
+
+    async def test_an_unchanged_object_stays_the_same_object_over_a_relist(self):
+        source = ScriptedSource(
+            lists=[page([thing("a", 1)], 1), page([thing("a", 1)], 5)], watches=[[status(410)]]
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            before = informer.lister.get("ns/a")
+            await asyncio.sleep(3)
+            assert informer.lister.resource_version == "5"
+            assert informer.lister.get("ns/a") is before
+
+
+class TestLife:
+    async def test_T077_T280_indexes_serve_at_once_whenever_they_are_added(self):
+        server = FakeServer()
+        informer = informer_of(server, indexes={"colour": lambda obj: [obj.colour]})
+        informer.add_index("early", lambda obj: [obj.metadata.name[0]])
+        assert informer.lister.by_index("early", "a") == []
+        server.put("apple", colour="red")
+        async with running(informer):
+            await informer.wait_for_sync()
+            informer.add_index("late", lambda obj: [obj.colour.upper()])
+            for index, value in (("early", "a"), ("late", "RED"), ("colour", "red")):
+                assert informer.lister.keys_by_index(index, value) == {"ns/apple"}
+            server.put("apple", colour="green")
+            await settle()
+            assert informer.lister.keys_by_index("late", "RED") == frozenset()
+            assert informer.lister.keys_by_index("late", "GREEN") == {"ns/apple"}
+            with pytest.raises(IndexFunctionError):
+                informer.add_index("late", lambda obj: [])
+
+    async def test_T279_each_of_several_indexes_answers_for_itself(self):
+        informer = informer_of(
+            ScriptedSource(
+                lists=[page([thing("a", 1, colour="red", size=1), thing("b", 1, colour="red")], 1)]
+            ),
+            settings=PAGED,
+            indexes={"colour": lambda obj: [obj.colour], "size": lambda obj: [str(obj.size)]},
+        )
+        async with running(informer):
+            await settle()
+            red = informer.lister.keys_by_index("colour", "red")
+            assert red & informer.lister.keys_by_index("size", "1") == {"ns/a"}
+
+    async def test_T082_the_error_hook_hears_of_lists_that_fail(self):
+        errors: list[Exception] = []
+        refused = Failed(403, "Forbidden", "no list for you")
+        informer = informer_of(ScriptedSource(lists=[refused]), settings=PAGED)
+        informer.on_error(errors.append)
+        async with running(informer):
+            await settle()
+            assert errors == [refused]
+            assert informer.statistics().last_error == (
+                "list things in all namespaces: Failed: 403 Forbidden: no list for you"
+            )
+            assert informer.statistics().last_error_at == 0
+
+    async def test_T083_hooks_can_be_set_while_it_runs(self):
+        server = FakeServer()
+        informer = informer_of(server)
+        async with running(informer):
+            revisions: list[str] = []
+            informer.on_advance(revisions.append)
+            informer.on_reset(lambda: None)
+            informer.on_error(lambda error: None)
+            server.put("a")
+            await settle()
+            assert revisions[-1] == "2"
+
+    async def test_T089_its_state_can_be_told_through_its_life(self):
+        informer = informer_of(ScriptedSource(lists=[Throttled(), EMPTY]), settings=PAGED)
+        states = [informer.statistics().state]
+        async with running(informer):
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            states.append(informer.statistics().state)
+            await settle()
+            states.append(informer.statistics().state)
+            await asyncio.sleep(2)
+            states.append(informer.statistics().state)
+            assert not informer.stopped
+        states.append(informer.statistics().state)
+        assert states == ["Stopped", "Listing", "BackingOff", "Watching", "Stopped"]
+        assert informer.stopped
+
+    async def test_T090_after_the_end_adding_is_an_error_and_removing_is_not(self):
+        informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+        registration = informer.add_handler(Recorder())
+        async with running(informer):
+            await settle()
+        with pytest.raises(InformerStopped):
+            informer.add_handler(Recorder())
+        registration.remove()
+        await registration.aremove()
+        with pytest.raises(AlreadyStarted):
+            await informer.run()
+
+    async def test_a_second_run_beside_the_first_is_refused_and_does_not_disturb_it(self):
+        informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+        async with running(informer) as run:
+            await settle()
+            with pytest.raises(AlreadyStarted):
+                await informer.run()
+            assert not informer.stopped
+            assert not run.done()
+
+    async def test_T092_no_task_and_no_timer_is_left_behind(self):
+        informer_of(ScriptedSource())
+        before = asyncio.all_tasks()
+        for waits in (0, 1, 5, 200):
+            informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+            for _ in range(3):
+                informer.add_handler(Recorder(), resync=5)
+            async with running(informer):
+                await settle(waits)
+            assert asyncio.all_tasks() == before
+
+    async def test_T065_what_is_queued_at_the_end_is_handed_out_before_run_returns(self):
+        items = [thing(f"t{n}", 1) for n in range(1000)]
+        informer = informer_of(ScriptedSource(lists=[page(items, 1)]), settings=PAGED)
+        recorder = Recorder()
+        registration = informer.add_handler(recorder)
+        async with running(informer):
+            await informer.wait_for_sync()
+            assert len(recorder.calls) < 1000
+        assert len(recorder.calls) == 1000
+        assert registration.has_synced
+
+    async def test_T065_T109_who_waits_for_an_informer_that_ends_is_told_why(self):
+        refused = Failed(403, "Forbidden")
+        informer = informer_of(ScriptedSource(lists=[refused]), settings=PAGED)
+        registration = informer.add_handler(Recorder(), name="mine")
+        waits = [
+            asyncio.create_task(informer.wait_for_sync()),
+            asyncio.create_task(registration.wait_for_sync()),
+        ]
+        async with running(informer):
+            await settle()
+            assert not any(wait.done() for wait in waits)
+        first, second = await asyncio.gather(*waits, return_exceptions=True)
+        assert isinstance(first, InformerStopped)
+        assert "403 Forbidden" in str(first)
+        assert isinstance(second, InformerStopped)
+        assert "mine" in str(second)
+
+    async def test_T186_waiting_for_sync_can_be_given_up_by_some_without_harm_to_others(self):
+        informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+        waits = [asyncio.create_task(informer.wait_for_sync()) for _ in range(6)]
+        await settle(3)
+        for wait in waits[::2]:
+            wait.cancel()
+        async with running(informer):
+            outcomes = await asyncio.gather(*waits, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes[::2]] == [asyncio.CancelledError] * 3
+        assert outcomes[1::2] == [None] * 3
+
+    async def test_T088_handlers_come_and_go_at_random_while_things_change(self):
+        rng = random.Random(13)
+        server = FakeServer()
+        informer = informer_of(server)
+        registrations = []
+        before = asyncio.all_tasks()
+        async with running(informer):
+            for step in range(300):
+                server.put(f"t{rng.randrange(10)}")
+                match rng.randrange(4):
+                    case 0:
+                        recorder = Recorder()
+                        registrations.append((informer.add_handler(recorder), recorder))
+                    case 1 if registrations:
+                        registration, _ = registrations.pop(rng.randrange(len(registrations)))
+                        registration.remove()
+                    case 2 if step % 50 == 7:
+                        server.cut()
+                    case _:
+                        await settle(rng.randrange(6))
+            await settle(1000)
+            assert len(informer.statistics().handlers) == len(registrations)
+            final = {
+                name: obj["metadata"]["resourceVersion"] for name, obj in server.objects.items()
+            }
+            for registration, recorder in registrations:
+                assert registration.has_synced
+                heard = {
+                    call[1]: call[3] if call[0] == "update" else call[2] for call in recorder.calls
+                }
+                assert heard == final
+        for registration, _ in registrations:
+            registration.remove()
+        assert asyncio.all_tasks() == before
+
+
+class History:
+    """A handler that checks each transition: what a key can go through, one state at a time."""
+
+    def __init__(self):
+        self.known: dict[str, Thing] = {}
+        self.revisions: dict[str, int] = {}
+
+    def _newer(self, obj: Thing) -> None:
+        revision = int(obj.metadata.resource_version)
+        assert revision > self.revisions.get(key_of(obj), 0)
+        self.revisions[key_of(obj)] = revision
+
+    def on_add(self, obj, *, initial):
+        assert key_of(obj) not in self.known
+        self._newer(obj)
+        self.known[key_of(obj)] = obj
+
+    def on_update(self, old, new):
+        assert self.known[key_of(new)] is old
+        assert old.metadata.uid == new.metadata.uid
+        if old is not new:
+            self._newer(new)
+        self.known[key_of(new)] = new
+
+    def on_delete(self, obj):
+        old = self.known.pop(key_of(obj))
+        if isinstance(obj, Tombstone):
+            assert obj.last is old
+        else:
+            assert obj.metadata.uid == old.metadata.uid
+            self._newer(obj)
+
+
+class World:
+    """A server to which random things happen, and what it held at each of its revisions."""
+
+    def __init__(self, rng: random.Random):
+        self.rng = rng
+        self.server = FakeServer(streaming=rng.choice(["yes", "yes", "no"]))
+        self.past: dict[int, dict[str, str]] = {}
+        self._remember()
+
+    async def step(self) -> None:
+        name = f"t{self.rng.randrange(6)}"
+        match self.rng.choices(range(7), weights=[20, 3, 1, 1, 3, 25, 47])[0]:
+            case 0 if name in self.server.objects:
+                self.server.delete(name)
+            case 1:
+                self.server.cut()
+            case 2:
+                self.server.compact()
+                self.server.cut()
+            case 3:
+                error = self.rng.choice([Throttled(), Disconnected(), Failed(500)])
+                self.server.raise_next[self.rng.choice(["list", "watch"])] = [error]
+                self.server.cut()
+            case 4:
+                await asyncio.sleep(self.rng.random() * 30)
+            case 5:
+                await settle(self.rng.randrange(20))
+            case _:
+                self.server.put(name, colour=self.rng.choice(["red", "blue"]))
+        self._remember()
+
+    def _remember(self) -> None:
+        self.past[self.server.revision] = {
+            f"ns/{name}": obj["metadata"]["resourceVersion"]
+            for name, obj in self.server.objects.items()
+        }
+
+
+class TestHistories:
+    @pytest.mark.parametrize("seed", range(12))
+    async def test_T072_T073_T183_M12_M33_what_is_heard_is_a_legal_history_that_ends_in_the_truth(
+        self, seed
+    ):
+        rng = random.Random(seed)
+        world = World(rng)
+        informer = informer_of(world.server, indexes={"colour": lambda obj: [obj.colour]})
+        history = History()
+        registration = informer.add_handler(history, resync=rng.choice([0, 7]))
+        revisions: list[int] = []
+
+        def check(revision: str) -> None:
+            """Contents first, then the revision: it is never ahead of what is in the store."""
+            revisions.append(int(revision))
+            stored = {key_of(obj): obj.metadata.resource_version for obj in informer.lister.list()}
+            assert stored == world.past[int(revision)]
+
+        informer.on_advance(check)
+        async with running(informer):
+            for _ in range(400):
+                await world.step()
+            await asyncio.sleep(300)
+            assert informer.lister.resource_version == str(world.server.revision)
+            assert history.known == {key_of(obj): obj for obj in informer.lister.list()}
+            for colour in ("red", "blue"):
+                expected = {key_of(o) for o in informer.lister.list() if o.colour == colour}
+                assert informer.lister.keys_by_index("colour", colour) == expected
+        assert registration.statistics().failures == 0
+        assert revisions == sorted(revisions)
+        assert len(revisions) > 50
+
+    async def test_M11_cancelled_at_any_await_it_leaves_nothing_and_a_store_that_was_true(self):
+        """The whole informer, cancelled at the n-th step of the loop, for all n."""
+        reached_end = False
+        for n in range(400):
+            server = FakeServer()
+            server.put("a")
+            informer = informer_of(server)
+            informer.add_handler(history := History())
+            truths: dict[str, set[str]] = {"": set()}
+            before = asyncio.all_tasks()
+            run = asyncio.create_task(informer.run())
+            for step in range(n):
+                truths[str(server.revision)] = set(server.objects)
+                match step:
+                    case 20:
+                        server.put("b")
+                    case 40:
+                        server.delete("a")
+                    case 50:
+                        server.cut()
+                    case 70:
+                        server.compact()
+                        server.raise_next["watch"].append(Throttled())
+                        server.cut()
+                    case 90:
+                        server.put("c")
+                truths[str(server.revision)] = set(server.objects)
+                await asyncio.sleep(0 if step < 100 else 0.05)
+            run.cancel()
+            await asyncio.wait([run])
+            assert run.cancelled()
+            assert asyncio.all_tasks() == before
+            assert server.open_streams == 0
+            held = informer.lister.resource_version
+            assert set(names(informer)) == truths[held]
+            assert history.known == {key_of(obj): obj for obj in informer.lister.list()}
+            reached_end = set(names(informer)) == {"b", "c"}
+        assert reached_end
+
+
+class TestFactory:
+    def factory(self, servers, **keywords):
+        return InformerFactory(
+            lambda selection: servers[selection],
+            clock=asyncio.get_running_loop(),
+            rng=random.Random(1),
+            **keywords,
+        )
+
+    async def test_one_selection_has_one_informer_and_one_shape(self):
+        class Other(msgspec.Struct, frozen=True):
+            metadata: Meta = Meta()
+
+        selection = Selection("things", label_selector="a=b")
+        factory = self.factory({selection: FakeServer()})
+        first = factory.informer(selection, Thing, indexes={"one": lambda obj: []})
+        again = factory.informer(
+            Selection("things", label_selector="a=b"), Thing, indexes={"two": lambda obj: []}
+        )
+        assert first is again
+        assert first.name == "things (a=b)"
+        with pytest.raises(ShapeConflict):
+            factory.informer(selection, Other)
+        with pytest.raises(IndexFunctionError):
+            factory.informer(selection, Thing, indexes={"one": lambda obj: []})
+
+    async def test_T274_T280_what_nobody_watches_or_has_not_synced_cannot_be_read(self):
+        selection = Selection("things", "ns")
+        factory = self.factory({selection: ScriptedSource(lists=[EMPTY])}, settings=PAGED)
+        with pytest.raises(NotWatched, match="nobody watches things/ns"):
+            factory.lister(selection)
+        factory.informer(selection, Thing)
+        with pytest.raises(NotWatched, match="has not synced"):
+            factory.lister(selection)
+        run = asyncio.create_task(factory.run())
+        await factory.wait_for_sync()
+        assert factory.lister(selection).list() == []
+        with pytest.raises(NotWatched):
+            factory.lister(Selection("things"))
+        run.cancel()
+        await asyncio.wait([run])
+        with pytest.raises(AlreadyStarted):
+            await factory.run()
+
+    async def test_T278_informers_can_be_stopped_and_started_again_while_others_run(self):
+        servers = {Selection("things"): FakeServer(), Selection("others"): FakeServer()}
+        factory = self.factory(servers)
+        first = factory.informer(Selection("things"), Thing)
+        run = asyncio.create_task(factory.run())
+        await factory.wait_for_sync()
+        other = factory.informer(Selection("others"), Thing)
+        await factory.wait_for_sync()
+        await factory.remove(Selection("things"))
+        assert first.stopped
+        assert servers[Selection("things")].open_streams == 0
+        assert not other.stopped
+        servers[Selection("things")].put("a")
+        second = factory.informer(Selection("things"), Thing)
+        await second.wait_for_sync()
+        assert names(second) == ["a"]
+        with pytest.raises(NotWatched):
+            await factory.remove(Selection("nothing"))
+        run.cancel()
+        await asyncio.wait([run])
+        assert second.stopped
+        assert other.stopped
+
+    async def test_T273_a_namespace_that_is_not_watched_is_an_error_not_an_absence(self):
+        listers = {}
+        for namespace, revision in (("ns", 30), ("empty", 7)):
+            source = ScriptedSource(
+                lists=[page([thing("a", 5, colour="red")] if namespace == "ns" else [], revision)]
+            )
+            informer = informer_of(
+                source, settings=PAGED, indexes={"colour": lambda obj: [obj.colour]}
+            )
+            async with running(informer):
+                listers[namespace] = informer.lister
+                union = NamespacedLister(listers)
+                if namespace == "empty":
+                    assert union.resource_version == ""
+                await informer.wait_for_sync()
+        assert union.resource_version == "7"
+        assert union.get("ns/a").metadata.name == "a"
+        assert union.get("empty/a") is None
+        assert len(union.list()) == len(union.by_index("colour", "red")) == 1
+        assert union.keys_by_index("colour", "red") == {"ns/a"}
+        with pytest.raises(NotWatched):
+            union.get("elsewhere/a")
+
+
+async def test_the_settings_of_one_informer_do_not_touch_another():
+    """A ladder is state: two informers with the same settings climb on their own."""
+    settings = replace(PAGED, backoff=BackoffSettings(jitter=0))
+    failing = ScriptedSource(lists=[Failed(500)] * 5)
+    async with running(informer_of(failing, settings=settings)):
+        await asyncio.sleep(20)
+        other = ScriptedSource(lists=[Failed(500), EMPTY])
+        async with running(informer_of(other, settings=settings)):
+            await asyncio.sleep(2)
+            first, second = other.times("list")
+            assert second - first == pytest.approx(0.8)
