@@ -40,6 +40,9 @@ LEAST_INTERVAL = 0.05
 PLANNING_SHARE = 10
 """A key does not run again sooner than this many times its last planning time."""
 
+CLOCK_RESOLUTION = 0.001
+"""Timers may fire this many seconds early; a key that is as near to its time as that runs."""
+
 _log = structlog.stdlib.get_logger("manta.reconcile")
 
 
@@ -133,7 +136,7 @@ class Controller(Generic[Observation]):
     async def _turn(self, key: str) -> None:
         """One run of a key, unless the last one was too short a time ago."""
         rest = self._not_before.get(key, 0.0) - self._clock.time()
-        if rest > 0:
+        if rest > CLOCK_RESOLUTION:
             self.queue.add_after(key, rest)
             return
         identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)

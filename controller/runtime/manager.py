@@ -129,9 +129,14 @@ class Manager:
         waiting = asyncio.create_task(self._await_stop(stop), name="manager stop")
         try:
             await self._live()
+        except asyncio.CancelledError:
+            await self._abandon()
+            raise
+        except Exception as error:  # noqa: BLE001  whatever it is, the rest must be stopped
+            self._errors.append(error)
         finally:
             await _cancel(waiting)
-            await self._end()
+        await self._end()
         if self._errors:
             raise ExceptionGroup("the operator did not end well", self._errors)
 
@@ -209,6 +214,14 @@ class Manager:
         await self._election.aclose()
         self._collect_errors()
         _log.info("manager.stopped", writers_ended=writers_ended)
+
+    async def _abandon(self) -> None:
+        """Cancelled ourselves: cancel everything, wait only until it has ended."""
+        self._stopping = True
+        tasks = [running.task for group in Group for running in self._running[group]]
+        if tasks:
+            await _cancel(*tasks)
+        await self._election.aclose()
 
     async def _close(self, group: Group, soft: float | None, hard: float | None) -> list[str]:
         """Names of what is still running after its time."""

@@ -1,0 +1,264 @@
+"""All caches of the process: one informer for each resource and namespace that any kind needs.
+
+They feed the ledger synchronously and the controllers' handlers at their own pace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import structlog
+
+from controller.kube.errors import KubeError
+from controller.kube.source import ResourceSource
+from controller.runtime.errors import SyncTimeout
+from controller.runtime.handlers import KeyHandler, own_key, owner_keys
+from controller.runtime.kind import OWNER_INDEX, Owned
+from controller.runtime.ownership import index_by_owner
+from controller.runtime.quorum import Confirmation, Selection
+from controller.runtime.sync_report import explain, failing
+from informers import Codec, SharedInformer, Tombstone
+from informers.processor import Added, Deleted, Updated
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterable, Sequence
+
+    from controller.kube.client import Client
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+    from controller.runtime.controller import Controller
+    from controller.runtime.kind import Kind
+    from controller.runtime.ledger import Ledger
+    from informers import Clock, Metrics, Registration, SourceError
+    from informers.processor import Notification
+
+STALE = 900.0
+"""Seconds without a word from the server after which a cache makes the process unready: three
+times the least length of a watch."""
+
+OVERDUE = 300.0
+"""The same for own writes that a cache does not show (EXP-39)."""
+
+_QUORUM_RETRY = 2.0
+_log = structlog.stdlib.get_logger("manta.caches")
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What the kinds together want of one resource."""
+
+    label_selector: str
+    indexes: dict[str, Callable[[Any], Sequence[str]]] = field(
+        default_factory=dict[str, "Callable[[Any], Sequence[str]]"]
+    )
+
+
+@dataclass(slots=True)
+class Cache:
+    """One informer, and what is known of it."""
+
+    selection: Selection
+    informer: SharedInformer[Any]
+    confirmation: Confirmation
+    last_error: SourceError | None = None
+
+
+class Caches:
+    """Makes and runs all informers. A `manager.Runnable` that is ready when all have synced.
+
+    Args:
+        client: to list and watch with.
+        kinds: whose primary and owned resources are watched.
+        ledger: reads from the caches and follows them.
+        namespaces: to watch; empty for all.
+        clock: the running event loop, or something like it.
+        rng: jitter.
+        sync_timeout: seconds until caches that are not complete are an error.
+        metrics: makes the metrics of one informer.
+        on_synced: called once, when all caches are complete.
+
+    Raises:
+        ValueError: two kinds want one resource with different selectors, or two index functions
+            of one name.
+    """
+
+    name = "caches"
+
+    def __init__(
+        self,
+        client: Client,
+        kinds: Iterable[Kind[Any]],
+        *,
+        ledger: Ledger,
+        namespaces: Sequence[str],
+        clock: Clock,
+        rng: random.Random,
+        sync_timeout: float,
+        metrics: Callable[[Selection], Metrics] | None = None,
+        on_synced: Callable[[], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._clock = clock
+        self._rng = rng
+        self._sync_timeout = sync_timeout
+        self._metrics = metrics
+        self._on_synced = on_synced
+        self._stopped = asyncio.Event()
+        self._registrations: list[Registration[Any]] = []
+        self.caches: list[Cache] = []
+        for resource, wanted in _wanted(kinds).items():
+            for namespace in namespaces if resource.namespaced and namespaces else ("",):
+                self._add(Selection(resource, namespace, wanted.label_selector), wanted)
+
+    def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
+        """Send the events that matter to `kind` to its controller's queue."""
+        self._subscribe(kind.primary, KeyHandler(controller.queue, own_key), controller.name)
+        for owned in kind.owned:
+            keys = owner_keys(kind.primary, owned, partial(self._uid_of, kind.primary))
+            self._subscribe(owned.resource, KeyHandler(controller.queue, keys), controller.name)
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Run all informers until stopped.
+
+        Raises:
+            SyncTimeout: they were not complete in time; the message says why.
+        """
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(cache.informer.run()) for cache in self.caches]
+            await self._sync(ready)
+            await self._stopped.wait()
+            for task in tasks:
+                task.cancel()
+
+    def stop(self) -> None:
+        """End all informers."""
+        self._stopped.set()
+
+    async def confirm(self) -> None:
+        """Wait until every cache and every handler has seen what was there before now (EXP-27).
+
+        Raises:
+            SyncTimeout: that took too long.
+        """
+        try:
+            async with asyncio.timeout(self._sync_timeout), asyncio.TaskGroup() as group:
+                for cache in self.caches:
+                    group.create_task(self._confirm(cache))
+                for registration in self._registrations:
+                    group.create_task(registration.wait_for_sync())
+        except TimeoutError:
+            raise SyncTimeout(
+                f"Gave up after {self._sync_timeout:.0f} s: the caches did not reach the revision "
+                "that the API server had at the start, so acting on them would not be safe."
+            ) from None
+
+    def unready(self) -> str | None:
+        """A sentence about what keeps the caches from being complete and fresh, or None."""
+        missing = [cache for cache in self.caches if not cache.informer.has_synced]
+        if missing:
+            return "; ".join(failing(cache) for cache in missing)
+        now = self._clock.time()
+        for cache in self.caches:
+            seen = cache.informer.statistics()
+            if seen.last_byte is not None and now - seen.last_byte > STALE:
+                silence = f"nothing heard for {now - seen.last_byte:.0f} s"
+                return f"{seen.description}: {silence} {seen.last_error}".rstrip()
+        overdue = self._ledger.statistics().oldest_age
+        if overdue > OVERDUE:
+            return f"an own write has not been seen in the caches for {overdue:.0f} s"
+        return None
+
+    async def _sync(self, ready: Callable[[], None]) -> None:
+        """Wait for all informers, within the time limit (CTL-2)."""
+        try:
+            async with asyncio.timeout(self._sync_timeout):
+                for cache in self.caches:
+                    await cache.informer.wait_for_sync()
+        except TimeoutError:
+            missing = [cache for cache in self.caches if not cache.informer.has_synced]
+            raise SyncTimeout(explain(missing, self._sync_timeout)) from None
+        if self._on_synced is not None:
+            self._on_synced()
+        ready()
+
+    async def _confirm(self, cache: Cache) -> None:
+        while True:
+            try:
+                return await cache.confirmation.confirm()
+            except KubeError as error:
+                _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
+                await asyncio.sleep(_QUORUM_RETRY)
+
+    def _add(self, selection: Selection, wanted: _Wanted) -> None:
+        resource, namespace = selection.resource, selection.namespace
+        informer: SharedInformer[Any] = SharedInformer(
+            f"{resource}/{namespace}" if namespace else str(resource),
+            ResourceSource(self._client, resource, namespace, selection.label_selector),
+            Codec(resource.view),
+            clock=self._clock,
+            rng=self._rng,
+            indexes=wanted.indexes,
+            metrics=self._metrics(selection) if self._metrics is not None else None,
+        )
+        cache = Cache(selection, informer, Confirmation(self._client, selection, informer))
+        self._ledger.add_cache(
+            resource,
+            namespace,
+            informer.lister,
+            wanted.indexes,
+            selective=bool(selection.label_selector),
+        )
+        informer.on_change(partial(self._changed, resource))
+        informer.on_advance(partial(self._ledger.advanced, resource, namespace))
+        informer.on_reset(partial(self._ledger.reset, resource))
+        informer.on_error(partial(_note_error, cache))
+        self.caches.append(cache)
+
+    def _changed(self, resource: Resource[Any], changes: list[Notification[Any]]) -> None:
+        for change in changes:
+            match change:
+                case Added(obj) | Updated(_, obj):
+                    self._ledger.changed(resource, obj.metadata.key)
+                case Deleted():
+                    self._ledger.vanished(resource, _last(change))
+
+    def _subscribe(self, resource: Resource[Any], handler: KeyHandler[Any], name: str) -> None:
+        for cache in self.caches:
+            if cache.selection.resource == resource:
+                self._registrations.append(cache.informer.add_handler(handler, name=name))
+
+    def _uid_of(self, resource: Resource[Any], key: str) -> str | None:
+        owner = self._ledger.get(resource, key)
+        return owner.metadata.uid if owner is not None else None
+
+
+def _last(change: Deleted[Any]) -> KubeObject:
+    """The last known state of what has gone."""
+    end: Any = change.object
+    return cast("Tombstone[Any]", end).last if isinstance(end, Tombstone) else end
+
+
+def _note_error(cache: Cache, error: SourceError) -> None:
+    cache.last_error = error
+
+
+def _wanted(kinds: Iterable[Kind[Any]]) -> dict[Resource[Any], _Wanted]:
+    """One selection for each resource; a primary resource is watched whole."""
+    found: dict[Resource[Any], _Wanted] = {}
+    for kind in kinds:
+        for owned in (Owned(kind.primary), *kind.owned):
+            wanted = found.setdefault(owned.resource, _Wanted(owned.label_selector))
+            if wanted.label_selector != owned.label_selector:
+                raise ValueError(
+                    f"{owned.resource} is watched as {wanted.label_selector!r} already, "
+                    f"{kind.name} wants {owned.label_selector!r}"
+                )
+            for name, function in {OWNER_INDEX: index_by_owner, **owned.indexes}.items():
+                if wanted.indexes.setdefault(name, function) is not function:
+                    raise ValueError(f"{owned.resource} has two indexes named {name!r}")
+    return found

@@ -1,0 +1,188 @@
+"""HTTP endpoints for probes and for Prometheus (HLT rules).
+
+`/healthz` and `/livez` say whether the process works, `/readyz` whether it can do its job now.
+Each aggregates named checks; `/readyz/<check>` asks one, `?verbose` lists all, `?exclude=<check>`
+leaves some out. A check that fails says why if it knows (CTL-5); what an unexpected exception says
+is for the log only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeAlias
+
+import structlog
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+
+from controller.runtime.errors import ManagerMisuse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from prometheus_client import CollectorRegistry
+
+    Check: TypeAlias = Callable[[], str | None]
+
+IDLE_TIMEOUT = 90.0
+"""Seconds after which an idle connection is closed (HLT-5)."""
+
+_log = structlog.stdlib.get_logger("manta.health")
+
+
+class Health:
+    """Named checks of liveness and readiness.
+
+    A check returns None if all is well, otherwise a sentence that may be shown to anybody.
+    """
+
+    def __init__(self) -> None:
+        self._live: dict[str, Check] = {"ping": _ping}
+        self._ready: dict[str, Check] = {"ping": _ping}
+        self._sealed = False
+
+    def add_liveness(self, name: str, check: Check) -> None:
+        """Add a check to `/healthz` and `/livez`.
+
+        Raises:
+            ManagerMisuse: it is served already (HLT-2).
+        """
+        self._add(self._live, name, check)
+
+    def add_readiness(self, name: str, check: Check) -> None:
+        """Add a check to `/readyz`.
+
+        Raises:
+            ManagerMisuse: it is served already (HLT-2).
+        """
+        self._add(self._ready, name, check)
+
+    def seal(self) -> None:
+        """No more checks from now on."""
+        self._sealed = True
+
+    @property
+    def endpoints(self) -> Mapping[str, Mapping[str, Check]]:
+        """Checks by path."""
+        return {"healthz": self._live, "livez": self._live, "readyz": self._ready}
+
+    def _add(self, checks: dict[str, Check], name: str, check: Check) -> None:
+        if self._sealed:
+            raise ManagerMisuse(f"check {name} comes too late: health is served already")
+        checks[name] = check
+
+
+class HttpServer:
+    """Serves one address.
+
+    Args:
+        address: host, empty for all, and port, 0 for a free one.
+        health: what to serve at `/healthz`, `/livez` and `/readyz`; None for none.
+        registry: what to serve at `/metrics`; None for none.
+
+    Attributes:
+        port: where it listens, once it is ready.
+    """
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        *,
+        health: Health | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self._host, self.port = address
+        self._health = health
+        self._registry = registry
+        self._stopped = asyncio.Event()
+        self.name = f"HTTP server at {self._host or '*'}:{self.port}"
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until stopped.
+
+        Raises:
+            OSError: the address cannot be bound (HLT-3).
+        """
+        if self._health is not None:
+            self._health.seal()
+        runner = web.AppRunner(self._application(), access_log=None, keepalive_timeout=IDLE_TIMEOUT)
+        await runner.setup()
+        try:
+            site = web.TCPSite(runner, self._host or None, self.port, shutdown_timeout=1.0)
+            await site.start()
+            self.port = int(runner.addresses[0][1])
+            ready()
+            await self._stopped.wait()
+        finally:
+            await runner.cleanup()
+
+    def stop(self) -> None:
+        """Stop listening; requests under way are answered."""
+        self._stopped.set()
+
+    def _application(self) -> web.Application:
+        application = web.Application()
+        if self._health is not None:
+            for endpoint, checks in self._health.endpoints.items():
+                handler = _Endpoint(endpoint, checks)
+                for path in (f"/{endpoint}", f"/{endpoint}/"):
+                    application.router.add_get(path, handler.all)
+                for path in (f"/{endpoint}/{{check}}", f"/{endpoint}/{{check}}/"):
+                    application.router.add_get(path, handler.one)
+        if self._registry is not None:
+            application.router.add_get("/metrics", self._metrics)
+        return application
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        assert self._registry is not None
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        body = encode(self._registry)
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+class _Endpoint:
+    """Answers for one set of checks."""
+
+    def __init__(self, name: str, checks: Mapping[str, Check]) -> None:
+        self._name = name
+        self._checks = checks
+
+    async def all(self, request: web.Request) -> web.Response:
+        """All checks but those excluded; unknown exclusions are ignored."""
+        excluded = set(request.query.getall("exclude", []))
+        lines: list[str] = []
+        failed = False
+        for name, check in self._checks.items():
+            if name in excluded:
+                lines.append(f"[+]{name} excluded: ok")
+                continue
+            reason = _ask(name, check)
+            failed = failed or reason is not None
+            lines.append(f"[+]{name} ok" if reason is None else f"[-]{name} failed: {reason}")
+        lines.append(f"{self._name} check {'failed' if failed else 'passed'}")
+        if not failed and "verbose" not in request.query:
+            return web.Response(text="ok")
+        return web.Response(text="\n".join(lines) + "\n", status=500 if failed else 200)
+
+    async def one(self, request: web.Request) -> web.Response:
+        """One check."""
+        name = request.match_info["check"]
+        check = self._checks.get(name)
+        if check is None:
+            raise web.HTTPNotFound(text=f"there is no check {name}\n")
+        reason = _ask(name, check)
+        if reason is None:
+            return web.Response(text="ok")
+        return web.Response(text=f"{reason}\n", status=500)
+
+
+def _ask(name: str, check: Check) -> str | None:
+    try:
+        return check()
+    except Exception:  # noqa: BLE001  a broken check is a failed check
+        _log.exception("check.failed", check=name)
+        return "reason withheld"
+
+
+def _ping() -> str | None:
+    return None

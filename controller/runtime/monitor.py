@@ -1,0 +1,65 @@
+"""Watches the process itself: how late the event loop is, how long the collector pauses it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.runtime.metrics import RuntimeMetrics
+    from workqueue import Clock, TimerHandle
+
+PERIOD = 1.0
+"""Seconds between two measurements of the lag."""
+
+
+class Monitor:
+    """Measures until stopped. A `manager.Runnable`.
+
+    Args:
+        metrics: where the measurements go.
+        clock: the running event loop, or something like it.
+    """
+
+    name = "monitor"
+
+    def __init__(self, metrics: RuntimeMetrics, *, clock: Clock) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._stopped = asyncio.Event()
+        self._timer: TimerHandle | None = None
+        self._pause_began = 0.0
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Measure until stopped."""
+        gc.callbacks.append(self._on_collection)
+        self._schedule()
+        ready()
+        try:
+            await self._stopped.wait()
+        finally:
+            gc.callbacks.remove(self._on_collection)
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def stop(self) -> None:
+        """Stop measuring."""
+        self._stopped.set()
+
+    def _schedule(self) -> None:
+        due = self._clock.time() + PERIOD
+        self._timer = self._clock.call_at(due, lambda: self._woke(due))
+
+    def _woke(self, due: float) -> None:
+        self._metrics.loop_lag.observe(max(0.0, self._clock.time() - due))
+        self._schedule()
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._pause_began = self._clock.time()
+        else:
+            pause = self._clock.time() - self._pause_began
+            self._metrics.gc_pauses.labels(info["generation"]).observe(pause)

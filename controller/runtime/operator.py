@@ -1,0 +1,240 @@
+"""Puts a whole operator together from kinds, a client and the settings.
+
+The composition root gives clocks, randomness and a registry; nothing below looks for its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+import structlog
+
+import controller
+from controller.runtime.caches import Caches
+from controller.runtime.controller import Controller
+from controller.runtime.errors import RuntimeFailure
+from controller.runtime.events import Recorder
+from controller.runtime.execute import Executor
+from controller.runtime.health import Health, HttpServer
+from controller.runtime.ledger import Ledger
+from controller.runtime.manager import Group, Manager
+from controller.runtime.metrics import LedgerCollector, RuntimeMetrics
+from controller.runtime.monitor import Monitor
+from controller.runtime.settings import parse_address
+from controller.runtime.settle import Settler
+from controller.runtime.writer import Writer
+from workqueue.prometheus import PrometheusMetrics
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from prometheus_client import CollectorRegistry
+
+    from controller.kube.client import Client
+    from controller.runtime.election import Election
+    from controller.runtime.kind import Kind
+    from controller.runtime.ledger import Owner
+    from controller.runtime.settings import Settings
+    from informers import Clock
+
+_log = structlog.stdlib.get_logger("manta.operator")
+
+
+class Operator:
+    """One operator process.
+
+    Args:
+        client: access to the API server; closed by whoever made it, after `run`.
+        kinds: what is reconciled. Names and primary resources must be unique.
+        settings: see `settings.Settings`.
+        clock: the running event loop.
+        wall: the time of day, UTC.
+        rng: jitter, identifiers.
+        registry: metrics go there.
+        election: who may write; this process always, if None.
+        on_synced: called once, when all caches are complete: the moment for `gc.freeze`.
+
+    Attributes:
+        controllers: by the name of their kind; `wake` them from outside.
+        ledger: what own writes are still to be seen.
+        health: checks may be added before `run`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kinds: Sequence[Kind[Any]],
+        settings: Settings,
+        *,
+        clock: Clock,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        registry: CollectorRegistry,
+        election: Election | None = None,
+        on_synced: Callable[[], None] | None = None,
+    ) -> None:
+        if len({kind.name for kind in kinds}) != len(kinds):
+            raise ValueError("two kinds have the same name")
+        self._settings = settings
+        self._registry = registry
+        self._metrics = RuntimeMetrics(registry, version=controller.__version__)
+        self.ledger = Ledger(now=clock.time, wall=wall)
+        registry.register(LedgerCollector(self.ledger.statistics))
+        writer = Writer(client, self.ledger)
+        self._settler = Settler(self.ledger, writer, clock=clock, rng=rng)
+        self.recorder = Recorder(
+            client, instance=settings.identity or "manta-operator", clock=clock, wall=wall, rng=rng
+        )
+        queues = PrometheusMetrics(registry)
+        self.controllers: dict[str, Controller[Any]] = {
+            kind.name: Controller(
+                kind,
+                ledger=self.ledger,
+                executor=Executor(writer, now=clock.time),
+                recorder=self.recorder,
+                metrics=self._metrics.controller(kind.name, settings.workers),
+                workers=settings.workers,
+                clock=clock,
+                wall=wall,
+                rng=rng,
+                queue_metrics=queues,
+                timeout=settings.reconcile_timeout_seconds,
+            )
+            for kind in kinds
+        }
+        self.ledger.wake = self._wake
+        self.caches = Caches(
+            client,
+            kinds,
+            ledger=self.ledger,
+            namespaces=settings.namespaces,
+            clock=clock,
+            rng=rng,
+            sync_timeout=settings.sync_timeout_seconds,
+            on_synced=on_synced,
+        )
+        for kind in kinds:
+            self.caches.serve(self.controllers[kind.name], kind)
+        self._manager = Manager(clock=clock, grace=settings.grace_seconds, election=election)
+        self.health = Health()
+        self.health.add_readiness("caches", self.caches.unready)
+        self.health.add_readiness("stopping", self._stopping)
+        self._monitor = Monitor(self._metrics, clock=clock)
+
+    async def run(self, stop: asyncio.Event) -> int:
+        """Run until `stop` is set; returns the exit status.
+
+        0 after a clean stop, 1 if something failed or did not end in time. What was wrong is
+        logged, as one paragraph with cause and remedy where there is one.
+        """
+        for server in self._servers():
+            self._manager.add(Group.HTTP, server)
+        self._manager.add(Group.CACHES, self.caches)
+        self._manager.add(Group.ALWAYS, _Recording(self.recorder))
+        self._manager.add(Group.ALWAYS, self._monitor)
+        self._manager.add(
+            Group.ELECTED, _Writers(self.caches, list(self.controllers.values()), self._settler)
+        )
+        try:
+            await self._manager.run(stop)
+        except ExceptionGroup as errors:
+            for error in _leaves(errors):
+                expected = isinstance(error, RuntimeFailure | OSError)
+                _log.error(
+                    "operator.failed", error=str(error), exc_info=None if expected else error
+                )
+            return 1
+        return 0
+
+    def _wake(self, owner: Owner) -> None:
+        self.controllers[owner.controller].wake(owner.key)
+
+    def _stopping(self) -> str | None:
+        return "the operator is stopping" if self._manager.stopping else None
+
+    def _servers(self) -> list[HttpServer]:
+        """One server for both addresses if they are the same."""
+        health = parse_address(self._settings.health_address)
+        metrics = parse_address(self._settings.metrics_address)
+        if health is not None and health == metrics:
+            return [HttpServer(health, health=self.health, registry=self._registry)]
+        servers: list[HttpServer] = []
+        if health is not None:
+            servers.append(HttpServer(health, health=self.health))
+        if metrics is not None:
+            servers.append(HttpServer(metrics, registry=self._registry))
+        return servers
+
+
+class _Writers:
+    """Everything that writes: controllers and the settler, once the caches are confirmed."""
+
+    name = "controllers"
+
+    def __init__(
+        self, caches: Caches, controllers: Sequence[Controller[Any]], settler: Settler
+    ) -> None:
+        self._caches = caches
+        self._controllers = controllers
+        self._settler = settler
+        self._stopped = asyncio.Event()
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        if not await self._confirmed():
+            return
+        ready()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._settler.run(), name=self._settler.name)
+            for each in self._controllers:
+                group.create_task(each.run(), name=each.name)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        for each in self._controllers:
+            each.close()
+        self._settler.close()
+
+    async def _confirmed(self) -> bool:
+        """Confirm the caches; False if a stop came first."""
+        confirming = asyncio.create_task(self._caches.confirm())
+        stopped = asyncio.create_task(self._stopped.wait())
+        try:
+            await asyncio.wait({confirming, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if confirming.done():
+                confirming.result()
+            return not self._stopped.is_set()
+        finally:
+            confirming.cancel()
+            stopped.cancel()
+            await asyncio.wait({confirming, stopped})
+
+
+class _Recording:
+    """The event recorder, which sends what is left when it is stopped."""
+
+    name = "event recorder"
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._stopped = asyncio.Event()
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._recorder.run())
+            ready()
+            await self._stopped.wait()
+            await self._recorder.flush()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+def _leaves(error: Exception) -> list[Exception]:
+    """The errors inside nested groups."""
+    if not isinstance(error, ExceptionGroup):
+        return [error]
+    nested = cast("ExceptionGroup[Exception]", error)
+    return [leaf for inner in nested.exceptions for leaf in _leaves(inner)]

@@ -1,0 +1,108 @@
+"""Confirms a cache against a quorum read before anything is written (EXP-27).
+
+A cache that was filled from an API server's own cache, or under an earlier leader, may be older
+than the last write of whoever led before. One cheap list tells the revision of this moment. A busy
+store reaches it with its next event; a quiet one would have to wait for a bookmark, up to a minute,
+so after a second its contents are compared instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from informers.revisions import is_older
+
+if TYPE_CHECKING:
+    from controller.kube.client import Client
+    from controller.kube.resources import Resource
+    from informers import SharedInformer
+
+PATIENCE = 1.0
+"""Seconds in which the store may reach the revision by itself."""
+
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What an informer watches."""
+
+    resource: Resource[Any]
+    namespace: str = ""
+    label_selector: str = ""
+
+
+class Confirmation:
+    """Waits until one informer's store has seen everything that was written until now.
+
+    Args:
+        client: for the quorum reads.
+        selection: what the informer watches.
+        informer: must have synced.
+    """
+
+    def __init__(self, client: Client, selection: Selection, informer: SharedInformer[Any]) -> None:
+        self._client = client
+        self._selection = selection
+        self._informer = informer
+        self._moved = asyncio.Event()
+        informer.on_advance(lambda _revision: self._moved.set())
+
+    async def confirm(self) -> None:
+        """Return when the store is at least as new as this moment.
+
+        Raises:
+            KubeError: the quorum read failed.
+        """
+        page = await self._list(limit=1)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._until_at(page.resource_version)
+        except TimeoutError:
+            await self._until_shown()
+
+    async def _until_at(self, revision: str) -> None:
+        while is_older(self._informer.resource_version, revision):
+            await self._next_move()
+
+    async def _until_shown(self) -> None:
+        """Compare contents with those of a quorum list, until there is no difference."""
+        wanted, revision = await self._snapshot()
+        while is_older(self._informer.resource_version, revision) and not self._shows(wanted):
+            await self._next_move()
+
+    def _shows(self, wanted: dict[str, str]) -> bool:
+        """Whether the store holds what was listed, or newer, and nothing that had gone."""
+        lister = self._informer.lister
+        for key, revision in wanted.items():
+            obj = lister.get(key)
+            if obj is None or is_older(obj.metadata.resource_version, revision):
+                return False
+        return all(obj.metadata.key in wanted for obj in lister.list())
+
+    async def _snapshot(self) -> tuple[dict[str, str], str]:
+        found: dict[str, str] = {}
+        continue_ = ""
+        while True:
+            page = await self._list(limit=PAGE, continue_=continue_)
+            for obj in page.items:
+                found[obj.metadata.key] = obj.metadata.resource_version
+            continue_ = page.continue_
+            if not continue_:
+                return found, page.resource_version
+
+    async def _next_move(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+    async def _list(self, *, limit: int, continue_: str = "") -> Any:
+        selection = self._selection
+        return await self._client.list(
+            selection.resource,
+            selection.namespace,
+            label_selector=selection.label_selector,
+            limit=limit,
+            continue_=continue_,
+        )
