@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,6 +50,18 @@ def test_a_key_that_is_moved_for_ever_takes_no_more_memory():
         heap.push("far away", 1_000_000 - rank)
         heap.discard("far away")
         assert len(heap._heap) <= 2 * len(heap) + 64
+
+
+def test_the_order_outlives_rebuilds():
+    heap: KeyHeap[int] = KeyHeap()
+    rng = random.Random(1)
+    ranks: dict[int, float] = {}
+    for _ in range(5_000):
+        key = rng.randrange(200)
+        ranks[key] = rng.random()
+        heap.push(key, ranks[key])
+        assert heap.lowest() == min(ranks.values())
+    assert [heap.pop() for _ in range(len(heap))] == sorted(ranks, key=ranks.__getitem__)
 
 
 def test_keys_need_no_order_of_their_own():

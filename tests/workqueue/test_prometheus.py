@@ -106,6 +106,7 @@ def test_there_are_never_more_priorities_than_allowed():
     for priority in range(100, 200):
         queue.add(priority, priority=priority)
     assert len(setting.depths()) == MOST_PRIORITIES + 1
+    assert setting.depths()["3"] == 1, "a priority with a series of its own keeps it"
 
 
 def test_WQ25_retries_count_delayed_adds_only():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workqueue.fakes import FakeClock
-from workqueue import LOW_PRIORITY, Backoff, Closed, Statistics, WorkQueue
+from workqueue import LOW_PRIORITY, Backoff, Closed, Recorder, Statistics, WorkQueue
 
 
 def make(**options) -> WorkQueue:
@@ -65,6 +65,18 @@ async def test_WQ9_add_wakes_as_many_getters_as_there_are_keys():
     assert [getter.done() for getter in getters] == [True, True, False]
     queue.add_after("c", 5)
     assert await getters[2] == "c"
+
+
+async def test_done_wakes_no_getter_in_vain():
+    queue = make()
+    queue.add("a")
+    await queue.get()
+    getters = [asyncio.create_task(queue.get()) for _ in range(3)]
+    await turns()
+    queue.done("a")
+    assert len(queue._getters) == 3
+    queue.close()
+    await asyncio.gather(*getters, return_exceptions=True)
 
 
 async def test_a_worker_that_awaits_nothing_else_leaves_the_loop_to_others():
@@ -283,6 +295,16 @@ async def test_WQ24_what_was_asked_for_during_a_run_that_failed_is_held_back_too
         assert queue.priority_of("a") == 4
 
 
+async def test_a_failure_does_not_bring_forward_what_was_asked_for_later():
+    queue = make(backoff=Backoff(base=60.0, jitter=0), floor=1.0)
+    queue.add("a")
+    async with queue.take():
+        queue.add_after("a", 30)
+        queue.add_rate_limited("a")
+    async with queue.take():
+        assert asyncio.get_running_loop().time() == pytest.approx(30)
+
+
 async def test_WQ24_a_healthy_key_is_not_held_back():
     queue = make(backoff=Backoff(base=60.0, jitter=0))
     queue.add("a")
@@ -389,6 +411,7 @@ async def test_every_drain_is_told_and_a_cancelled_one_harms_none():
     await turns()
     queue.done("a")
     assert await asyncio.gather(*drains[1:]) == [set(), set()]
+    assert queue._drainers == set()
     queue.add("b")
     assert len(queue) == 0
 
@@ -407,6 +430,25 @@ async def test_getters_are_released_when_a_drain_leaves_nothing_for_them():
 
 
 # Looking at it
+
+
+async def test_a_wait_is_never_negative_though_the_clock_calls_early():
+    class Waits(Recorder):
+        def started(self, waited: float, /) -> None:
+            waits.append(waited)
+
+    class Metrics:
+        def recorder(self, name: str, snapshot: object) -> Recorder:
+            return Waits()
+
+    waits: list[float] = []
+    clock = FakeClock(early=1e-6)
+    queue = make(name="q", clock=clock, metrics=Metrics())
+    queue.add_after("a", 1)
+    clock.advance(1)
+    clock.now -= 1e-6  # the moment of the call
+    await queue.get()
+    assert waits == [0.0]
 
 
 async def test_statistics_tell_all_of_one_moment():
