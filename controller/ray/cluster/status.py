@@ -86,7 +86,8 @@ def _state(
     pods = seen.all_pods
     if spec.suspend and not pods:
         return "suspended"
-    if not failures and len(pods) == spec.desired_workers + 1 and all(map(_counts_ready, pods)):
+    complete = bool(seen.heads) and len(pods) == spec.desired_workers + 1
+    if complete and not failures and all(map(_counts_ready, pods)):
         return "ready"
     return str(present.get("state") or "")
 
