@@ -15,9 +15,14 @@ def node_address(number: int) -> str:
 
 
 class PodAddresses:
-    """Gives every pod an address of its own, and none that a living pod has."""
+    """Gives every pod an address of its own, and none that a living pod has.
 
-    def __init__(self) -> None:
+    Args:
+        size: how many addresses there are, from 10.244.0.1 on.
+    """
+
+    def __init__(self, size: int = _POD_ADDRESSES) -> None:
+        self._size = size
         self._by_uid: dict[str, str] = {}
         self._taken: set[str] = set()
         self._next = 0
@@ -47,9 +52,9 @@ class PodAddresses:
             self._taken.discard(address)
 
     def _free(self) -> str:
-        for _ in range(_POD_ADDRESSES):
+        for _ in range(self._size):
             address = str(IPv4Address(_FIRST_POD + self._next))
-            self._next = (self._next + 1) % _POD_ADDRESSES
+            self._next = (self._next + 1) % self._size
             if address not in self._taken:
                 return address
         raise RuntimeError("no pod address is free")

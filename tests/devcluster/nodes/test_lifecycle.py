@@ -435,3 +435,9 @@ def test_a_pod_that_crashes_without_any_delay_is_bounded() -> None:
     settings = replace(SETTINGS, run_time=0.0, crash_back_off=0.0, start_delay=0.0)
     life = Life(pod(annotations={"outcome": "crash"}), settings)
     assert isinstance(life.step(), Report)
+
+
+def test_a_wait_is_over_a_rounding_error_before_its_end() -> None:
+    life = Life(pod()).live(until=0.5)
+    life.now = 1.0 - 1e-12
+    assert isinstance(life.step(), Report)
