@@ -34,9 +34,6 @@ _KEEPALIVE_PROBES = 3
 _UNACKNOWLEDGED = 60_000
 """Milliseconds after which the kernel gives up on data that the peer does not acknowledge."""
 
-_DRAIN = 64 * 1024
-"""Bytes of a refused answer that are read so that its connection can be used again."""
-
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -99,7 +96,7 @@ class HttpTransport:
         authorization = await self._credentials.authorization()
         answer = await self._exchange(request, authorization)
         if answer.status == 401:
-            await _drain(answer)
+            answer.close()
             await self._refresh(authorization)
             answer = await self._exchange(request, await self._credentials.authorization())
         fields = {name.lower(): value for name, value in answer.headers.items()}
@@ -227,15 +224,3 @@ def _classified(error: Exception, request: str) -> NotSent | OutcomeUnknown:
         aiohttp.InvalidURL,
     )
     return NotSent(text) if isinstance(error, never_connected) else OutcomeUnknown(text)
-
-
-async def _drain(answer: aiohttp.ClientResponse) -> None:
-    """Read the rest of a short answer, close the connection of a long one."""
-    try:
-        await answer.content.readexactly(_DRAIN)
-    except asyncio.IncompleteReadError:
-        answer.release()
-    except (aiohttp.ClientError, OSError):
-        answer.close()
-    else:
-        answer.close()

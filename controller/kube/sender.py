@@ -193,7 +193,7 @@ class Sender:
             return None
         status = status_of(answer)
         repeat = pacing.may_repeat(request.method, answer.status, status.reason if status else "")
-        return min(wait, pacing.MAX_PAUSE) if repeat else None
+        return wait if repeat else None
 
     def _note_pause(self, status: int, headers: Mapping[str, str]) -> None:
         wait = pacing.retry_after(headers)

@@ -167,7 +167,7 @@ async def test_an_error_body_is_read_to_a_bound_only():
         nonlocal delivered
         while True:
             delivered += 1
-            yield b"x" * 65536
+            yield b"x" * 100_000
 
     api = client(FakeTransport(lambda: (500, {}, endless())))
     with pytest.raises(errors.ServerError) as caught:

@@ -337,7 +337,6 @@ async def test_a_401_refreshes_once_and_the_request_is_repeated(opened):
             "bearer old",
             "bearer new",
         ]
-        assert server.connections == 1, "the refused answer was read to its end"
 
 
 async def test_many_refused_requests_refresh_once_together(opened):
