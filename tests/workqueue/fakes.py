@@ -1,4 +1,4 @@
-"""A clock that is moved by hand."""
+"""A clock that is moved by hand, and leniency with one that goes by ticks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def about(seconds: float) -> object:
+    """Equals a time of the virtual loop, which is right to a few microseconds."""
+    return pytest.approx(seconds, abs=1e-5)
 
 
 @dataclass(order=True)

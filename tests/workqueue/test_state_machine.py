@@ -258,8 +258,12 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 class ClosingQueueMachine(QueueMachine):
-    """The same, with an end. It is a machine of its own since after it little can happen."""
+    """The same, with an end; a machine of its own, for after it little happens.
 
+    So it comes when there is much to be ended: a key in flight that is dirty too.
+    """
+
+    @precondition(lambda self: self.drains or self.model.dirty & self.model.processing.keys())
     @rule()
     def drain(self) -> None:
         if self.model.open:
@@ -267,6 +271,7 @@ class ClosingQueueMachine(QueueMachine):
         self.drains.append(self.loop.create_task(self.queue.drain()))
         self.turn()
 
+    @precondition(lambda self: self.getters and self.model.processing)
     @rule()
     def close(self) -> None:
         left = self.model.dirty | self.model.processing.keys()
