@@ -233,7 +233,7 @@ class Caches:
                 self._registrations.append(cache.informer.add_handler(handler, name=name))
 
     def _uid_of(self, resource: Resource[Any], key: str) -> str | None:
-        owner = self._ledger.get(resource, key)
+        owner = self._ledger.reads.get(resource, key)
         return owner.metadata.uid if owner is not None else None
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import structlog
 
+from controller.runtime.accounts import Owner
 from controller.runtime.errors import Terminal
 from controller.runtime.execute import Job, Next, Outcome
 from controller.runtime.kind import Observation
-from controller.runtime.ledger import Owner
 from controller.runtime.plan import Event
 from workqueue import Closed, WorkQueue
 
@@ -152,15 +152,15 @@ class Controller(Generic[Observation]):
 
     async def _reconcile(self, key: str, line: _Line) -> None:
         began = self._clock.time()
-        primary = self._ledger.get(self._kind.primary, key)
+        primary = self._ledger.reads.get(self._kind.primary, key)
         owner = self._enter(key, primary)
-        observation = self._kind.observe(key, self._ledger)
+        observation = self._kind.observe(key, self._ledger.reads)
         observed = self._clock.time()
         line.observe_ms = 1e3 * (observed - began)
         if observation is None or primary is None or owner is None:
             self._leave(key)
             return
-        for resource in self._ledger.unsettled_resources(owner.uid):
+        for resource in self._ledger.reads.unsettled_resources(owner.uid):
             self._metrics.stale(resource)
         try:
             plan = self._kind.plan(observation, self._wall())
@@ -259,7 +259,7 @@ class Controller(Generic[Observation]):
             if not isinstance(error, TimeoutError):
                 self._metrics.panics.inc()
                 _log.error("reconcile.exception", name=key, exc_info=error)
-        primary = self._ledger.get(self._kind.primary, key)
+        primary = self._ledger.reads.get(self._kind.primary, key)
         if primary is not None:
             reason = error.reason if isinstance(error, Terminal) else "ReconcileError"
             self._emit(primary, Event("Warning", reason, "Reconcile", line.error))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.ledger import Owner
+    from controller.runtime.accounts import Owner
     from controller.runtime.plan import Event, Failure, Plan, Write
     from controller.runtime.writer import Result, Writer
 

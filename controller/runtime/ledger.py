@@ -14,20 +14,23 @@ every entry after a reset of the server (EXP-45). Nothing expires blindly.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.kube.objects import KubeObject
-from controller.runtime.overlay import Entry, Overlay, Reference, effective, is_newer
+from controller.runtime.accounts import Accounts
+from controller.runtime.overlay import Entry, Overlays, Reference, effective, is_newer
 from controller.runtime.ownership import is_owned_by
+from controller.runtime.reads import OverlaidReads
 from controller.runtime.timestamps import rfc3339
 from informers.revisions import is_comparable, is_older
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from controller.kube.resources import Resource
+    from controller.runtime.accounts import Owner
     from controller.runtime.plan import Target, Write
     from informers.store import Lister
 
@@ -38,30 +41,6 @@ FIRST_LIVE_READ = 30.0
 
 LONGEST_WAIT = 480.0
 """Live reads of the same entry are this many seconds apart at most; the distance doubles."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """On whose behalf something is written, and which key of which controller then wakes."""
-
-    uid: str
-    key: str
-    controller: str
-
-    @property
-    def namespace(self) -> str:
-        """Namespace of the owner, empty if it is cluster-scoped."""
-        return self.key.rpartition("/")[0]
-
-
-@dataclass(slots=True)
-class _Account:
-    """What the ledger keeps per owner."""
-
-    owners: dict[str, Owner] = field(default_factory=dict[str, Owner])  # by controller
-    namespace: str = ""
-    entries: dict[Reference, None] = field(default_factory=dict[Reference, None])
-    revisions: dict[Any, str] = field(default_factory=dict[Any, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,24 +58,27 @@ class LedgerStatistics:
 
 
 class Ledger:
-    """Records writes, answers reads (`kind.Reads`), and finds out when an entry is settled.
+    """Records writes and finds out when an entry is settled.
 
-    Synchronous throughout. An event costs O(1), an observation O(entries of its owner).
+    Synchronous throughout; an event costs O(1), amortised.
 
     Args:
         now: monotonic seconds.
         wall: the time of day, for deletion timestamps.
+
+    Attributes:
+        reads: the caches overlaid with the entries: what `observe` gets.
+        ask: has a live read made, in so many seconds; set by the settler.
+        wake: has an owner looked at again; set by the operator.
     """
 
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
         self._now = now
         self._wall = wall
-        self._overlays: dict[Resource[Any], Overlay[Any]] = {}
-        self._accounts: dict[str, _Account] = {}
-        self._uid_of: dict[tuple[str, str], str] = {}
+        self._overlays = Overlays()
+        self._accounts = Accounts()
+        self.reads = OverlaidReads(self._overlays, self._accounts)
         self._waiting: dict[tuple[Resource[Any], str], list[tuple[int, str]]] = {}
-        self._selective: set[Resource[Any]] = set()
-        self._eras: dict[Resource[Any], int] = {}
         self._live_reads = 0
         self._settled_by: dict[str, int] = {}
         self.ask: Callable[[Reference, float], None] = lambda _reference, _delay: None
@@ -117,9 +99,9 @@ class Ledger:
 
         `selective` says that a label selector filters it, so that an object may leave it alive.
         """
-        self._overlay(resource).add_cache(namespace, cache, indexes)
-        if selective:
-            self._selective.add(resource)
+        overlay = self._overlays.of(resource)
+        overlay.add_cache(namespace, cache, indexes)
+        overlay.selective = overlay.selective or selective
 
     def advanced(self, resource: Resource[Any], namespace: str, revision: str) -> None:
         """The store of this scope has reached `revision`, contents first: settle up to there."""
@@ -127,7 +109,7 @@ class Ledger:
         number = _number(revision)
         if not heap or number is None:
             return
-        overlay = self._overlay(resource)
+        overlay = self._overlays.of(resource)
         while heap and heap[0][0] <= number:
             _, key = heapq.heappop(heap)
             entry = overlay.entry(key)
@@ -136,7 +118,7 @@ class Ledger:
 
     def changed(self, resource: Resource[Any], key: str) -> None:
         """The store shows another state of this object: its entry may be settled."""
-        entry = self._overlay(resource).entry(key)
+        entry = self._overlays.of(resource).entry(key)
         if entry is not None:
             self._close(entry)
 
@@ -148,59 +130,42 @@ class Ledger:
         """
         reference = Reference(resource, last.metadata.key)
         entry = self.entry(reference)
-        if entry is not None and (entry.obj is not None or entry.deleted_uid == last.metadata.uid):
-            self._close(entry)
+        uid, terminating = last.metadata.uid, last.metadata.terminating
+        known = entry is not None and (entry.obj is not None or entry.deleted_uid == uid)
+        if not known and not terminating and self._overlays.of(resource).selective:
+            entry = self._keep(reference, last) or entry
+        if entry is None:
             return
-        controller = last.metadata.controller
-        if (
-            resource in self._selective
-            and not last.metadata.terminating
-            and controller is not None
-            and controller.uid in self._accounts
-        ):
-            entry = entry or Entry(reference)
-            entry.obj = last
-            self._attach(entry, controller.uid)
-            self._touch(entry)
-        if entry is not None:
-            if entry.obj is not None or entry.doubt:
-                self._question(entry)
-            self._close(entry)
+        if terminating and entry.obj is not None and entry.obj.metadata.uid == uid:
+            self._mark_deleted(entry, uid, gone=True)
+        if entry.doubt:
+            self._question(entry)
+        self._close(entry)
 
     def reset(self, resource: Resource[Any]) -> None:
         """The server's revisions went backwards: every entry is settled live (EXP-45)."""
-        self._eras[resource] = self._eras.get(resource, 0) + 1
-        for account in self._accounts.values():
+        overlay = self._overlays.of(resource)
+        overlay.era += 1
+        for account in self._accounts.all():
             account.revisions.pop(resource, None)
-        for entry in list(self._overlay(resource).entries()):
+        for entry in list(overlay.entries()):
             self._question(entry)
 
     # -- owners -------------------------------------------------------------------------------
 
     def enter(self, owner: Owner) -> None:
-        """Take note of an owner before it is observed; a namesake's account is closed (EXP-29)."""
-        name = (owner.controller, owner.key)
-        previous = self._uid_of.get(name)
-        if previous is not None and previous != owner.uid:
-            self.forget(owner.controller, owner.key)
-        self._uid_of[name] = owner.uid
-        account = self._accounts.setdefault(owner.uid, _Account(namespace=owner.namespace))
-        account.owners[owner.controller] = owner
+        """Take note of an owner before it is observed; a namesake is forgotten (EXP-29)."""
+        self._release(self._accounts.enter(owner))
 
     def forget(self, controller: str, key: str) -> None:
         """The owner is gone: drop what was recorded for it (EXP-8)."""
-        uid = self._uid_of.pop((controller, key), None)
-        account = self._accounts.get(uid) if uid is not None else None
-        if uid is None or account is None:
-            return
-        account.owners.pop(controller, None)
-        if account.owners:
-            return
-        del self._accounts[uid]
-        for reference in account.entries:
+        self._release(self._accounts.leave(controller, key))
+
+    def _release(self, references: Iterable[Reference]) -> None:
+        for reference in references:
             entry = self.entry(reference)
             if entry is not None:
-                entry.owners.pop(uid, None)
+                entry.owners = {uid: None for uid in entry.owners if self._accounts.get(uid)}
                 self._close(entry)
 
     # -- writes -------------------------------------------------------------------------------
@@ -280,11 +245,11 @@ class Ledger:
 
     def entry(self, reference: Reference) -> Entry[Any] | None:
         """The entry for an object, if there is one."""
-        return self._overlay(reference.resource).entry(reference.key)
+        return self._overlays.entry(reference)
 
     def peek(self, target: Target) -> KubeObject | None:
         """What a reader is shown of the target, None also if nobody watches it."""
-        overlay = self._overlay(target.resource)
+        overlay = self._overlays.of(target.resource)
         return overlay.get(target.key) if overlay.covers(target.namespace) else None
 
     def writer_of(self, entry: Entry[Any]) -> Owner | None:
@@ -301,9 +266,8 @@ class Ledger:
 
     def wake_owners(self, entry: Entry[Any]) -> None:
         """Have the owners of an object look at it again."""
-        for uid in entry.owners:
-            account = self._accounts.get(uid)
-            for owner in account.owners.values() if account is not None else ():
+        for account in self._accounts.those(entry.owners):
+            for owner in account.owners.values():
                 self.wake(owner)
 
     def expire(self, entry: Entry[Any]) -> bool:
@@ -327,112 +291,51 @@ class Ledger:
         self._found(entry, obj)
         self.wake_owners(entry)
 
-    # -- reads: `kind.Reads` ------------------------------------------------------------------
-
-    def get(self, resource: Resource[T], key: str) -> T | None:
-        """The newest object known under `key`."""
-        return self._overlay(resource).get(key)
-
-    def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
-        """All newest objects whose index function gives `value`, in no particular order."""
-        return self._overlay(resource).by_index(index, value)
-
-    def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        """Newest revision observed, of the store or of an answer; it never comes back.
-
-        After a reset of the server's revisions it carries the number of the reset in front.
-        """
-        account = self._accounts.get(owner_uid)
-        namespace = account.namespace if account is not None else ""
-        newest = self._overlay(resource).cache_of(namespace).resource_version
-        if account is not None:
-            known = account.revisions.get(resource, "")
-            if is_older(newest, known):
-                newest = known
-            account.revisions[resource] = newest
-        era = self._eras.get(resource, 0)
-        return f"{era}.{newest}" if era else newest
-
-    def unsettled_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Scopes of this owner with a write of unknown outcome or a blocking doubt."""
-        return frozenset(entry.scope for entry in self._unsettled(owner_uid))
-
-    def unsettled_resources(self, owner_uid: str) -> frozenset[Resource[Any]]:
-        """Resources of the writes that `unsettled_scopes` is about."""
-        return frozenset(entry.reference.resource for entry in self._unsettled(owner_uid))
-
-    def is_taken(self, resource: Resource[Any], key: str) -> bool:
-        """Whether a create met somebody else's object of this name."""
-        entry = self._overlay(resource).entry(key)
-        return entry is not None and entry.taken
-
-    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        """Whether a lookup found nothing under this name."""
-        entry = self._overlay(resource).entry(key)
-        return entry is not None and entry.absent
-
-    def doubts(self, owner_uid: str) -> tuple[str, ...]:
-        """Sentences about this owner's objects that are not as they should be, sorted."""
-        sentences: list[str] = []
-        for entry in self._entries_of(owner_uid):
-            if entry.kept:
-                sentences.append(f"{entry.reference} exists but is not in the watched selection")
-            if entry.doubt:
-                sentences.append(entry.doubt)
-        return tuple(sorted(sentences))
-
     # -- numbers ------------------------------------------------------------------------------
 
     def statistics(self) -> LedgerStatistics:
         """Numbers for metrics and tests; O(entries)."""
-        entries = [e for overlay in self._overlays.values() for e in overlay.entries()]
+        overlays = self._overlays.all()
+        entries = [entry for overlay in overlays for entry in overlay.entries()]
         pending = [e for e in entries if e.obj is not None or e.deleted_uid or e.write]
         now = self._now()
         return LedgerStatistics(
             entries=len(entries),
             pending=len(pending),
             unknown=sum(1 for e in entries if e.unknown),
-            oldest_age=max((now - e.since for e in pending), default=0.0),
+            oldest_age=max((now - e.born for e in pending), default=0.0),
             in_question=sum(1 for e in entries if e.in_question),
-            corrections=sum(overlay.corrections for overlay in self._overlays.values()),
+            corrections=sum(overlay.corrections for overlay in overlays),
             live_reads=self._live_reads,
             settled_by=dict(self._settled_by),
         )
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _overlay(self, resource: Resource[T]) -> Overlay[T]:
-        overlay = self._overlays.get(resource)
-        if overlay is None:
-            overlay = self._overlays[resource] = Overlay(resource)
-        return overlay
-
     def _entry(self, owner: Owner, target: Target) -> Entry[Any]:
-        reference = Reference(target.resource, target.key)
-        entry = self.entry(reference) or Entry(reference)
+        entry = self._open(Reference(target.resource, target.key), owner.uid)
         entry.writer, entry.scope = owner.uid, target.scope
-        self._attach(entry, owner.uid)
         return entry
 
-    def _attach(self, entry: Entry[Any], owner_uid: str) -> None:
+    def _open(self, reference: Reference, owner_uid: str) -> Entry[Any]:
+        """The entry for an object, made if need be, and attached to its owner's account."""
+        entry = self.entry(reference) or Entry(reference, born=self._now())
         account = self._accounts.get(owner_uid)
         if account is not None:
-            account.entries[entry.reference] = None
+            account.entries[reference] = None
             entry.owners[owner_uid] = None
+        return entry
 
-    def _entries_of(self, owner_uid: str) -> list[Entry[Any]]:
-        account = self._accounts.get(owner_uid)
-        if account is None:
-            return []
-        found = (self.entry(reference) for reference in account.entries)
-        return [entry for entry in found if entry is not None]
-
-    def _unsettled(self, owner_uid: str) -> list[Entry[Any]]:
-        return [
-            entry
-            for entry in self._entries_of(owner_uid)
-            if entry.writer == owner_uid and (entry.write is not None or entry.blocking)
-        ]
+    def _keep(self, reference: Reference, last: KubeObject) -> Entry[Any] | None:
+        """Hold on to an object that has left the selector alive, until a live read has told."""
+        controller = last.metadata.controller
+        if controller is None or self._accounts.get(controller.uid) is None:
+            return None
+        entry = self._open(reference, controller.uid)
+        entry.obj = last
+        self._touch(entry)
+        self._question(entry)
+        return entry
 
     def _answer(self, owner: Owner, write: Write) -> Entry[Any]:
         entry = self._entry(owner, write.target)
@@ -460,17 +363,13 @@ class Ledger:
         number = _number(obj.metadata.resource_version)
         if number is not None:
             reference = entry.reference
-            scope = self._overlay(reference.resource).scope_of(reference.namespace)
+            scope = self._overlays.of(reference.resource).scope_of(reference.namespace)
             heap = self._waiting.setdefault((reference.resource, scope), [])
             heapq.heappush(heap, (number, reference.key))
 
     def _note_revision(self, entry: Entry[Any], obj: KubeObject) -> None:
-        resource, revision = entry.reference.resource, obj.metadata.resource_version
-        for uid in entry.owners:
-            revisions = self._accounts[uid].revisions
-            known = revisions.get(resource)
-            if known is None or is_older(known, revision):
-                revisions[resource] = revision
+        for account in self._accounts.those(entry.owners):
+            account.note_revision(entry.reference.resource, obj.metadata.resource_version)
 
     def _mark_deleted(self, entry: Entry[Any], uid: str, *, gone: bool) -> None:
         entry.deleted_uid = uid
@@ -481,7 +380,7 @@ class Ledger:
 
     def _found(self, entry: Entry[Any], obj: KubeObject | None) -> None:
         """Put what a live read found into the entry."""
-        overlay = self._overlay(entry.reference.resource)
+        overlay = self._overlays.of(entry.reference.resource)
         if obj is None:
             entry.doubt, entry.blocking, entry.taken = "", False, False
             covered = overlay.covers(entry.reference.namespace)
@@ -500,7 +399,7 @@ class Ledger:
 
     def _passed_unseen(self, entry: Entry[Any], obj: KubeObject) -> bool:
         """Whether the store has passed `obj`'s revision without showing any such object."""
-        overlay = self._overlay(entry.reference.resource)
+        overlay = self._overlays.of(entry.reference.resource)
         if not overlay.covers(entry.reference.namespace):
             return False
         revision = overlay.cache_of(entry.reference.namespace).resource_version
@@ -509,7 +408,7 @@ class Ledger:
 
     def _close(self, entry: Entry[Any]) -> None:
         """Judge an entry after a change, and drop it if nothing is left to remember."""
-        overlay = self._overlay(entry.reference.resource)
+        overlay = self._overlays.of(entry.reference.resource)
         if overlay.covers(entry.reference.namespace):
             self._judge(entry, overlay.stored(entry.reference))
         else:
@@ -518,8 +417,8 @@ class Ledger:
             overlay.put(entry)
             return
         overlay.drop(entry.reference.key)
-        for uid in entry.owners:
-            self._accounts[uid].entries.pop(entry.reference, None)
+        for account in self._accounts.those(entry.owners):
+            account.entries.pop(entry.reference, None)
 
     def _judge(self, entry: Entry[Any], stored: KubeObject | None) -> None:
         """Settle what the store settles; question what it cannot (EXP-22)."""

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from controller.kube.client import Client
+    from controller.runtime.accounts import Owner
     from controller.runtime.election import Election
     from controller.runtime.kind import Kind
-    from controller.runtime.ledger import Owner
     from controller.runtime.settings import Settings
     from informers import Clock
 

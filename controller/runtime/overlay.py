@@ -73,6 +73,7 @@ class Entry(Generic[T]):
         scope: scope of the last write.
         in_question: only a live read can tell.
         version: number of changes: tells whether a live read has been overtaken.
+        born: clock time at which the entry was made, seconds.
         since: clock time of the last change, seconds.
         live_reads: live reads since then.
     """
@@ -94,6 +95,7 @@ class Entry(Generic[T]):
     scope: str = ""
     in_question: bool = False
     version: int = 0
+    born: float = 0.0
     since: float = 0.0
     live_reads: int = 0
 
@@ -133,11 +135,18 @@ class Overlay(Generic[T]):
 
     Writes to it go through the ledger. Reading one key is O(1); reading an index value is O(the
     objects found + the entries under that value).
+
+    Attributes:
+        corrections: reads in which an entry stood in for a stale cache.
+        selective: a label selector filters the caches, so that an object may leave them alive.
+        era: how often the server's revisions have gone backwards.
     """
 
     def __init__(self, resource: Resource[T]) -> None:
         self.resource = resource
         self.corrections = 0
+        self.selective = False
+        self.era = 0
         self._caches: dict[str, Lister[T]] = {}
         self._functions: dict[str, Callable[[T], Sequence[str]]] = {}
         self._entries: dict[str, Entry[T]] = {}
@@ -259,3 +268,25 @@ class Overlay(Generic[T]):
             del keys[key]
             if not keys:
                 del self._indexed[pair]
+
+
+class Overlays:
+    """The overlays of all resources."""
+
+    def __init__(self) -> None:
+        self._by_resource: dict[Resource[Any], Overlay[Any]] = {}
+
+    def of(self, resource: Resource[T]) -> Overlay[T]:
+        """The overlay of one resource, made when it is first asked for."""
+        overlay = self._by_resource.get(resource)
+        if overlay is None:
+            overlay = self._by_resource[resource] = Overlay(resource)
+        return overlay
+
+    def entry(self, reference: Reference) -> Entry[Any] | None:
+        """The entry for an object, if there is one."""
+        return self.of(reference.resource).entry(reference.key)
+
+    def all(self) -> list[Overlay[Any]]:
+        """All overlays."""
+        return list(self._by_resource.values())

@@ -20,7 +20,8 @@ from workqueue import Backoff, Closed, WorkQueue
 if TYPE_CHECKING:
     import random
 
-    from controller.runtime.ledger import Ledger, Owner
+    from controller.runtime.accounts import Owner
+    from controller.runtime.ledger import Ledger
     from controller.runtime.overlay import Entry, Reference
     from controller.runtime.writer import Writer
     from workqueue import Clock

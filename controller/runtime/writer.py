@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
-    from controller.runtime.ledger import Ledger, Owner
+    from controller.runtime.accounts import Owner
+    from controller.runtime.ledger import Ledger
     from controller.runtime.plan import Lookup, Target, Write
 
 

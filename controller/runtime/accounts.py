@@ -1,0 +1,108 @@
+"""On whose behalf objects were written: the ledger's index by owner (EXP-8, EXP-29).
+
+An owner is one object with one uid. A namesake that comes later has an account of its own, and
+when an owner is gone nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from informers.revisions import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controller.kube.resources import Resource
+    from controller.runtime.overlay import Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """On whose behalf something is written, and which key of which controller then wakes."""
+
+    uid: str
+    key: str
+    controller: str
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the owner, empty if it is cluster-scoped."""
+        return self.key.rpartition("/")[0]
+
+
+@dataclass(slots=True)
+class Account:
+    """What is kept of one owner.
+
+    Attributes:
+        namespace: where it and its children live.
+        owners: the same object as each controller knows it, by controller.
+        entries: objects with entries in the ledger.
+        revisions: newest revision observed of each resource.
+    """
+
+    namespace: str
+    owners: dict[str, Owner] = field(default_factory=dict[str, Owner])
+    entries: dict[Reference, None] = field(default_factory=dict["Reference", None])
+    revisions: dict[Resource[Any], str] = field(default_factory=dict["Resource[Any]", str])
+
+    def note_revision(self, resource: Resource[Any], revision: str) -> str:
+        """The newest revision observed, this one included; it never goes back."""
+        known = self.revisions.get(resource)
+        if known is None or is_older(known, revision):
+            self.revisions[resource] = known = revision
+        return known
+
+
+class Accounts:
+    """All owners for which the ledger has anything to keep."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, Account] = {}
+        self._uid_of: dict[tuple[str, str], str] = {}
+
+    def enter(self, owner: Owner) -> list[Reference]:
+        """Open the account of an owner.
+
+        Returns:
+            Objects of a namesake whose account was closed.
+        """
+        name = (owner.controller, owner.key)
+        released: list[Reference] = []
+        if self._uid_of.get(name, owner.uid) != owner.uid:
+            released = self.leave(owner.controller, owner.key)
+        self._uid_of[name] = owner.uid
+        account = self._by_uid.setdefault(owner.uid, Account(owner.namespace))
+        account.owners[owner.controller] = owner
+        return released
+
+    def leave(self, controller: str, key: str) -> list[Reference]:
+        """Close the account of an owner that is gone, unless another controller knows it still.
+
+        Returns:
+            The objects that had entries for it.
+        """
+        uid = self._uid_of.pop((controller, key), "")
+        account = self._by_uid.get(uid)
+        if account is None:
+            return []
+        account.owners.pop(controller, None)
+        if account.owners:
+            return []
+        del self._by_uid[uid]
+        return list(account.entries)
+
+    def get(self, uid: str) -> Account | None:
+        """The account of the owner with that uid."""
+        return self._by_uid.get(uid)
+
+    def those(self, uids: Iterable[str]) -> list[Account]:
+        """The accounts of those owners that still have one."""
+        found = (self._by_uid.get(uid) for uid in uids)
+        return [account for account in found if account is not None]
+
+    def all(self) -> Iterable[Account]:
+        """All accounts."""
+        return self._by_uid.values()
