@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, entries
 from controller.devcluster.apiserver.meta import timestamp
-from controller.devcluster.apiserver.status import not_found
-from controller.devcluster.apiserver.writer import check_preconditions
+from controller.devcluster.apiserver.status import ResourceName, conflict, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,19 +41,20 @@ class Deleter:
         stored = self._store.table(resource.table).items.get(key)
         if stored is None:
             raise not_found(resource.name, name)
-        check_preconditions(
-            resource.name, stored.object["metadata"], options.uid, options.resource_version
-        )
+        _check_preconditions(resource, stored.object["metadata"], options)
         new = stored.fresh()
         if not self._mark(resource, new, options):
             return stored, False
         gone = resource.strategy.may_vanish(new)
         if options.dry_run:
             return stored, gone
-        if gone:
-            last = None if _first_deletion(stored.object) else new
-            return self._store.remove(resource.table, key, last), True
-        return self._store.put(resource.table, key, new), False
+        if not gone:
+            return self._store.put(resource.table, key, new), False
+        if resource.strategy.is_graceful and new != stored.object:
+            new = self._store.put(resource.table, key, new).fresh()
+        elif _first_deletion(stored.object):
+            new = stored.fresh()
+        return self._store.remove(resource.table, key, new), True
 
     def _mark(self, resource: ApiResource, object_: Json, options: DeleteOptions) -> bool:
         """Mark an object as terminating; whether this deletion changes anything."""
@@ -63,17 +63,34 @@ class Deleter:
         if not _first_deletion(object_):
             return _shorten(metadata, options.grace)
         _set_policy_finalizers(metadata, options.propagation or self._default_policy(resource))
-        now = self._wall()
-        metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=asked or 0))
-        metadata["deletionGracePeriodSeconds"] = asked or 0
-        if metadata.get("generation"):
-            metadata["generation"] += 1
-        resource.strategy.begin_deletion(object_)
+        deadline = timestamp(self._wall() + timedelta(seconds=asked or 0))
+        resource.strategy.begin_deletion(object_, deadline, asked or 0)
         return True
 
     @staticmethod
     def _default_policy(resource: ApiResource) -> str:
         return "Orphan" if resource.strategy.orphans_by_default else ""
+
+
+def _check_preconditions(resource: ApiResource, metadata: Json, options: DeleteOptions) -> None:
+    """Refuse if the object is another one than the client means."""
+    name = ResourceName(resource.group, resource.kind, resource.kind)
+    if options.uid and options.uid != metadata["uid"]:
+        raise conflict(
+            name,
+            metadata["name"],
+            f"the UID in the precondition ({options.uid}) does not match the UID in record "
+            f"({metadata['uid']}). The object might have been deleted and then recreated",
+        )
+    version = options.resource_version
+    if version and version != metadata["resourceVersion"]:
+        raise conflict(
+            name,
+            metadata["name"],
+            f"the ResourceVersion in the precondition ({version}) does not match the "
+            f"ResourceVersion in record ({metadata['resourceVersion']}). "
+            "The object might have been modified",
+        )
 
 
 def _first_deletion(object_: Json) -> bool:

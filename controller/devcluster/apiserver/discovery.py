@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.exchange import Answer, bytes_answer, json_answer
 from controller.devcluster.apiserver.negotiation import accepted
+from controller.devcluster.apiserver.openapi import document, index
 from controller.devcluster.apiserver.status import path_not_found
 
 if TYPE_CHECKING:
@@ -55,14 +56,27 @@ class Discovery:
             return json_answer(200, VERSION)
         if path in {"/api", "/apis"}:
             return self._root(request, path)
-        parts = path.strip("/").split("/")
-        if parts[0] == "api" and len(parts) == 2:
-            return self._resources("", parts[1])
-        if parts[0] == "apis" and len(parts) == 2:
-            return self._group(parts[1])
-        if parts[0] == "apis" and len(parts) == 3:
-            return self._resources(parts[1], parts[2])
-        raise path_not_found()
+        if path.startswith("/openapi/v3"):
+            found = self._openapi(path.removeprefix("/openapi/v3").strip("/"))
+        else:
+            found = self._group_or_version(path.strip("/").split("/"))
+        if found is None:
+            raise path_not_found()
+        return json_answer(200, found)
+
+    def _openapi(self, place: str) -> Json | None:
+        return document(self._registry, place) if place else index(self._registry)
+
+    def _group_or_version(self, parts: list[str]) -> Json | None:
+        match parts:
+            case ["api", version]:
+                return self._resources("", version)
+            case ["apis", group]:
+                return self._group(group)
+            case ["apis", group, version]:
+                return self._resources(group, version)
+            case _:
+                return None
 
     def _root(self, request: Request, path: str) -> Answer:
         for entry in accepted(request.headers.get("accept", "")):
@@ -80,26 +94,22 @@ class Discovery:
         ]
         return json_answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 
-    def _group(self, name: str) -> Answer:
+    def _group(self, name: str) -> Json | None:
         versions = self._registry.groups().get(name)
-        if versions is None:
-            raise path_not_found()
-        return json_answer(200, {"kind": "APIGroup", "apiVersion": "v1"} | _group(name, versions))
+        if versions is None or not name:
+            return None
+        return {"kind": "APIGroup", "apiVersion": "v1"} | _group(name, versions)
 
-    def _resources(self, group: str, version: str) -> Answer:
+    def _resources(self, group: str, version: str) -> Json | None:
         resources = self._of(group, version)
         if not resources:
-            raise path_not_found()
-        entries = [entry for resource in resources for entry in _entries(resource)]
-        return json_answer(
-            200,
-            {
-                "kind": "APIResourceList",
-                "apiVersion": "v1",
-                "groupVersion": f"{group}/{version}" if group else version,
-                "resources": entries,
-            },
-        )
+            return None
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": f"{group}/{version}" if group else version,
+            "resources": [entry for resource in resources for entry in _entries(resource)],
+        }
 
     def _of(self, group: str, version: str) -> list[ApiResource]:
         return [

@@ -13,6 +13,7 @@ from controller.devcluster.apiserver.options import (
     DeleteOptions,
     ListOptions,
     WriteOptions,
+    flag,
     revision,
 )
 from controller.devcluster.apiserver.patches import patcher
@@ -26,6 +27,7 @@ from controller.devcluster.apiserver.status import (
     bad_request,
     method_not_allowed,
     not_found,
+    path_not_found,
     too_large_resource_version,
 )
 from controller.devcluster.apiserver.subresources import Subresources
@@ -101,7 +103,7 @@ class ResourceHandler:
         verb = _verb(request, where)
         self._authorise(request, where, verb)
         if where.subresource and where.subresource not in resource.subresources:
-            raise not_found(resource.name, where.name)
+            raise path_not_found()
         if where.subresource not in {"", "status"}:
             return await self._subresources.answer(request, where, resource)
         if verb not in resource.verbs:
@@ -262,7 +264,13 @@ class ResourceHandler:
     ) -> Written:
         apply = patcher(resource, content_type(request.headers), request.body)
         return self.writer.update(
-            resource, where.namespace, where.name, apply, options, subresource=where.subresource
+            resource,
+            where.namespace,
+            where.name,
+            apply,
+            options,
+            subresource=where.subresource,
+            patched=True,
         )
 
     def _delete(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
@@ -297,9 +305,9 @@ class ResourceHandler:
 
 def _verb(request: Request, where: ResourcePath) -> str:
     if request.method in {"GET", "HEAD"}:
-        if request.query.get("watch", "").lower() in {"1", "true"} and not where.subresource:
-            return "watch"
-        return "get" if where.name else "list"
+        if where.name:
+            return "get"
+        return "watch" if flag(request.query, "watch") else "list"
     if request.method == "DELETE":
         return "delete" if where.name else "deletecollection"
     if request.method not in _VERBS or bool(where.name) == (

@@ -53,7 +53,9 @@ class ContinueToken(msgspec.Struct, frozen=True):
             padded = text + "=" * (-len(text) % 4)
             return msgspec.json.decode(base64.urlsafe_b64decode(padded), type=cls)
         except (binascii.Error, msgspec.DecodeError, ValueError):
-            raise bad_request("continue key is not valid: illegal base64 data") from None
+            raise bad_request(
+                "invalid continue token: continue key is not valid: not one of this server's"
+            ) from None
 
 
 def list_page(

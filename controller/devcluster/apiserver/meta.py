@@ -30,6 +30,7 @@ _SYSTEM_FIELDS = (
     "selfLink",
     "generateName",
 )
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 MAX_ANNOTATIONS = 256 * 1024
 
 SUBDOMAIN_RULE = (
@@ -82,13 +83,6 @@ def keep_system_fields(new: Json, old: Json) -> None:
             new["metadata"][name] = old["metadata"][name]
         else:
             new["metadata"].pop(name, None)
-
-
-def drop_empty_maps(metadata: Json) -> None:
-    """Empty labels, annotations, owners and finalizers are the same as none."""
-    for name in ("labels", "annotations", "ownerReferences", "finalizers", "managedFields"):
-        if name in metadata and not metadata[name]:
-            del metadata[name]
 
 
 def is_subdomain(name: str) -> list[str]:
@@ -176,6 +170,19 @@ def _validate_finalizer(field: str, finalizer: str) -> list[Cause]:
     return [invalid_value(field, finalizer, problem) for problem in is_qualified_name(finalizer)]
 
 
+def validate_core_finalizers(metadata: Json) -> list[Cause]:
+    """Pods are stricter: a finalizer that is no standard one must have a prefix."""
+    return [
+        invalid_value(
+            f"metadata.finalizers[{index}]",
+            finalizer,
+            "name is neither a standard finalizer name nor is it fully qualified",
+        )
+        for index, finalizer in enumerate(entries(metadata, "finalizers"))
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
+
+
 def _validate_annotations(annotations: Json) -> list[Cause]:
     causes = [
         invalid_value("metadata.annotations", key, problem)
@@ -192,8 +199,8 @@ def _validate_annotations(annotations: Json) -> list[Cause]:
 def _validate_owners(owners: list[Json]) -> list[Cause]:
     causes: list[Cause] = []
     controllers: list[str] = []
-    for index, owner in enumerate(owners):
-        field = f"metadata.ownerReferences[{index}]"
+    for owner in owners:
+        field = "metadata.ownerReferences"
         causes += [
             invalid_value(f"{field}.{part}", "", "must not be empty")
             for part in ("apiVersion", "kind", "name", "uid")
@@ -214,18 +221,21 @@ def _validate_owners(owners: list[Json]) -> list[Cause]:
 
 
 def validate_metadata_update(new: Json, old: Json) -> list[Cause]:
-    """Rules about changes of metadata: terminating objects get no new finalizers."""
+    """Rules about changes of metadata: the uid stays, terminating objects get no finalizers."""
+    causes: list[Cause] = []
+    if new.get("uid") and new["uid"] != old["uid"]:
+        causes.append(invalid_value("metadata.uid", new["uid"], "field is immutable"))
     if old.get("deletionTimestamp") is None:
-        return []
-    before = set(entries(old, "finalizers"))
+        return causes
+    before = entries(old, "finalizers")
     added = [name for name in entries(new, "finalizers") if name not in before]
-    if not added:
-        return []
-    listed = ", ".join(f'"{name}"' for name in added)
-    return [
-        forbidden_field(
-            "metadata.finalizers",
-            "no new finalizers can be added if the object is being deleted, "
-            f"found new finalizers []string{{{listed}}}",
+    if added:
+        listed = ", ".join(f'"{name}"' for name in added)
+        causes.append(
+            forbidden_field(
+                "metadata.finalizers",
+                "no new finalizers can be added if the object is being deleted, "
+                f"found new finalizers []string{{{listed}}}",
+            )
         )
-    ]
+    return causes

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 JSON = "application/json"
+_UNRECOGNIZED = "the object provided is unrecognized: couldn't get version/kind"
 _UNDERSTOOD = {JSON, "application/*", "*/*", ""}
 
 
@@ -49,7 +50,8 @@ def accepted(header: str) -> list[MediaType]:
         raise ApiError(
             406,
             "NotAcceptable",
-            "only the following media types are accepted: application/json, application/yaml",
+            "406: Not Acceptable\n\nAvailable representations: application/json",
+            {},
         )
     return served
 
@@ -71,14 +73,16 @@ def decode(body: bytes | None, media_type: str) -> Any:
         ApiError: 400, it is malformed; 415, it is neither JSON nor YAML.
     """
     if not body:
-        raise bad_request("unexpected end of JSON input")
+        raise bad_request(
+            f"{_UNRECOGNIZED}; json parse error: unexpected end of JSON input (<empty>)"
+        )
     try:
         if "yaml" in media_type and body[:1] not in b"{[":
             return msgspec.json.decode(msgspec.json.encode(yaml.safe_load(body)))
         if "json" in media_type or "yaml" in media_type:
             return msgspec.json.decode(body)
     except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
+        raise bad_request(f"{_UNRECOGNIZED}; json parse error: {error}") from None
     raise ApiError(
         415,
         "UnsupportedMediaType",
@@ -97,5 +101,5 @@ def decode_object(body: bytes | None, media_type: str) -> Json:
     """
     value = decode(body, media_type)
     if not isinstance(value, dict):
-        raise bad_request("couldn't get version/kind; json parse error: not an object")
+        raise bad_request(f"{_UNRECOGNIZED}; json parse error: not an object")
     return value  # pyright: ignore[reportUnknownVariableType]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.status import (
+    ApiError,
     Cause,
     ResourceName,
     bad_request,
@@ -51,12 +52,13 @@ def revision(query: Mapping[str, str]) -> int | None:
     if not value:
         return None
     if not value.isdigit():
-        detail = f'strconv.ParseUint: parsing "{value}": invalid syntax'
-        raise invalid(
-            ResourceName("", "", "ListOptions"),
-            "",
-            [Cause("FieldValueInvalid", "resourceVersion", f'Invalid value: "{value}": {detail}')],
+        why = (
+            f'resourceVersion: Invalid value: "{value}": strconv.ParseUint: parsing "{value}": '
+            "invalid syntax"
         )
+        if flag(query, "watch"):
+            raise ApiError(500, "", why)
+        raise bad_request(f"invalid resource version: {why}")
     return int(value)
 
 

@@ -59,13 +59,16 @@ class WholeObjects:
 
     def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
         """Items of built-in kinds do not repeat their kind, as upstream has it."""
-        each = self.one if self._resource.custom else self._item
+        each = self._item
+        if self._resource.custom:
+            each = self.one
+            metadata = {"continue": ""} | metadata
         head = _head(self._resource.list_name, self._resource.api_version)
         return _list(head, metadata, [each(stored) for stored in items])
 
     def bookmark(self, metadata: Json) -> bytes:
         """An empty object with the revision."""
-        return self._head + b'"metadata":' + encode(metadata) + b"}"
+        return _join(self._head, encode({"metadata": metadata} | self._resource.blank))
 
 
 class MetadataOnly:

@@ -6,7 +6,7 @@ Kinds are data; behaviour that differs from kind to kind hangs on the resource's
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.status import ResourceName
 from controller.devcluster.apiserver.strategy import Strategy
@@ -55,6 +55,8 @@ class ApiResource:
         custom: whether a CustomResourceDefinition made it; list items then carry their kind.
         fields: what field selectors may select by, and how it is read.
         columns: what `kubectl get` prints; None means name and age.
+        blank: what upstream's empty object of the kind looks like besides metadata; bookmarks
+            carry it.
         to_stored: converts from this version to the stored form, None if they are the same.
         from_stored: converts from the stored form to this version, None if they are the same.
     """
@@ -75,6 +77,7 @@ class ApiResource:
     custom: bool = False
     fields: Mapping[str, Callable[[Json], str]] = field(default_factory=lambda: EVERYWHERE)
     columns: tuple[Column, ...] | None = None
+    blank: Json = field(default_factory=dict[str, Any])
     to_stored: Callable[[Json], Json] | None = None
     from_stored: Callable[[Json], Json] | None = None
 

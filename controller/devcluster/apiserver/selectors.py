@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, child
+from controller.devcluster.apiserver.meta import is_label_value
 from controller.devcluster.apiserver.status import bad_request
 
 if TYPE_CHECKING:
@@ -47,9 +48,16 @@ class Requirement:
         return int(value) > int(bound) if self.operator == "gt" else int(value) < int(bound)
 
 
-_SET = re.compile(r"\s*([^\s,!=()<>]+)\s+(in|notin)\s*\(([^()]*)\)\s*")
-_COMPARISON = re.compile(r"\s*([^\s,!=()<>]+)\s*(==|=|!=|>|<)\s*([^\s,!=()<>]*)\s*")
-_PRESENCE = re.compile(r"\s*(!?)\s*([^\s,!=()<>]+)\s*")
+_TOKENS = re.compile(r"\s*(?:(?P<symbol>==|!=|[!=<>(),])|(?P<word>[^\s!=<>(),]+))")
+_OPERATORS = {
+    "in": "in",
+    "notin": "notin",
+    "=": "in",
+    "==": "in",
+    "!=": "notin",
+    ">": "gt",
+    "<": "lt",
+}
 
 
 def parse_label_selector(text: str) -> tuple[Requirement, ...]:
@@ -58,42 +66,104 @@ def parse_label_selector(text: str) -> tuple[Requirement, ...]:
     Raises:
         ApiError: 400, it does not follow the grammar.
     """
-    requirements: list[Requirement] = []
-    position = 0
-    while position < len(text):
-        requirement, position = _parse_requirement(text, position)
-        requirements.append(requirement)
-        if position < len(text):
-            if text[position] != "," or position + 1 == len(text):
-                raise _unparsable(text, position)
-            position += 1
-    return tuple(requirements)
+    return _LabelParser(text).whole()
 
 
-def _parse_requirement(text: str, position: int) -> tuple[Requirement, int]:
-    if match := _SET.match(text, position):
-        key, operator, values = match.groups()
-        return Requirement(
-            key, operator, frozenset(value.strip() for value in values.split(","))
-        ), match.end()
-    if match := _COMPARISON.match(text, position):
-        key, sign, value = match.groups()
-        operator = {"!=": "notin", ">": "gt", "<": "lt"}.get(sign, "in")
-        if operator in {"gt", "lt"} and not re.fullmatch(r"-?\d+", value):
-            raise _unparsable(text, position)
-        return Requirement(key, operator, frozenset({value})), match.end()
-    if match := _PRESENCE.match(text, position):
-        negated, key = match.groups()
-        return Requirement(key, "absent" if negated else "exists"), match.end()
-    raise _unparsable(text, position)
+class _UnexpectedError(Exception):
+    """A token that cannot stand where it stands."""
 
 
-def _unparsable(text: str, position: int) -> Exception:
-    rest = text[position : position + 1]
-    found = f"found '{rest}'" if rest else "found ''"
-    return bad_request(
-        f"unable to parse requirement: {found}, expected: identifier or a valid operator"
-    )
+class _LabelParser:
+    """Recursive descent, with upstream's words for what is wrong."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = [(match[0].strip(), bool(match["word"])) for match in _TOKENS.finditer(text)]
+        self._at = 0
+
+    def _peek(self) -> str:
+        return self._tokens[self._at][0] if self._at < len(self._tokens) else ""
+
+    @property
+    def _is_word(self) -> bool:
+        return self._at < len(self._tokens) and self._tokens[self._at][1]
+
+    def _take(self) -> str:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _unexpected(self, expected: str) -> _UnexpectedError:
+        return _UnexpectedError(f"found '{self._peek()}', expected: {expected}")
+
+    def whole(self) -> tuple[Requirement, ...]:
+        """All terms.
+
+        Raises:
+            ApiError: 400.
+        """
+        requirements: list[Requirement] = []
+        while self._peek():
+            if not self._is_word and self._peek() != "!":
+                raise bad_request(str(self._unexpected("!, identifier, or 'end of string'")))
+            try:
+                requirements.append(self._requirement())
+            except _UnexpectedError as error:
+                raise bad_request(f"unable to parse requirement: {error}") from None
+            if self._peek() not in {"", ","}:
+                raise bad_request(str(self._unexpected("',' or 'end of string'")))
+            if self._take() == "," and not self._is_word and self._peek() != "!":
+                raise bad_request(str(self._unexpected("identifier after ','")))
+        return tuple(requirements)
+
+    def _requirement(self) -> Requirement:
+        if self._peek() == "!":
+            self._take()
+            return Requirement(self._word("identifier"), "absent")
+        key = self._word("identifier")
+        if self._peek() in {"", ","}:
+            return Requirement(key, "exists")
+        if self._peek() not in _OPERATORS:
+            raise self._unexpected("in, notin, =, ==, !=, gt, lt")
+        sign = self._take()
+        values = self._set() if sign in {"in", "notin"} else self._single()
+        operator = _OPERATORS[sign]
+        _check_values(key, operator, values)
+        return Requirement(key, operator, frozenset(values))
+
+    def _word(self, expected: str) -> str:
+        if not self._is_word:
+            raise self._unexpected(expected)
+        return self._take()
+
+    def _single(self) -> list[str]:
+        return [""] if self._peek() in {"", ","} else [self._word("identifier")]
+
+    def _set(self) -> list[str]:
+        if self._peek() != "(":
+            raise self._unexpected("'('")
+        self._take()
+        values: list[str] = []
+        while self._peek() != ")":
+            if self._is_word:
+                values.append(self._take())
+                if self._peek() not in {",", ")"}:
+                    raise self._unexpected("',' or ')'")
+            elif self._peek() == ",":
+                self._take()
+                if self._peek() in {",", ")"}:
+                    values.append("")
+            else:
+                raise self._unexpected("',', ')' or identifier")
+        self._take()
+        return values
+
+
+def _check_values(key: str, operator: str, values: list[str]) -> None:
+    if operator in {"gt", "lt"} and not re.fullmatch(r"-?\d+", values[0]):
+        raise _UnexpectedError("for 'Gt', 'Lt' operators, the value must be an integer")
+    for index, value in enumerate(values):
+        for problem in is_label_value(value):
+            raise _UnexpectedError(f'values[{index}][{key}]: Invalid value: "{value}": {problem}')
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,8 @@ class ResourceName:
             details["name"] = name
         if self.group:
             details["group"] = self.group
-        details["kind"] = kind or self.plural
+        if kind or self.plural:
+            details["kind"] = kind or self.plural
         return details
 
 
@@ -238,7 +239,7 @@ def too_large_resource_version(asked: int, current: int) -> ApiError:
     return ApiError(
         504,
         "Timeout",
-        f"Too large resource version: {asked}, current: {current}",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
         {
             "causes": [
                 {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}

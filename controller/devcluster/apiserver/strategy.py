@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.meta import is_subdomain, validate_metadata
+from controller.devcluster.apiserver.typed import decode_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ class Strategy:
     Attributes:
         has_status: whether `status` is written by the status subresource only.
         counts_generations: whether changes outside metadata and status bump the generation.
+        is_graceful: whether deletion is noted in the object first, even if it then goes at once.
         echoes_deleted: whether DELETE answers with the object rather than with a Status.
         unconditional_update: whether a PUT may come without a resourceVersion.
         creates_on_update: whether a PUT may create.
@@ -31,6 +33,7 @@ class Strategy:
 
     has_status: bool = False
     counts_generations: bool = False
+    is_graceful: bool = False
     echoes_deleted: bool = False
     unconditional_update: bool = True
     creates_on_update: bool = False
@@ -38,9 +41,20 @@ class Strategy:
     status_keeps_metadata: bool = False
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
-    def decode(self, object_: Json) -> list[str]:  # noqa: ARG002 - kinds that care override
-        """Drop what the kind does not know, in place; the unknown paths are returned."""
-        return []
+    def openapi_schema(self) -> Json | None:
+        """The kind's schema for `kubectl explain`, if there is one."""
+        return None
+
+    def decode(self, kind: str, object_: Json) -> list[str]:
+        """Bring an object into its typed form, in place.
+
+        Returns:
+            Paths of unknown fields, which are dropped.
+
+        Raises:
+            DecodeError: a value has the wrong type.
+        """
+        return decode_kind(kind, object_)
 
     def default(self, object_: Json) -> None:
         """Fill in defaults, in place."""
@@ -84,8 +98,13 @@ class Strategy:
             and not metadata.get("deletionGracePeriodSeconds")
         )
 
-    def begin_deletion(self, object_: Json) -> None:
-        """Note in the object that its deletion has begun, in place."""
+    def begin_deletion(self, object_: Json, deadline: str, grace: int) -> None:
+        """Note in the object, in place, that it is to go after so many seconds."""
+        metadata: Json = object_["metadata"]
+        metadata["deletionTimestamp"] = deadline
+        metadata["deletionGracePeriodSeconds"] = grace
+        if metadata.get("generation"):
+            metadata["generation"] += 1
 
     def grace_period(self, object_: Json, asked: int | None) -> int | None:  # noqa: ARG002 - kinds that care override
         """Seconds until a deleted object goes; None if the kind has no graceful deletion."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from controller.devcluster.apiserver.representation import encode
-from controller.devcluster.apiserver.status import expired
+from controller.devcluster.apiserver.status import ApiError, expired, too_large_resource_version
 from controller.devcluster.apiserver.store import Stored
 
 if TYPE_CHECKING:
@@ -77,17 +77,16 @@ class Watch:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """The stream; it ends when the lifetime is over or the revision is lost."""
         deadline = self.clock.time() + self.lifetime
-        last_bookmark = deadline - LAST_BOOKMARK
-        next_bookmark = min(self.clock.time() + BOOKMARK_PERIOD, last_bookmark)
+        next_bookmark = _next_bookmark(self.clock.time(), deadline)
         try:
             for chunk in self._opening():
                 yield chunk
-        except _TooOldError as error:
-            yield self._too_old(error.revision)
+        except ApiError as error:
+            yield _error(error)
             return
         while not self.stopping():
             if self._position < self.table.start:
-                yield self._too_old(self.store.revision)
+                yield _error(self._too_old(self.store.revision))
                 return
             if chunk := self._pending():
                 yield chunk
@@ -96,7 +95,7 @@ class Watch:
             if now >= deadline:
                 return
             if now >= next_bookmark:
-                next_bookmark = _following(next_bookmark, last_bookmark)
+                next_bookmark = _next_bookmark(now, deadline)
                 if self.options.bookmarks:
                     yield self._bookmark({})
                 continue
@@ -116,9 +115,11 @@ class Watch:
         wanted = self.options.initial_events
         if start and not wanted:
             if start < self.table.compacted:
-                raise _TooOldError(start)
+                raise self._too_old(start)
             self._position = self.table.position_after(start)
             return
+        if start and start > self.store.revision:
+            raise too_large_resource_version(start, self.store.revision)
         self._position = self.table.end
         existing = self.table.now(self.namespace) if wanted is not False else []
         lines = [
@@ -164,27 +165,23 @@ class Watch:
         return b'{"type":"%s","object":%s}\n' % (kind.encode(), object_)
 
     def _bookmark(self, annotations: Json) -> bytes:
-        metadata: Json = {"resourceVersion": str(self.store.revision), "creationTimestamp": None}
+        metadata: Json = {"resourceVersion": str(self.store.revision)}
         if annotations:
             metadata["annotations"] = annotations
         return b'{"type":"BOOKMARK","object":%s}\n' % self.representation.bookmark(metadata)
 
-    def _too_old(self, revision: int) -> bytes:
-        error = expired(f"too old resource version: {revision} ({self.table.compacted})")
-        return b'{"type":"ERROR","object":%s}\n' % encode(error.body())
+    def _too_old(self, revision: int) -> ApiError:
+        return expired(f"too old resource version: {revision} ({self.table.compacted})")
 
 
-class _TooOldError(Exception):
-    def __init__(self, revision: int) -> None:
-        super().__init__(revision)
-        self.revision = revision
+def _error(error: ApiError) -> bytes:
+    return b'{"type":"ERROR","object":%s}\n' % encode(error.body())
 
 
-def _following(bookmark: float, last: float) -> float:
-    """When the bookmark after this one is due; never after the last one."""
-    if bookmark >= last:
-        return float("inf")
-    return min(bookmark + BOOKMARK_PERIOD, last)
+def _next_bookmark(now: float, deadline: float) -> float:
+    """A period from now, or shortly before the end if that comes first and is still ahead."""
+    regular, last = now + BOOKMARK_PERIOD, deadline - LAST_BOOKMARK
+    return last if now < last < regular else regular
 
 
 def _left(event: StoredEvent) -> Stored:

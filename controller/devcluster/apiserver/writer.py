@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
+import msgspec
+
+from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.meta import (
-    drop_empty_maps,
     generated_name,
     keep_system_fields,
     new_uid,
@@ -17,6 +19,7 @@ from controller.devcluster.apiserver.patches.json import same_json
 from controller.devcluster.apiserver.status import (
     MODIFIED,
     ApiError,
+    ResourceName,
     already_exists,
     bad_request,
     conflict,
@@ -26,6 +29,7 @@ from controller.devcluster.apiserver.status import (
     not_found,
 )
 from controller.devcluster.apiserver.store import Stored
+from controller.devcluster.apiserver.typed import DecodeError, json_type
 
 if TYPE_CHECKING:
     import random
@@ -35,7 +39,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.options import WriteOptions
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.status import ResourceName
     from controller.devcluster.apiserver.store import Store
 
 NAME_ATTEMPTS = 8
@@ -73,12 +76,12 @@ class Writer:
             ApiError: 400, 403, 404 (namespace), 409 or 422.
         """
         object_ = self._accept(resource, namespace, object_)
-        warnings = self._decode(resource, object_, options)
+        warnings = self._decode(resource, object_, options, patched=False)
         if resource.namespaced:
             self.require_living_namespace(resource, namespace, object_)
         metadata: Json = object_["metadata"]
         if metadata.get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._stamp(resource, object_)
         self._name(resource, namespace, metadata)
         resource.strategy.prepare_create(object_)
@@ -103,6 +106,7 @@ class Writer:
         options: WriteOptions,
         *,
         subresource: str = "",
+        patched: bool = False,
     ) -> Written:
         """Store a changed object, or remove it if the change lets its deletion finish.
 
@@ -113,6 +117,7 @@ class Writer:
             change: makes the wanted object from a copy of the current one.
             options: dry run, field validation.
             subresource: `status`, or empty for the object itself.
+            patched: whether `change` applies a patch: errors are then about the patch.
 
         Raises:
             ApiError: 400, 404, 409 or 422.
@@ -126,17 +131,16 @@ class Writer:
         if resource.from_stored:
             shown = resource.from_stored(shown)
         new = self._accept(resource, namespace, change(shown))
-        warnings = self._decode(resource, new, options)
-        _check_identity(resource, name, new, old)
+        warnings = self._decode(resource, new, options, patched=patched)
+        _check_identity(resource, name, new, old, patched=patched)
+        causes = validate_metadata_update(new["metadata"], old["metadata"])
         keep_system_fields(new, old)
-        drop_empty_maps(new["metadata"])
         if subresource == "status":
             resource.strategy.prepare_status_update(new, old)
         else:
             resource.strategy.prepare_update(new, old)
         resource.strategy.default(new)
         self._count_generation(resource, new, old)
-        causes = validate_metadata_update(new["metadata"], old["metadata"])
         causes += resource.strategy.validate(new, old)
         if causes:
             raise invalid(resource.name, name, causes)
@@ -146,7 +150,8 @@ class Writer:
         if options.dry_run:
             return Written(Stored(new, 0), warnings=warnings)
         if resource.strategy.may_vanish(new):
-            return Written(self._store.remove(resource.table, key, new), warnings=warnings)
+            self._store.remove(resource.table, key)
+            return Written(Stored(new, stored.revision), warnings=warnings)
         return Written(self._store.put(resource.table, key, new), warnings=warnings)
 
     def require_living_namespace(
@@ -186,9 +191,15 @@ class Writer:
     def _accept(self, resource: ApiResource, namespace: str, object_: Json) -> Json:
         """Check what kind of object this is and bring it into its stored form."""
         _check_kind(resource, object_)
-        if not isinstance(object_.setdefault("metadata", {}), dict):
-            raise bad_request("metadata must be an object")
-        metadata: Json = object_["metadata"]
+        if object_.get("metadata") is None:
+            object_["metadata"] = {}
+        if not isinstance(object_["metadata"], dict):
+            why = (
+                f"json: cannot unmarshal {json_type(object_['metadata'])} into Go struct field "
+                f"{resource.kind}.metadata of type v1.ObjectMeta"
+            )
+            raise _undecodable(resource, object_, why, patched=False)
+        metadata = cast("Json", object_["metadata"])
         if resource.namespaced:
             if metadata.setdefault("namespace", namespace) != namespace:
                 raise bad_request(
@@ -199,18 +210,22 @@ class Writer:
             metadata.pop("namespace", None)
         return resource.to_stored(object_) if resource.to_stored else object_
 
-    def _decode(self, resource: ApiResource, object_: Json, options: WriteOptions) -> list[str]:
-        unknown = [f'unknown field "{path}"' for path in resource.strategy.decode(object_)]
+    def _decode(
+        self, resource: ApiResource, object_: Json, options: WriteOptions, *, patched: bool
+    ) -> list[str]:
+        """Bring an object into its typed form; what is unknown is an error or a warning."""
+        try:
+            paths = resource.strategy.decode(resource.kind, object_)
+        except DecodeError as error:
+            raise _undecodable(resource, object_, str(error), patched=patched) from None
+        unknown = [f'unknown field "{path}"' for path in paths]
         if unknown and options.field_validation == "Strict":
-            raise bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a '
-                f"{resource.kind}: strict decoding error: {', '.join(unknown)}"
-            )
+            why = f"strict decoding error: {', '.join(unknown)}"
+            raise _undecodable(resource, object_, why, patched=patched)
         return unknown if options.field_validation == "Warn" else []
 
     def _stamp(self, resource: ApiResource, object_: Json) -> None:
         metadata: Json = object_["metadata"]
-        drop_empty_maps(metadata)
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
             metadata.pop(name, None)
         metadata["uid"] = new_uid(self._rng)
@@ -233,57 +248,79 @@ class Writer:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def check_preconditions(
-    name: ResourceName, metadata: Json, uid: str, resource_version: str
+def _undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool) -> ApiError:
+    if not patched:
+        return bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a '
+            f"{resource.kind}: {why}"
+        )
+    text = msgspec.json.encode(object_).decode()
+    return invalid(ResourceName("", "", ""), "", [invalid_value("patch", text, why)])
+
+
+def _check_identity(
+    resource: ApiResource, name: str, new: Json, old: Json, *, patched: bool
 ) -> None:
-    """Refuse if the object is another one than the client means.
-
-    Raises:
-        ApiError: 409.
-    """
-    if uid and uid != metadata["uid"]:
-        raise conflict(
-            name,
-            metadata["name"],
-            f"Precondition failed: UID in precondition: {uid}, "
-            f"UID in object meta: {metadata['uid']}",
-        )
-    if resource_version and resource_version != metadata["resourceVersion"]:
-        raise conflict(
-            name,
-            metadata["name"],
-            f"Precondition failed: ResourceVersion in precondition: {resource_version}, "
-            f"ResourceVersion in object meta: {metadata['resourceVersion']}",
-        )
-
-
-def _check_identity(resource: ApiResource, name: str, new: Json, old: Json) -> None:
     metadata: Json = new["metadata"]
     if metadata.setdefault("name", name) != name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL "
             f"({name})"
         )
-    check_preconditions(resource.name, old["metadata"], metadata.get("uid") or "", "")
+    uid = metadata.get("uid")
+    if uid and uid != old["metadata"]["uid"] and not patched:
+        key = resource.key(old["metadata"].get("namespace", ""), name)
+        raise conflict(
+            resource.name,
+            name,
+            f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/{key}, "
+            f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
+            f"UID in precondition: {uid}, "
+            f"UID in object meta: {old['metadata']['uid']}",
+        )
     wanted = metadata.get("resourceVersion")
     if not wanted and not resource.strategy.unconditional_update:
         detail = "must be specified for an update"
         cause = invalid_value("metadata.resourceVersion", 0, detail)
-        raise invalid(resource.name, name, [cause])
+        plural = ResourceName(resource.group, resource.plural, resource.plural)
+        raise invalid(plural, name, [cause])
     if wanted and wanted != old["metadata"]["resourceVersion"]:
         raise conflict(resource.name, name, MODIFIED)
 
 
 def _check_kind(resource: ApiResource, object_: Json) -> None:
+    if resource.custom:
+        _check_custom_kind(resource, object_)
+        return
     kind = object_.setdefault("kind", resource.kind)
     version = object_.setdefault("apiVersion", resource.api_version)
+    if version != resource.api_version:
+        raise bad_request(
+            f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a '
+            f'{resource.kind}: no kind "{kind}" is registered for version "{version}" in scheme '
+            '"pkg/runtime/scheme.go:111"'
+        )
+    if kind != resource.kind:
+        raise bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"converting ({resource.version}.{kind}) to "
+            f"({resource.group or 'core'}.{resource.kind}): unknown conversion"
+        )
+
+
+def _check_custom_kind(resource: ApiResource, object_: Json) -> None:
+    kind, version = object_.get("kind"), object_.get("apiVersion")
+    if not kind:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): "
+            "Object 'Kind' is missing"
+        )
     if version != resource.api_version:
         raise bad_request(
             f"the API version in the data ({version}) does not match the expected API version "
             f"({resource.api_version})"
         )
     if kind != resource.kind:
-        raise bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a '
-            f"{resource.kind}: unexpected kind {kind}"
-        )
+        name = child(object_, "metadata").get("name", "")
+        why = f"must be {resource.kind}"
+        raise invalid(resource.name, name, [invalid_value("kind", kind, why)])

@@ -179,6 +179,9 @@ class _Parser:
             return _constant(re.sub(r"\\(.)", r"\1", text[1:-1]))
         if kind == "number":
             return _constant(float(text) if "." in text else int(text))
+        return self._name_or_group(text)
+
+    def _name_or_group(self, text: str) -> Value:
         if text == "(":
             value = self._or()
             self._take(")")
@@ -189,10 +192,10 @@ class _Parser:
             return _constant(_CONSTANTS[text])
         if text in {"has", "size"} and self._peek() == "(":
             return self._call(text)
-        if text in _VARIABLES:
-            self.used.add(text)
-            return lambda scope: scope[text]
-        raise self._unsupported()
+        if text not in _VARIABLES:
+            raise self._unsupported()
+        self.used.add(text)
+        return lambda scope: scope[text]
 
     def _list(self) -> Value:
         items: list[Value] = []
@@ -223,7 +226,7 @@ class _Parser:
 
 
 def _constant(value: Any) -> Value:
-    return lambda scope: value
+    return lambda _: value
 
 
 def _member(value: Value, name: str) -> Value:

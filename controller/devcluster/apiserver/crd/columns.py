@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.crd.jsonpath import find, parse
 from controller.devcluster.apiserver.jsondata import Json, entries
-from controller.devcluster.apiserver.tables import Column, since
+from controller.devcluster.apiserver.tables import Column, age_of, since
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+
+
+DATE = Column("Age", age_of, type="date")
+"""The only column besides the name where a definition has none."""
 
 
 def custom_columns(version: Json) -> tuple[Column, ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.crd.schema import Schema
 from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.typed import decode_metadata
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.crd.schema import Schema
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.status import Cause
 
@@ -19,13 +20,18 @@ class CustomStrategy(Strategy):
     unconditional_update = False
     status_keeps_metadata = True
 
-    def __init__(self, schema: Schema, *, has_status: bool) -> None:
-        self._schema = schema
+    def __init__(self, source: Json, *, has_status: bool) -> None:
+        self._source = source
+        self._schema = Schema(source)
         self.has_status = has_status
 
-    def decode(self, object_: Json) -> list[str]:
-        """Prune what the schema does not know."""
-        return self._schema.prune_root(object_)
+    def openapi_schema(self) -> Json:
+        """The schema as the definition has it."""
+        return self._source
+
+    def decode(self, kind: str, object_: Json) -> list[str]:
+        """Prune what the schema does not know; metadata is as in built-in kinds."""
+        return sorted(self._schema.prune_root(object_) + decode_metadata(kind, object_))
 
     def default(self, object_: Json) -> None:
         """Defaults of the schema."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.crd.columns import custom_columns
+from controller.devcluster.apiserver.crd.columns import DATE, custom_columns
 from controller.devcluster.apiserver.crd.custom import CustomStrategy
 from controller.devcluster.apiserver.crd.jsonpath import PathError
 from controller.devcluster.apiserver.crd.schema import Schema, SchemaError
@@ -14,7 +14,7 @@ from controller.devcluster.apiserver.options import DeleteOptions
 from controller.devcluster.apiserver.resource import ApiResource
 from controller.devcluster.apiserver.status import Cause, invalid_value, required
 from controller.devcluster.apiserver.strategy import Strategy
-from controller.devcluster.apiserver.tables import AGE, NAME
+from controller.devcluster.apiserver.tables import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import Store, StoredEvent
 
 TABLE = "customresourcedefinitions.apiextensions.k8s.io"
+CUSTOM_VERBS = (
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+)
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
@@ -66,9 +76,22 @@ class CrdStrategy(Strategy):
                 version["name"] for version in entries(spec, "versions") if version.get("storage")
             ],
         }
+
+    def begin_deletion(self, object_: Json, deadline: str, grace: int) -> None:  # noqa: ARG002
+        """It stays until its objects are gone."""
+        object_["metadata"]["deletionTimestamp"] = deadline
         finalizers: list[str] = object_["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
+        object_["status"]["conditions"].append(
+            _condition(
+                "Terminating",
+                "InstanceDeletionPending",
+                "CustomResourceDefinition marked for deletion; "
+                "CustomResource deletion will begin soon",
+                deadline,
+            )
+        )
 
     def prepare_update(self, new: Json, old: Json) -> None:
         """Names of new versions are accepted, too."""
@@ -116,7 +139,7 @@ def _version_causes(spec: Json) -> list[Cause]:
         field = f"spec.versions[{index}]"
         schema = child(version, "schema").get("openAPIV3Schema")
         if schema is None:
-            causes.append(required(f"{field}.schema.openAPIV3Schema", "schemas are required"))
+            causes.append(required(f"{field}.schema.openAPIV3Schema"))
             continue
         try:
             Schema(schema)
@@ -214,7 +237,7 @@ def served_resources(definition: Json) -> list[ApiResource]:
                 kind=names["kind"],
                 table=definition["metadata"]["name"],
                 strategy=CustomStrategy(
-                    Schema(version["schema"]["openAPIV3Schema"]),
+                    version["schema"]["openAPIV3Schema"],
                     has_status="status" in subresources,
                 ),
                 singular=names["singular"],
@@ -223,10 +246,9 @@ def served_resources(definition: Json) -> list[ApiResource]:
                 categories=tuple(entries(names, "categories")),
                 namespaced=spec["scope"] == "Namespaced",
                 subresources=frozenset(subresources.keys() & {"status"}),
+                verbs=CUSTOM_VERBS,
                 custom=True,
-                columns=(NAME, *custom_columns(version))
-                if custom_columns(version)
-                else (NAME, AGE),
+                columns=(NAME, *(custom_columns(version) or (DATE,))),
             )
         )
     return resources

@@ -13,6 +13,7 @@ from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.status import (
     Cause,
     duplicate,
+    invalid_type,
     invalid_value,
     required,
     shown,
@@ -56,7 +57,7 @@ class Schema:
         "_text",
         "_type",
         "default_value",
-        "has_defaults",
+        "has_rules",
         "nullable",
     )
 
@@ -107,9 +108,7 @@ class Schema:
         if self._type == "int-or-string":
             self._any_of = []
         self._rules = _compile_rules(source, path)
-        self.has_defaults = self.default_value is not None or any(
-            child.has_defaults for child in self._children()
-        )
+        self.has_rules = bool(self._rules) or any(node.has_rules for node in self._children())
         if source.get("x-kubernetes-embedded-resource"):
             self._preserve_embedded()
 
@@ -163,9 +162,7 @@ class Schema:
                 del value[name]
 
     def default(self, value: Any) -> None:
-        """Fill in defaults below a value, in place."""
-        if not self.has_defaults:
-            return
+        """Fill in defaults below a value, in place; nulls count as missing where not allowed."""
         if isinstance(value, dict):
             self._default_map(cast("Json", value))
         elif isinstance(value, list) and self._items:
@@ -174,9 +171,9 @@ class Schema:
 
     def _default_map(self, value: Json) -> None:
         for name, node in self._properties.items():
-            if node.default_value is not None and (
-                name not in value or (value[name] is None and not node.nullable)
-            ):
+            if name in value and value[name] is None and not node.nullable:
+                del value[name]
+            if name not in value and node.default_value is not None:
                 value[name] = msgspec.json.decode(node.default_value)
             if name in value:
                 node.default(value[name])
@@ -193,9 +190,32 @@ class Schema:
                 again, and transition rules compare with it.
         """
         causes: list[Cause] = []
-        self._validate_map(object_, _MISSING if old is None else old, "", causes)
-        self._validate_rules(object_, _MISSING if old is None else old, "", causes)
+        before: Any = _MISSING if old is None else old
+        self._validate_map(object_, before, "", causes)
+        if not self.has_rules:
+            return causes
+        if all(cause.reason in _HARMLESS for cause in causes):
+            self.check_rules(object_, before, "", causes)
+        else:
+            causes.append(_RULES_UNCHECKED)
         return causes
+
+    def check_rules(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+        """Note the rules that do not hold for a value and below it."""
+        if not self.has_rules or value is None or (old is not _MISSING and old == value):
+            return
+        self._check_own_rules(value, old, path, causes)
+        if isinstance(value, dict):
+            before = cast("Json", old) if isinstance(old, dict) else {}
+            for name, item in cast("Json", value).items():
+                node = self._properties.get(name, self._additional)
+                if node is not None and (path or name not in _ROOT_PARTS):
+                    node.check_rules(item, before.get(name, _MISSING), _join(path, name), causes)
+        elif isinstance(value, list) and self._items:
+            known = self._by_key(old)
+            for index, item in enumerate(cast("list[Any]", value)):
+                before = known.get(self._key(item) or "", _MISSING)
+                self._items.check_rules(item, before, f"{path}[{index}]", causes)
 
     def validate(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
         """Note all that is wrong with a value; `old` is its version before, if there is one."""
@@ -203,7 +223,6 @@ class Schema:
             return
         if value is None and self.nullable:
             return
-        before = len(causes)
         wrong = self._wrong_type(value)
         if wrong:
             causes.append(_wrong_type_cause(path, value, wrong))
@@ -218,8 +237,6 @@ class Schema:
             self._validate_list(cast("list[Any]", value), old, path, causes)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             self._validate_number(value, path, causes)
-        if len(causes) == before:
-            self._validate_rules(value, old, path, causes)
 
     def _wrong_type(self, value: Any) -> str:
         """The expected type if a value is not of it."""
@@ -235,14 +252,14 @@ class Schema:
         if longest is not None and len(value) > longest:
             message = f"Too long: may not be more than {longest} bytes"
             causes.append(Cause("FieldValueTooLong", path, message))
-        if shortest is not None and len(value) < shortest:
+        elif shortest is not None and len(value) < shortest:
             detail = f"{path} in body should be at least {shortest} chars long"
             causes.append(invalid_value(path, value, detail))
-        if pattern and not _pattern(pattern).search(value):
+        elif pattern and not _pattern(pattern).search(value):
             causes.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
-        if self._formats == "date-time" and not _DATE_TIME.fullmatch(value):
+        elif self._formats == "date-time" and not _DATE_TIME.fullmatch(value):
             detail = f"{path} in body must be of type date-time: {shown(value)}"
-            causes.append(invalid_value(path, value, detail))
+            causes.append(invalid_type(path, value, detail))
 
     def _validate_number(self, value: float, path: str, causes: list[Cause]) -> None:
         low, low_open, high, high_open = self._range
@@ -263,7 +280,7 @@ class Schema:
         _, _, fewest, most = self._size
         if fewest is not None and len(value) < fewest:
             detail = f"{path} in body should have at least {fewest} properties"
-            causes.append(invalid_value(path, value, detail))
+            causes.append(invalid_value(path, len(value), detail))
         if most is not None and len(value) > most:
             message = f"Too many: {len(value)}: must have at most {most} items"
             causes.append(Cause("FieldValueTooMany", path, message))
@@ -278,7 +295,7 @@ class Schema:
         fewest, most, _, _ = self._size
         if fewest is not None and len(value) < fewest:
             detail = f"{path} in body should have at least {fewest} items"
-            causes.append(invalid_value(path, value, detail))
+            causes.append(invalid_value(path, len(value), detail))
         if most is not None and len(value) > most:
             message = f"Too many: {len(value)}: must have at most {most} items"
             causes.append(Cause("FieldValueTooMany", path, message))
@@ -315,7 +332,7 @@ class Schema:
         keyed = ((self._key(item), item) for item in cast("list[Any]", old))
         return {key: item for key, item in keyed if key is not None}
 
-    def _validate_rules(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+    def _check_own_rules(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
         for rule in self._rules:
             if rule.is_transition and old is _MISSING:
                 continue
@@ -329,6 +346,14 @@ class Schema:
                 causes.append(Cause(rule.reason, cause.field, cause.message))
 
 
+_HARMLESS = frozenset({"FieldValueInvalid", "FieldValueDuplicate"})
+"""What does not keep rules from being checked."""
+_RULES_UNCHECKED = Cause(
+    "FieldValueInvalid",
+    "<nil>",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+)
 _FITTING = {"number": {"number", "integer"}}
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from controller.devcluster.apiserver.crd import CrdStrategy
+from controller.devcluster.apiserver.kinds.allocation import Allocations
 from controller.devcluster.apiserver.kinds.events import from_stored_event, to_stored_event
 from controller.devcluster.apiserver.kinds.namespaces import NamespaceStrategy
 from controller.devcluster.apiserver.kinds.pods import PodStrategy
-from controller.devcluster.apiserver.kinds.services import Allocations, ServiceStrategy
+from controller.devcluster.apiserver.kinds.services import ServiceStrategy
 from controller.devcluster.apiserver.kinds.workloads import JobStrategy
 from controller.devcluster.apiserver.meta import is_path_segment
 from controller.devcluster.apiserver.resource import EVERYWHERE, ApiResource
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 class Plain(Strategy):
     """Stored as it comes: no status, no generation."""
-
-    creates_on_update = True
 
 
 class Echoed(Plain):
@@ -94,6 +93,23 @@ def selectable(*paths: str) -> dict[str, Callable[[Json], str]]:
     return dict(EVERYWHERE) | {path: path_field(path) for path in paths}
 
 
+_BLANK_TEMPLATE: Json = {"template": {"metadata": {}, "spec": {"containers": None}}}
+_BLANK: dict[str, Json] = {
+    "pods": {"spec": {"containers": None}, "status": {}},
+    "services": {"spec": {}, "status": {"loadBalancer": {}}},
+    "namespaces": {"spec": {}, "status": {}},
+    "jobs.batch": {"spec": _BLANK_TEMPLATE, "status": {}},
+    "endpointslices.discovery.k8s.io": {"addressType": "", "endpoints": None, "ports": None},
+    "events": {
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
+}
 _STATUS = frozenset({"status"})
 _POD_FIELDS = selectable(
     "spec.nodeName",
@@ -135,12 +151,14 @@ def _core(plural: str, kind: str, strategy: Strategy, **rest: Any) -> ApiResourc
 
 
 def _kind(group: str, plural: str, kind: str, strategy: Strategy, **rest: Any) -> ApiResource:
+    table = rest.pop("table", f"{plural}.{group}" if group else plural)
     return ApiResource(
         group=group,
         version="v1",
         plural=plural,
         kind=kind,
-        table=rest.pop("table", f"{plural}.{group}" if group else plural),
+        table=table,
+        blank=_BLANK.get(table, {}),
         singular=rest.pop("singular", kind.lower()),
         subresources=_STATUS | rest.pop("more", frozenset())
         if strategy.has_status

@@ -38,7 +38,7 @@ class NamespaceStrategy(Strategy):
         """Also the finalizers in the spec hold it."""
         return super().may_vanish(object_) and not object_["spec"].get("finalizers")
 
-    def begin_deletion(self, object_: Json) -> None:
+    def begin_deletion(self, object_: Json, deadline: str, grace: int) -> None:  # noqa: ARG002
         """The phase says that it is terminating."""
+        object_["metadata"]["deletionTimestamp"] = deadline
         object_["status"]["phase"] = "Terminating"
-        object_["metadata"].pop("deletionGracePeriodSeconds", None)

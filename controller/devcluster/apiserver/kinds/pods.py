@@ -6,12 +6,21 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.kinds.podspec import default_pod_spec, validate_pod_spec
+from controller.devcluster.apiserver.meta import validate_core_finalizers
+from controller.devcluster.apiserver.status import forbidden_field
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.status import Cause
 
 EVICTION_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+IMMUTABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
+    "to 1 if it was previously negative)\n"
+)
 
 
 class PodStrategy(Strategy):
@@ -20,6 +29,7 @@ class PodStrategy(Strategy):
     has_status = True
     counts_generations = True
     echoes_deleted = True
+    is_graceful = True
 
     def prepare_create(self, object_: Json) -> None:
         """A new pod is pending."""
@@ -31,6 +41,12 @@ class PodStrategy(Strategy):
         default_pod_spec(spec)
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
         spec.setdefault("priority", 0)
+        status: Json = object_.setdefault("status", {})
+        if status.get("podIP") and not status.get("podIPs"):
+            status["podIPs"] = [{"ip": status["podIP"]}]
+        for condition in entries(status, "conditions"):
+            condition.setdefault("lastProbeTime", None)
+            condition.setdefault("lastTransitionTime", None)
         tolerations: list[Json] = spec.setdefault("tolerations", [])
         for key in EVICTION_TOLERATIONS:
             if not any(_tolerates(toleration, key) for toleration in tolerations):
@@ -45,7 +61,12 @@ class PodStrategy(Strategy):
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata and spec."""
-        return super().validate(object_, old) + validate_pod_spec(object_["spec"], "spec")
+        causes = super().validate(object_, old)
+        causes += validate_core_finalizers(object_["metadata"])
+        causes += validate_pod_spec(object_["spec"], "spec")
+        if old is not None and _fixed_parts(object_["spec"]) != _fixed_parts(old["spec"]):
+            causes.append(forbidden_field("spec", IMMUTABLE))
+        return causes
 
     def grace_period(self, object_: Json, asked: int | None) -> int:
         """Unbound and finished pods go at once; others have their time."""
@@ -54,6 +75,22 @@ class PodStrategy(Strategy):
         if not spec.get("nodeName") or phase in {"Failed", "Succeeded"}:
             return 0
         return spec["terminationGracePeriodSeconds"] if asked is None else max(asked, 0)
+
+
+def _fixed_parts(spec: Json) -> Json:
+    """What may not change after creation."""
+    fixed = {
+        name: value
+        for name, value in spec.items()
+        if name not in {"activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"}
+    }
+    for group in ("containers", "initContainers"):
+        if group in fixed:
+            fixed[group] = [
+                {name: value for name, value in container.items() if name != "image"}
+                for container in fixed[group]
+            ]
+    return fixed
 
 
 def _tolerates(toleration: Json, key: str) -> bool:

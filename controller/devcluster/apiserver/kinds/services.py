@@ -2,56 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, entries
+from controller.devcluster.apiserver.kinds.service_rules import moved, validate_service
 from controller.devcluster.apiserver.meta import is_service_label
-from controller.devcluster.apiserver.status import Cause, duplicate, invalid_value, required
+from controller.devcluster.apiserver.status import Cause, invalid_value
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
-    import random
+    from controller.devcluster.apiserver.kinds.allocation import Allocations
 
-    from controller.devcluster.apiserver.store import Store, StoredEvent
-
-SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
-NODE_PORTS = range(30000, 32768)
 _EXPOSED = frozenset({"NodePort", "LoadBalancer"})
-
-
-class Allocations:
-    """Service addresses and node ports in use, followed by watching the store's writes."""
-
-    def __init__(self, store: Store, rng: random.Random) -> None:
-        self._rng = rng
-        self._held: dict[str, tuple[frozenset[str], frozenset[int]]] = {}
-        store.on_write.append(self._follow)
-
-    def _follow(self, event: StoredEvent) -> None:
-        if event.table != "services":
-            return
-        self._held.pop(event.key, None)
-        if event.type != "DELETED":
-            spec: Json = event.current.object["spec"]
-            ports = frozenset(port["nodePort"] for port in spec["ports"] if "nodePort" in port)
-            self._held[event.key] = (frozenset(entries(spec, "clusterIPs")), ports)
-
-    def address(self) -> str:
-        """A free address of the service network."""
-        used = {address for addresses, _ in self._held.values() for address in addresses}
-        while True:
-            address = str(SERVICE_NETWORK[self._rng.randrange(10, 65000)])
-            if address not in used:
-                return address
-
-    def node_port(self, taken: set[int]) -> int:
-        """A free node port that is not among `taken`."""
-        used = {port for _, ports in self._held.values() for port in ports} | taken
-        while True:
-            port = self._rng.choice(NODE_PORTS)
-            if port not in used:
-                return port
 
 
 class ServiceStrategy(Strategy):
@@ -59,7 +21,6 @@ class ServiceStrategy(Strategy):
 
     has_status = True
     echoes_deleted = True
-    creates_on_update = True
     name_rule = staticmethod(is_service_label)
 
     def __init__(self, allocations: Allocations) -> None:
@@ -83,7 +44,7 @@ class ServiceStrategy(Strategy):
             if name in before:
                 spec.setdefault(name, before[name])
         if spec.get("type") in _EXPOSED:
-            held = {(port.get("protocol"), port["port"]): port for port in before["ports"]}
+            held = {(port.get("protocol"), port["port"]): port for port in entries(before, "ports")}
             for port in entries(spec, "ports"):
                 known = held.get((port.get("protocol", "TCP"), port.get("port")), {})
                 if "nodePort" in known:
@@ -94,16 +55,19 @@ class ServiceStrategy(Strategy):
         spec: Json = object_.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
-        ports: list[Json] = spec.setdefault("ports", [])
+        if spec["sessionAffinity"] == "ClientIP":
+            spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
+        ports = entries(spec, "ports")
         for port in ports:
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in {None, 0, ""}:
-                port["targetPort"] = port.get("port")
+                port["targetPort"] = port.get("port", 0)
         if spec["type"] == "ExternalName":
             return
         spec.setdefault("internalTrafficPolicy", "Cluster")
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        anywhere = spec.get("clusterIP") == "None" and not spec.get("selector")
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if anywhere else ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack" if anywhere else "SingleStack")
         if not spec.get("clusterIP"):
             spec["clusterIP"] = self._allocations.address()
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
@@ -122,45 +86,9 @@ class ServiceStrategy(Strategy):
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata, ports, and the address, which never changes."""
-        spec: Json = object_["spec"]
-        causes = super().validate(object_, old)
-        ports: list[Json] = spec["ports"]
-        if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
-            causes.append(required("spec.ports"))
-        names: set[str] = set()
-        numbers: set[tuple[Any, Any]] = set()
-        for index, port in enumerate(ports):
-            field = f"spec.ports[{index}]"
-            causes += _validate_port(port, field, several=len(ports) > 1)
-            name, number = port.get("name", ""), (port.get("protocol"), port.get("port"))
-            if name and name in names:
-                causes.append(duplicate(f"{field}.name", name))
-            if number in numbers:
-                same = {"port": number[1], "protocol": number[0]}
-                causes.append(duplicate(field, same))
-            names.add(name)
-            numbers.add(number)
-        if old is not None and _moved(spec, old["spec"]):
+        causes = super().validate(object_, old) + validate_service(object_)
+        if old is not None and moved(object_["spec"], old["spec"]):
             detail = "may not change once set"
-            causes.append(invalid_value("spec.clusterIPs[0]", spec["clusterIPs"], detail))
+            addresses = [object_["spec"]["clusterIP"]]
+            causes.append(invalid_value("spec.clusterIPs[0]", addresses, detail))
         return causes
-
-
-def _moved(spec: Json, before: Json) -> bool:
-    if "ExternalName" in {spec["type"], before["type"]} or not before.get("clusterIP"):
-        return False
-    return spec["clusterIP"] != before["clusterIP"]
-
-
-def _validate_port(port: Json, field: str, *, several: bool) -> list[Cause]:
-    causes: list[Cause] = []
-    if several and not port.get("name"):
-        causes.append(required(f"{field}.name"))
-    for name in ("port", "targetPort"):
-        number = port.get(name)
-        if (number is None and name == "port") or (
-            isinstance(number, int) and not 1 <= number <= 65535
-        ):
-            detail = "must be between 1 and 65535, inclusive"
-            causes.append(invalid_value(f"{field}.{name}", number or 0, detail))
-    return causes

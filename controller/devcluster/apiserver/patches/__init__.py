@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.negotiation import decode, decode_object
-from controller.devcluster.apiserver.patches.json import PatchError, json_patch
+from controller.devcluster.apiserver.patches.json import MalformedPatchError, PatchError, json_patch
 from controller.devcluster.apiserver.patches.merge import merge_patch
 from controller.devcluster.apiserver.patches.strategic import strategic_merge_patch
-from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.status import ApiError, bad_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,20 +38,21 @@ def patcher(resource: ApiResource, media_type: str, body: bytes | None) -> Calla
     if media_type == STRATEGIC and not resource.custom:
         patch = decode_object(body, media_type)
         return lambda current: strategic_merge_patch(resource.kind, current, patch)
-    supported = (
-        [JSON_PATCH, MERGE, APPLY] if resource.custom else [JSON_PATCH, MERGE, STRATEGIC, APPLY]
-    )
+    if not resource.custom:
+        raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     raise ApiError(
         415,
         "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: "
-        + ", ".join(supported),
+        f"{JSON_PATCH}, {MERGE}, {APPLY}",
     )
 
 
 def _json_patch(current: Json, operations: Any) -> Json:
     try:
         return json_patch(current, operations)
+    except MalformedPatchError as error:
+        raise bad_request(f"error decoding patch: {error}") from error
     except PatchError as error:
         raise ApiError(
             422,

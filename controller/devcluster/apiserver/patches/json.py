@@ -1,4 +1,7 @@
-"""JSON Patch (RFC 6902)."""
+"""JSON Patch (RFC 6902), with upstream's leniency.
+
+As upstream's library does, `replace` of a missing key adds it and `remove` of one does nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,10 @@ class PatchError(Exception):
     """The patch cannot be applied to this object."""
 
 
+class MalformedPatchError(PatchError):
+    """The patch is no list of operations at all."""
+
+
 def json_patch(target: Any, operations: Any) -> Any:
     """Apply operations in order to `target`, in place.
 
@@ -21,7 +28,9 @@ def json_patch(target: Any, operations: Any) -> Any:
         PatchError: an operation is malformed, a path does not exist or a test fails.
     """
     if not isinstance(operations, list):
-        raise PatchError("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
+        raise MalformedPatchError(
+            "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        )
     for operation in cast("list[Json]", operations):
         target = _apply(target, operation)
     return target
@@ -127,10 +136,6 @@ def _set(target: Any, path: str, value: Any, *, insert: bool) -> Any:
     last = tokens[-1]
     if isinstance(parent, dict):
         holder = cast("Json", parent)
-        if not insert and last not in holder:
-            raise PatchError(
-                f"replace operation does not apply: doc is missing key: {path}: missing value"
-            )
         holder[last] = value
     elif isinstance(parent, list):
         _set_item(cast("list[Any]", parent), last, path, value, insert=insert)
@@ -158,10 +163,7 @@ def _remove(target: Any, path: str, kind: str) -> None:
     if isinstance(parent, list):
         items = cast("list[Any]", parent)
         del items[_index(items, tokens[-1], path, kind, len(items) - 1)]
-    elif isinstance(parent, dict) and tokens[-1] in parent:
-        del cast("Json", parent)[tokens[-1]]
+    elif isinstance(parent, dict):
+        cast("Json", parent).pop(tokens[-1], None)
     else:
-        raise PatchError(
-            f"{kind} operation does not apply: Unable to remove nonexistent key: "
-            f"{tokens[-1]}: missing value"
-        )
+        raise _missing(kind, path)

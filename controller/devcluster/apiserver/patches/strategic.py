@@ -1,15 +1,105 @@
-"""Strategic merge patch: lists of built-in kinds are merged by a key."""
+"""Strategic merge patch: lists of built-in kinds are merged by a key, not replaced.
+
+Which list is merged by which key is in the table of types (`typed.py`). Directives are `$patch`,
+`$retainKeys`, `$setElementOrder/<list>` and `$deleteFromPrimitiveList/<list>`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+from controller.devcluster.apiserver.jsondata import entries
+from controller.devcluster.apiserver.typed import Field, table
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
-from controller.devcluster.apiserver.patches.merge import merge_patch
+_ORDER = "$setElementOrder/"
+_DELETE = "$deleteFromPrimitiveList/"
+_UNTYPED = Field("", "any")
 
 
-def strategic_merge_patch(kind: str, target: Json, patch: Json) -> Json:
-    """Apply a strategic merge patch to `target`, in place."""
-    return merge_patch(target, patch)
+def strategic_merge_patch(type_: str, target: Json, patch: Json) -> Json:
+    """Apply a strategic merge patch to `target`, in place.
+
+    Args:
+        type_: the target's type in the table: a kind, or the type of a field.
+        target: what is patched.
+        patch: the patch.
+    """
+    directive = patch.get("$patch")
+    if directive == "replace":
+        return {name: value for name, value in patch.items() if name != "$patch"}
+    if directive == "delete":
+        return {}
+    fields = table().get(type_, {})
+    if "$retainKeys" in patch:
+        kept = entries(patch, "$retainKeys")
+        target = {name: value for name, value in target.items() if name in kept}
+    for name, value in patch.items():
+        if name.startswith("$"):
+            continue
+        if value is None:
+            target.pop(name, None)
+            continue
+        target[name] = _merged(fields.get(name, _UNTYPED), target.get(name), value, patch)
+    _apply_list_directives(fields, target, patch)
+    return target
+
+
+def _merged(field: Field, current: Any, value: Any, patch: Json) -> Any:
+    if isinstance(value, dict):
+        inner = field.type.strip("{}")
+        holder = cast("Json", current) if isinstance(current, dict) else {}
+        return strategic_merge_patch(inner, holder, cast("Json", value))
+    if not isinstance(value, list) or field.merge_key is None:
+        return cast("Any", value)
+    existing = cast("list[Any]", current) if isinstance(current, list) else []
+    wanted = cast("list[Any]", value)
+    if not field.merge_key:
+        return [*wanted, *(item for item in existing if item not in wanted)]
+    return _merge_lists(field, existing, wanted, entries(patch, _ORDER + field.name))
+
+
+def _merge_lists(
+    field: Field, existing: list[Json], wanted: list[Json], order: list[Json]
+) -> list[Json]:
+    key, inner = str(field.merge_key), field.type.strip("[]")
+    if any(item.get("$patch") == "replace" for item in wanted):
+        return [item for item in wanted if "$patch" not in item]
+    gone = [item.get(key) for item in wanted if item.get("$patch") == "delete"]
+    positions = [item.get(key) for item in existing]
+    merged = {item.get(key): item for item in existing if item.get(key) not in gone}
+    for item in wanted:
+        if item.get("$patch") == "delete":
+            continue
+        name = item.get(key)
+        merged[name] = strategic_merge_patch(inner, merged.get(name, {}), item)
+    named = [item.get(key) for item in order or wanted if item.get(key) in merged]
+    return [merged[name] for name in _interleave(positions, list(merged), named)]
+
+
+def _interleave(positions: list[Any], present: list[Any], named: list[Any]) -> list[Any]:
+    """Order the named items as named; the others keep their place relative to them."""
+    named = list(dict.fromkeys(named))
+    others = [name for name in present if name not in named]
+    result: list[Any] = []
+    while others and named:
+        before = (
+            others[0] in positions
+            and named[0] in positions
+            and positions.index(others[0]) < positions.index(named[0])
+        )
+        result.append(others.pop(0) if before else named.pop(0))
+    return result + others + named
+
+
+def _apply_list_directives(fields: dict[str, Field], target: Json, patch: Json) -> None:
+    for name, value in patch.items():
+        if name.startswith(_DELETE):
+            listed = name.removeprefix(_DELETE)
+            target[listed] = [item for item in entries(target, listed) if item not in value]
+        elif name.startswith(_ORDER) and name.removeprefix(_ORDER) not in patch:
+            field = fields.get(name.removeprefix(_ORDER), _UNTYPED)
+            if field.merge_key and field.name in target:
+                target[field.name] = _merge_lists(field, target[field.name], [], value)

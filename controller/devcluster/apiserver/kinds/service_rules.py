@@ -1,0 +1,110 @@
+"""What is wrong with a service."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver.jsondata import child, entries
+from controller.devcluster.apiserver.kinds.allocation import SERVICE_NETWORK
+from controller.devcluster.apiserver.meta import is_label, validate_labels
+from controller.devcluster.apiserver.status import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported_value,
+)
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
+
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_PORT_RANGE = "must be between 1 and 65535, inclusive"
+
+
+def moved(spec: Json, before: Json) -> bool:
+    """Whether a service that stays internal would get another address."""
+    if "ExternalName" in {spec["type"], before["type"]} or not before.get("clusterIP"):
+        return False
+    return spec["clusterIP"] != before["clusterIP"]
+
+
+def validate_service(service: Json) -> list[Cause]:
+    """Rules for spec and status."""
+    spec: Json = service["spec"]
+    causes = _validate_ports(spec) + validate_labels(child(spec, "selector"), "spec.selector")
+    if spec["type"] not in _TYPES:
+        causes.append(unsupported_value("spec.type", spec["type"], _TYPES))
+    if spec["type"] == "ExternalName":
+        if not spec.get("externalName"):
+            causes.append(required("spec.externalName"))
+    else:
+        causes += _validate_address(spec["clusterIP"])
+    ingress = entries(child(child(service, "status"), "loadBalancer"), "ingress")
+    if ingress and spec["type"] != "LoadBalancer":
+        why = "may only be used when `spec.type` is 'LoadBalancer'"
+        causes.append(forbidden_field("status.loadBalancer.ingress", why))
+    return causes
+
+
+def _validate_address(address: str) -> list[Cause]:
+    if address == "None":
+        return []
+    try:
+        inside = ipaddress.ip_address(address) in SERVICE_NETWORK
+    except ValueError:
+        detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        return [invalid_value("spec.clusterIPs[0]", address, detail)]
+    if inside:
+        return []
+    detail = (
+        f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. "
+        f"The range of valid IPs is {SERVICE_NETWORK}"
+    )
+    return [invalid_value("spec.clusterIPs", [address], detail)]
+
+
+def _validate_ports(spec: Json) -> list[Cause]:
+    ports = entries(spec, "ports")
+    causes: list[Cause] = []
+    if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
+        causes.append(required("spec.ports"))
+    names: set[str] = set()
+    numbers: set[tuple[Any, Any]] = set()
+    for index, port in enumerate(ports):
+        field = f"spec.ports[{index}]"
+        name, number = port.get("name", ""), (port.get("protocol"), port.get("port"))
+        causes += _validate_port(port, field, several=len(ports) > 1)
+        if name and name in names:
+            causes.append(duplicate(f"{field}.name", name))
+        if number in numbers:
+            same = {"port": number[1], "protocol": number[0]}
+            causes.append(duplicate(field, same))
+        names.add(name)
+        numbers.add(number)
+    return causes
+
+
+def _validate_port(port: Json, field: str, *, several: bool) -> list[Cause]:
+    causes: list[Cause] = []
+    name, target = port.get("name", ""), port.get("targetPort", 0)
+    if several and not name:
+        causes.append(required(f"{field}.name"))
+    if name:
+        causes += [invalid_value(f"{field}.name", name, problem) for problem in is_label(name)]
+    if port["protocol"] not in _PROTOCOLS:
+        causes.append(unsupported_value(f"{field}.protocol", port["protocol"], _PROTOCOLS))
+    if not 1 <= port.get("port", 0) <= 65535:
+        causes.append(invalid_value(f"{field}.port", port.get("port", 0), _PORT_RANGE))
+    if isinstance(target, int):
+        if not 1 <= target <= 65535:
+            causes.append(invalid_value(f"{field}.targetPort", target, _PORT_RANGE))
+    elif not _PORT_NAME.fullmatch(target):
+        detail = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+        causes.append(invalid_value(f"{field}.targetPort", target, detail))
+    return causes

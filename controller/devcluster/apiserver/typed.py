@@ -1,0 +1,281 @@
+"""Typed decoding of built-in kinds: wrong types are refused, unknown fields are found and dropped.
+
+`fields.txt` lists for each type its fields as `name=type`. Types are scalars, names of other
+types, `[T]` for lists and `{T}` for maps with string keys. Behind a type may stand `/key` (a
+strategic merge patch merges the list by that key, or as a set if the key is empty), `(keys)` (the
+list is a map by these keys, or a set), `~` (a patch may retain keys) and `!` (required).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from controller.devcluster.apiserver.quantity import QuantityError, canonical_quantity
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
+
+_FIELD = re.compile(
+    r"(?P<name>[^=]+)=(?P<type>[^/(~!]+)(?P<merge>/(?P<merge_key>\w*))?"
+    r"(?P<map>\((?P<map_keys>[\w,]*)\))?(?P<retain>~)?(?P<required>!)?"
+)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+_INTEGERS = {"int32": 31, "int64": 63}
+_EXTERNAL = {
+    "quantity": "resource.Quantity",
+    "time": "v1.Time",
+    "microtime": "v1.MicroTime",
+    "int-or-string": "int32",
+    "double": "float64",
+    "bytes": "[]uint8",
+}
+
+
+class DecodeError(Exception):
+    """A value is not of the type of its field."""
+
+
+class Place(NamedTuple):
+    """Where a value stands.
+
+    Attributes:
+        type: the innermost type around it, `PodSpec`.
+        path: its path without indexes, as type errors name it.
+        exact: its path with indexes, as unknown fields are reported.
+    """
+
+    type: str
+    path: str
+    exact: str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a type.
+
+    Attributes:
+        name: its name.
+        type: its type in the notation of the table.
+        merge_key: the key by which patches merge the list; empty for a set of scalars, None for
+            fields that patches replace.
+        map_keys: the keys by which server-side apply merges the list; None for others.
+        retains_keys: whether a patch may say which keys to keep.
+        required: whether empty values are kept as such.
+    """
+
+    name: str
+    type: str
+    merge_key: str | None = None
+    map_keys: tuple[str, ...] | None = None
+    retains_keys: bool = False
+    required: bool = False
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What was found while decoding.
+
+    Attributes:
+        unknown: paths of unknown fields, which were dropped.
+    """
+
+    unknown: list[str] = field(default_factory=list[str])
+
+
+@cache
+def table() -> dict[str, dict[str, Field]]:
+    """Fields by type and name."""
+    text = (
+        resources.files("controller.devcluster.apiserver")
+        .joinpath("fields.txt")
+        .read_text(encoding="utf-8")
+    )
+    types: dict[str, dict[str, Field]] = {}
+    current: dict[str, Field] = {}
+    for word in re.sub(r"^#.*", "", text).split():
+        if word.endswith(":"):
+            current = types[word[:-1]] = {}
+        else:
+            parsed = _parse_field(word)
+            current[parsed.name] = parsed
+    return types
+
+
+def _parse_field(text: str) -> Field:
+    match = _FIELD.fullmatch(text)
+    assert match is not None, text
+    merge_key = match["merge_key"] if match["merge"] else None
+    map_keys = tuple(filter(None, match["map_keys"].split(","))) if match["map"] else None
+    if map_keys is None and merge_key is not None:
+        map_keys = (merge_key,) if merge_key else ()
+    return Field(
+        match["name"],
+        match["type"],
+        merge_key,
+        map_keys,
+        retains_keys=bool(match["retain"]),
+        required=bool(match["required"]),
+    )
+
+
+def decode_kind(kind: str, object_: Json) -> list[str]:
+    """Bring an object of a built-in kind into its typed form, in place.
+
+    Nulls and empty optional lists and maps are dropped, quantities become canonical.
+
+    Returns:
+        Paths of unknown fields, which are dropped, too.
+
+    Raises:
+        DecodeError: a value has the wrong type.
+    """
+    decoded = Decoded()
+    head = {name: object_.pop(name) for name in ("apiVersion", "kind") if name in object_}
+    _decode_struct(kind, object_, Place(kind, "", ""), decoded)
+    object_.update(head)
+    return decoded.unknown
+
+
+def decode_metadata(kind: str, object_: Json) -> list[str]:
+    """As `decode_kind`, for the metadata of a custom resource only.
+
+    Raises:
+        DecodeError: a value has the wrong type.
+    """
+    decoded = Decoded()
+    place = Place(kind, "", "metadata")
+    object_["metadata"] = _decode("ObjectMeta", object_["metadata"], place, decoded)
+    return decoded.unknown
+
+
+def _decode_struct(name: str, value: Json, place: Place, decoded: Decoded) -> Json:
+    fields = table()[name]
+    for key in list(value):
+        exact = f"{place.exact}.{key}" if place.exact else key
+        known = fields.get(key)
+        if known is None:
+            decoded.unknown.append(exact)
+            del value[key]
+            continue
+        item = value[key]
+        if item is not None:
+            path = f"{place.path}.{key}" if place.path else key
+            item = _decode(known.type, item, Place(name, path, exact), decoded)
+        if item is None or (item in ([], {}) and known.type[0] in "[{" and not known.required):
+            del value[key]
+        else:
+            value[key] = item
+    return value
+
+
+def _decode(type_: str, value: Any, place: Place, decoded: Decoded) -> Any:
+    if type_ == "any":
+        return value
+    if type_[0] == "[":
+        return _decode_list(type_, value, place, decoded)
+    if type_[0] == "{":
+        return _decode_map(type_, value, place, decoded)
+    if type_ in table():
+        if not isinstance(value, dict):
+            raise _mismatch(type_, value, place)
+        return _decode_struct(type_, cast("Json", value), place, decoded)
+    return _decode_scalar(type_, value, place)
+
+
+def _decode_list(type_: str, value: Any, place: Place, decoded: Decoded) -> list[Any]:
+    if not isinstance(value, list):
+        raise _mismatch(type_, value, place)
+    return [
+        _decode(type_[1:-1], item, place._replace(exact=f"{place.exact}[{index}]"), decoded)
+        for index, item in enumerate(cast("list[Any]", value))
+    ]
+
+
+def _decode_map(type_: str, value: Any, place: Place, decoded: Decoded) -> Json:
+    if not isinstance(value, dict):
+        raise _mismatch(type_, value, place)
+    return {
+        key: _decode(type_[1:-1], item, place._replace(exact=f"{place.exact}.{key}"), decoded)
+        for key, item in cast("Json", value).items()
+        if item is not None
+    }
+
+
+def _decode_scalar(type_: str, value: Any, place: Place) -> Any:
+    if type_ == "quantity":
+        return _decode_quantity(value, place)
+    if not _fits(type_, value):
+        raise _mismatch(type_, value, place)
+    if type_ in {"time", "microtime"} and not _TIME.fullmatch(str(value)):
+        raise DecodeError(
+            f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": '
+            f'cannot parse "{value}" as "2006"'
+        )
+    if type_ == "bytes":
+        _check_base64(str(value))
+    return value
+
+
+def _fits(type_: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return type_ == "bool"
+    if type_ in _INTEGERS:
+        bound = 1 << _INTEGERS[type_]
+        return isinstance(value, int) and -bound <= value < bound
+    wanted = {"double": (int, float), "int-or-string": (int, str), "bool": bool}
+    return isinstance(value, wanted.get(type_, str))
+
+
+def _decode_quantity(value: Any, place: Place) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise _mismatch("quantity", value, place)
+    try:
+        return canonical_quantity(value)
+    except QuantityError as error:
+        raise DecodeError(str(error)) from None
+
+
+def _check_base64(value: str) -> None:
+    try:
+        base64.b64decode(value, validate=True)
+    except binascii.Error:
+        raise DecodeError("illegal base64 data") from None
+
+
+def _mismatch(type_: str, value: Any, place: Place) -> DecodeError:
+    return DecodeError(
+        f"json: cannot unmarshal {_found(type_, value)} into Go struct field "
+        f"{place.type}.{place.path} of type {_external(type_)}"
+    )
+
+
+def json_type(value: Any) -> str:
+    """A value's type as error messages name it."""
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _found(type_: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return f"number {value}" if type_ in _INTEGERS else "number"
+    return json_type(value)
+
+
+def _external(type_: str) -> str:
+    """A type as upstream's error messages name it."""
+    if type_[0] == "[":
+        return "[]" + _external(type_[1:-1])
+    if type_[0] == "{":
+        return "map[string]" + _external(type_[1:-1])
+    if type_ in table():
+        return f"v1.{type_}"
+    return _EXTERNAL.get(type_, type_)
