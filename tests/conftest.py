@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 from typing import TYPE_CHECKING
 
-import async_solipsism
+from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     import pytest
-
-
-class VirtualLoop(async_solipsism.EventLoop):
-    """Virtual time whose timers fall on ticks of the clock, and never early.
-
-    Two sums of the same delays may differ by a rounding error, which the clock cannot show: it
-    warns, and whoever waits for the rest of his delay does so for ever.
-    """
-
-    def call_at(self, when, callback, *args, context=None):
-        resolution = self._clock_resolution
-        ticks = math.ceil(when / resolution)
-        while ticks * resolution < when:
-            ticks += 1
-        return super().call_at(ticks * resolution, callback, *args, context=context)
 
 
 def pytest_asyncio_loop_factories(
