@@ -173,7 +173,7 @@ class TestOrder:
         calls = await replay(lists=[EMPTY], watches=[[modified("a", 2), added("a", 3), Hang]])
         assert calls == [("add", "a", "2", False), ("update", "a", "2", "3")]
 
-    async def test_M08_T269_recreated_while_disconnected_is_a_deletion_then_an_addition(self):
+    async def test_M08_recreated_while_disconnected_is_a_deletion_then_an_addition(self):
         script = [
             page([thing("a", 1, uid="first")], 1),
             page([thing("a", 5, uid="second")], 6),

@@ -1,0 +1,97 @@
+"""Lines of any size, cut anywhere (INF-28)."""
+
+from __future__ import annotations
+
+import json
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from informers import Codec, Malformed, ReflectorSettings
+from informers.lines import LineSplitter
+from tests.informers.doubles import (
+    Hang,
+    ScriptedSource,
+    Thing,
+    added,
+    informer_of,
+    page,
+    running,
+    settle,
+    thing,
+)
+
+MIB = 1024 * 1024
+
+
+def split(chunks: list[bytes], limit: int = 64 * MIB) -> tuple[list[bytes], bytes]:
+    splitter = LineSplitter(limit)
+    lines = [line for chunk in chunks for line in splitter.feed(chunk)]
+    return lines, splitter.tail()
+
+
+@given(st.lists(st.binary(max_size=20).map(lambda data: data.replace(b"\n", b"."))), st.data())
+def test_lines_come_out_whole_wherever_the_chunks_are_cut(lines, data):
+    stream = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    edges = [0, *cuts, len(stream)]
+    chunks = [stream[a:b] for a, b in pairwise(edges)]
+    assert split(chunks) == ([line for line in lines if line], b"")
+
+
+def test_M09_an_event_with_characters_of_many_bytes_may_be_cut_at_every_byte():
+    obj = thing("a", 7, colour="größer 漢字 🐟")
+    line = json.dumps({"type": "ADDED", "object": obj}, ensure_ascii=False).encode() + b"\n"
+    codec = Codec(Thing)
+    for cut in range(len(line) + 1):
+        [whole], rest = split([line[:cut], line[cut:]])
+        assert codec.event(whole).object.colour == "größer 漢字 🐟"
+        assert rest == b""
+
+
+async def test_M09_a_watch_line_of_nine_mebibytes_arrives_in_small_pieces():
+    line = added("big", 5, colour="x" * (9 * MIB))
+    pieces = [line[n : n + 16384] for n in range(0, len(line), 16384)]
+    source = ScriptedSource(lists=[page([], 1)], watches=[[*pieces, added("small", 6), Hang]])
+    informer = informer_of(source, settings=ReflectorSettings(streaming=False))
+    async with running(informer):
+        await settle(4 * len(pieces))
+        assert len(informer.lister.get("ns/big").colour) == 9 * MIB
+        assert informer.lister.get("ns/small") is not None
+
+
+def test_M09_nine_mebibytes_cut_at_every_byte_take_linear_time():
+    def seconds(size: int) -> float:
+        splitter = LineSplitter(64 * MIB)
+        line = bytes(size)
+        began = time.process_time()
+        for n in range(0, size, 64):
+            splitter.feed(line[n : n + 64])
+        assert splitter.feed(b"\n") == [line]
+        return time.process_time() - began
+
+    small = min(seconds(MIB) for _ in range(3))
+    assert seconds(9 * MIB) < 40 * small
+
+
+def test_a_last_line_without_its_end_is_the_tail():
+    assert split([b"one\ntw", b"o"]) == ([b"one"], b"two")
+
+
+def test_empty_lines_are_left_out():
+    assert split([b"\n\none\n", b"\n"]) == ([b"one"], b"")
+
+
+@pytest.mark.parametrize(
+    "chunks", [[b"x" * 11], [b"x" * 6, b"x" * 5], [b"ok\n" + b"x" * 11 + b"\n"]]
+)
+def test_a_line_beyond_the_limit_is_refused_before_it_fills_memory(chunks):
+    with pytest.raises(Malformed, match="more than 10 bytes"):
+        split(chunks, limit=10)
+
+
+def test_the_limit_counts_for_each_line_anew():
+    assert split([b"x" * 10 + b"\n"] * 3, limit=10) == ([b"x" * 10] * 3, b"")

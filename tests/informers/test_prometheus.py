@@ -1,0 +1,105 @@
+"""Metric names and labels that existing dashboards rely on (INF-67, INF-68)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+
+from informers import ReflectorSettings, Transform
+from informers.prometheus import Identity, InformerMetrics
+from tests.informers.doubles import (
+    Hang,
+    Recorder,
+    ScriptedSource,
+    added,
+    event,
+    informer_of,
+    page,
+    running,
+    status,
+    thing,
+)
+
+LABELS = {"name": "clusters", "group": "ray.io", "version": "v1", "resource": "rayclusters"}
+REVISION = "9" + "1234567890" * 2
+
+
+@pytest.fixture
+async def registry():
+    """What is exposed after an eventful life of a minute."""
+    registry = CollectorRegistry()
+    metrics = InformerMetrics(registry, clock=asyncio.get_running_loop())
+    odd = event("ADDED", thing("odd", 4, size="large"))
+    source = ScriptedSource(
+        lists=[page([thing("a", 1), thing("b", 2)], 3), page([thing("a", 1)], REVISION)],
+        watches=[[odd, event("ODDITY", {}), added("c", 5), status(410)], [], [Hang]],
+        streams=[[status(422)]],
+    )
+    source.lists.append(page([thing("a", 1)], REVISION))
+    informer = informer_of(
+        source,
+        settings=ReflectorSettings(),
+        metrics=metrics.recorder(Identity(**LABELS)),
+        transform=Transform(lambda obj: obj.nothing),
+    )
+    informer.add_handler(Recorder(fail_on={"a"}))
+    informer.add_handler(Recorder())
+    async with running(informer):
+        await asyncio.sleep(60)
+        yield registry
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("informer_queued_items", {}, 0),
+        ("informer_store_resource_version", {}, 678901234567890),
+        ("informer_synced", {}, 1),
+        ("informer_objects", {}, 1),
+        ("informer_quarantined_objects", {}, 0),
+        ("informer_relists_total", {"cause": "Expired"}, 1),
+        ("informer_relists_total", {"cause": "short watch"}, 1),
+        ("informer_streaming_fall_backs_total", {}, 1),
+        ("informer_skipped_events_total", {}, 1),
+        ("informer_transform_failures_total", {}, 3),
+        ("informer_handler_failures_total", {"handler": "Recorder"}, 1),
+        ("informer_processing_latency_seconds_count", {}, 5),
+    ],
+)
+async def test_T111_each_informer_is_measured_under_upstream_s_names(registry, name, labels, value):
+    assert registry.get_sample_value(name, LABELS | labels) == value
+
+
+async def test_latency_has_upstream_s_buckets(registry):
+    bounds = "0.001 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1.0 2.5 5.0 10.0 +Inf"
+    for bound in bounds.split():
+        name = "informer_processing_latency_seconds_bucket"
+        assert registry.get_sample_value(name, LABELS | {"le": bound}) is not None
+
+
+async def test_the_exposition_has_no_series_twice(registry):
+    lines = generate_latest(registry).decode().splitlines()
+    series = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert len(series) == len(set(series))
+    assert any(line.startswith("informer_silence_seconds{") for line in lines)
+
+
+async def test_an_informer_that_has_ended_is_not_exposed():
+    registry = CollectorRegistry()
+    metrics = InformerMetrics(registry, clock=asyncio.get_running_loop())
+    informer = informer_of(ScriptedSource(), metrics=metrics.recorder(Identity(**LABELS)))
+    assert registry.get_sample_value("informer_synced", LABELS) == 0
+    async with running(informer):
+        await asyncio.sleep(0)
+    assert registry.get_sample_value("informer_synced", LABELS) is None
+    metrics.recorder(Identity(**LABELS))
+
+
+def test_two_sets_of_metrics_in_one_registry_are_refused():
+    registry = CollectorRegistry()
+    InformerMetrics(registry, clock=None)
+    with pytest.raises(ValueError, match="Duplicated"):
+        InformerMetrics(registry, clock=None)
