@@ -27,8 +27,10 @@ UID = "uid-of-example"
 
 
 def manifest(name: str = "raycluster.yaml") -> dict[str, Any]:
-    """The first document of one of our own examples."""
-    return next(iter(yaml.safe_load_all((EXAMPLES / name).read_text())))
+    """The RayCluster of one of our own examples, under the name `example`."""
+    raw = next(iter(yaml.safe_load_all((EXAMPLES / name).read_text())))
+    raw["metadata"]["name"] = "example"
+    return raw
 
 
 def cluster(raw: dict[str, Any] | None = None, **spec: Any) -> RayCluster:
