@@ -5,7 +5,7 @@ Nothing is counted while reconciling, so nothing can be forgotten when a cluster
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -17,7 +17,7 @@ from controller.runtime.conditions import find_condition
 from controller.runtime.timestamps import parse_rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from prometheus_client.core import Metric
 
@@ -26,18 +26,14 @@ if TYPE_CHECKING:
 _IDENTITY = ("name", "namespace", "uid")
 
 
-class Clusters(Protocol):
-    """The part of a lister that is read here."""
-
-    def list(self) -> list[RayCluster]:
-        """All cached clusters."""
-        ...
-
-
 class ClusterCollector(Collector):
-    """`kuberay_cluster_*`; give it to `CollectorRegistry.register`."""
+    """`kuberay_cluster_*`; give it to `CollectorRegistry.register`.
 
-    def __init__(self, clusters: Clusters) -> None:
+    Args:
+        clusters: gives all cached clusters.
+    """
+
+    def __init__(self, clusters: Callable[[], Iterable[RayCluster]]) -> None:
         self._clusters = clusters
 
     def describe(self) -> Iterable[Metric]:
@@ -47,7 +43,7 @@ class ClusterCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """One sample a cluster and family."""
         info, provisioned, duration = families = _families()
-        for cluster in self._clusters.list():
+        for cluster in self._clusters():
             meta = cluster.metadata
             identity = [meta.name, meta.namespace, meta.uid]
             info.add_metric([*identity, _owner_kind(cluster)], 1)
