@@ -119,8 +119,7 @@ class Kubelet:
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
         """A pod has changed: a wait that it did not have before begins now."""
-        if self._timer(old) != self._timer(new):
-            self._stopwatches.begin(new.metadata.uid, self._timer(new))
+        self._follow(old, new)
         self._loop.add(new.metadata.key)
 
     def pod_gone(self, pod: Pod) -> None:
@@ -128,11 +127,13 @@ class Kubelet:
         self._addresses.release(pod.metadata.uid)
         self._stopwatches.forget(pod.metadata.uid)
 
-    def node_changed(self, name: str) -> None:
+    def node_changed(self, name: str, *, initial: bool = False) -> None:
         """A node may have been lost or found: that concerns its pods, and those without a node."""
         for node in (name, ""):
-            for key in self._pods.keys_by_index(_BY_NODE, node):
-                self._loop.add(key)
+            for pod in self._pods.by_index(_BY_NODE, node):
+                if not initial:
+                    self._stopwatches.begin(pod.metadata.uid, self._timer(pod))
+                self._loop.add(pod.metadata.key)
 
     # One pod.
 
@@ -151,6 +152,10 @@ class Kubelet:
 
     def _timer(self, pod: Pod) -> lifecycle.Timer:
         return lifecycle.timer(pod, node_lost=self.nodes.is_lost(pod.spec.node_name))
+
+    def _follow(self, old: Pod, new: Pod) -> None:
+        if self._timer(old) != self._timer(new):
+            self._stopwatches.begin(new.metadata.uid, self._timer(new))
 
     def _next_step(self, pod: Pod) -> Step:
         now = self._wall()
@@ -209,7 +214,7 @@ class Kubelet:
         answer = await self._client.merge_patch(
             PODS, meta.namespace, meta.name, patch, subresource="status"
         )
-        self._stopwatches.begin(meta.uid, self._timer(answer))
+        self._follow(pod, answer)
 
     async def _delete(self, pod: Pod, *, grace_seconds: int | None) -> None:
         meta = pod.metadata
@@ -237,8 +242,7 @@ class _NodeHandler:
         self._kubelet = kubelet
 
     def on_add(self, obj: Node, *, initial: bool) -> None:
-        del initial
-        self._kubelet.node_changed(obj.metadata.name)
+        self._kubelet.node_changed(obj.metadata.name, initial=initial)
 
     def on_update(self, old: Node, new: Node) -> None:
         if is_lost(old) != is_lost(new):

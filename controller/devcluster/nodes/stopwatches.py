@@ -38,13 +38,10 @@ class Stopwatches:
             self._running[uid] = (timer, self._clock.time())
 
     def elapsed(self, uid: str, timer: Timer, now: datetime) -> float:
-        """Seconds since `timer` began."""
-        present = self._running.get(uid)
-        if present is None or present[0] != timer:
-            past = max(0.0, seconds_since(timer.start, now) + timer.head_start)
-            present = (timer, self._clock.time() - past)
-            self._running[uid] = present
-        return self._clock.time() - present[1]
+        """Seconds since `timer` began; if that was not seen, by the timestamp in the pod."""
+        past = max(0.0, seconds_since(timer.start, now) + timer.head_start)
+        running, began = self._running.setdefault(uid, (timer, self._clock.time() - past))
+        return self._clock.time() - began if running == timer else past
 
     def forget(self, uid: str) -> None:
         """The pod is gone."""

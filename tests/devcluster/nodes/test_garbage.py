@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.devcluster.nodes.pods import PODS
-from controller.kube.faults import watch_lag
+from controller.kube.faults import Late, Rule, watch_lag
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
 
@@ -173,13 +173,41 @@ async def test_orphans_stay_and_forget_their_owner(world: World) -> None:
         assert await references(world, "child") == ["other"]
 
 
+async def test_an_owner_in_the_foreground_goes_when_its_dependent_disowns_it(
+    world: World,
+) -> None:
+    async with world.nodes("gc"):
+        owner = await config_map(world, "owner")
+        reference = owned_by(owner, blockOwnerDeletion=True)
+        await config_map(world, "child", reference, finalizers=("example.com/hold",))
+        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Foreground")
+        await asyncio.sleep(5)
+        assert not await world.is_gone(CONFIG_MAPS, "owner")
+        patch = {"metadata": {"ownerReferences": None}}
+        await world.user.merge_patch(CONFIG_MAPS, "default", "child", patch)
+        await asyncio.sleep(1)
+        assert await world.is_gone(CONFIG_MAPS, "owner")
+
+
+async def test_nothing_is_let_go_before_all_its_dependents_can_be_known(world: World) -> None:
+    rule = Rule(Late(10.0), "fleets.example.com", frozenset({"list", "watch"}))
+    async with world.nodes("gc", rules=(rule,)):
+        owner = await config_map(world, "owner")
+        await world.user.create(CRDS, "", crd())
+        await world.eventually(lambda: served(world))
+        await fleet(world, owned_by(owner))
+        await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Orphan")
+        await asyncio.sleep(60)
+        assert await world.is_gone(CONFIG_MAPS, "owner")
+        assert not await world.is_gone(FLEETS, "f")
+
+
 async def test_kinds_that_come_later_are_collected_too(world: World) -> None:
     async with world.nodes("gc"):
         await world.user.create(CRDS, "", crd())
         await world.eventually(lambda: served(world))
-        body = {"apiVersion": "example.com/v1", "kind": "Fleet", "metadata": {"name": "f"}}
-        fleet = (await world.user.create(FLEETS, "default", body)).metadata
-        reference = owned_by(fleet, kind="Fleet", api_version="example.com/v1")
+        owner = await fleet(world)
+        reference = owned_by(owner, kind="Fleet", api_version="example.com/v1")
         await config_map(world, "child", reference)
         await asyncio.sleep(5)
         assert not await world.is_gone(CONFIG_MAPS, "child")
@@ -213,6 +241,15 @@ async def test_what_happened_while_nobody_looked_is_made_up_for(
         await asyncio.sleep(1)
         assert await world.is_gone(CONFIG_MAPS, "child")
         assert await world.is_gone(CONFIG_MAPS, "owner")
+
+
+async def fleet(world: World, *owners: dict[str, Any]) -> ObjectMeta:
+    body = {
+        "apiVersion": "example.com/v1",
+        "kind": "Fleet",
+        "metadata": {"name": "f", "ownerReferences": list(owners)},
+    }
+    return (await world.user.create(FLEETS, "default", body)).metadata
 
 
 async def served(world: World) -> bool:

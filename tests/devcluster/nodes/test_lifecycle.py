@@ -91,7 +91,7 @@ class Life:
                 old = self.pod
                 assert status_patch(old.status, status), "a report that changes nothing"
                 self.body["status"] = msgspec.to_builtins(status)
-                self.stopwatches.begin("u-1", timer(self.pod, node_lost=self.node_lost))
+                self.follow(old)
                 self.seen.append((self.now, self.summary()))
             case Wait(seconds):
                 assert seconds > 0
@@ -119,6 +119,15 @@ class Life:
     def delete(self, *, grace: int = 30) -> None:
         self.body["metadata"]["deletionTimestamp"] = timestamp(self.wall + timedelta(seconds=grace))
         self.body["metadata"]["deletionGracePeriodSeconds"] = grace
+
+    def follow(self, old: Pod) -> None:
+        after = timer(self.pod, node_lost=self.node_lost)
+        if after != timer(old, node_lost=self.node_lost):
+            self.stopwatches.begin("u-1", after)
+
+    def lose_node(self) -> None:
+        self.node_lost = True
+        self.stopwatches.begin("u-1", timer(self.pod, node_lost=True))
 
     def annotate(self, **annotations: str) -> None:
         named = {f"sim.manta.dev/{k.replace('_', '-')}": v for k, v in annotations.items()}
@@ -363,7 +372,7 @@ def test_a_pod_held_by_a_finalizer_is_removed_once_only() -> None:
 
 def test_pods_of_a_lost_node_freeze_and_are_evicted() -> None:
     life = Life(pod()).live()
-    life.node_lost = True
+    life.lose_node()
     life.live()
     assert life.evicted
     assert life.now == 302.0
@@ -372,7 +381,7 @@ def test_pods_of_a_lost_node_freeze_and_are_evicted() -> None:
 
 def test_a_terminating_pod_of_a_lost_node_hangs() -> None:
     life = Life(pod()).live()
-    life.node_lost = True
+    life.lose_node()
     life.delete()
     life.live()
     assert life.step() == Rest()
@@ -381,7 +390,7 @@ def test_a_terminating_pod_of_a_lost_node_hangs() -> None:
 
 def test_a_pod_of_a_node_that_came_back_is_ready_again() -> None:
     life = Life(pod()).live()
-    life.node_lost = True
+    life.lose_node()
     life.live(until=100.0)
     assert life.summary() == "Running running"
     life.node_lost = False
