@@ -26,7 +26,6 @@ class NamespaceLifecycle:
         self._client = surroundings.client
         self._loop = surroundings.control_loop("namespaces", self._sync)
         informer = surroundings.caches.informer(NAMESPACES)
-        self._namespaces = informer.lister
         informer.add_handler(Enqueue(self._loop.add, _terminating), name="namespaces")
 
     async def start(self) -> None:
@@ -37,16 +36,19 @@ class NamespaceLifecycle:
         await self._loop.run()
 
     async def _sync(self, name: str) -> float | None:
-        namespace = self._namespaces.get(name)
-        if namespace is None or _FINALIZER not in namespace.spec.finalizers:
-            return None
-        remaining = 0
-        for resource in await discover(self._client, verbs=_VERBS):
-            if resource.namespaced:
-                remaining += await self._empty(resource, name)
-        if remaining:
-            return _RECHECK
-        await self._finalize(namespace)
+        try:
+            namespace = await self._client.get_raw(NAMESPACES, "", name)
+            if not _is_terminating(namespace):
+                return None  # another one of that name, which the cache does not show yet
+            remaining = 0
+            for resource in await discover(self._client, verbs=_VERBS):
+                if resource.namespaced:
+                    remaining += await self._empty(resource, name)
+            if remaining:
+                return _RECHECK
+            await self._finalize(namespace)
+        except NotFound:
+            pass
         return None
 
     async def _empty(self, resource: Resource[Any], namespace: str) -> int:
@@ -64,18 +66,19 @@ class NamespaceLifecycle:
                 continue  # gone meanwhile, or replaced: seen again at the next check
         return len(found.items)
 
-    async def _finalize(self, namespace: Namespace) -> None:
-        name = namespace.metadata.name
-        try:
-            body = await self._client.get_raw(NAMESPACES, "", name)
-            if body["metadata"]["uid"] != namespace.metadata.uid:
-                return
-            kept = [entry for entry in namespace.spec.finalizers if entry != _FINALIZER]
-            body["spec"] = {**body.get("spec", {}), "finalizers": kept}
-            await self._client.replace(NAMESPACES, "", name, body, subresource="finalize")
-        except NotFound:
-            return
+    async def _finalize(self, namespace: dict[str, Any]) -> None:
+        finalizers: list[str] = namespace["spec"]["finalizers"]
+        kept = [entry for entry in finalizers if entry != _FINALIZER]
+        body = {**namespace, "spec": {**namespace["spec"], "finalizers": kept}}
+        name = namespace["metadata"]["name"]
+        await self._client.replace(NAMESPACES, "", name, body, subresource="finalize")
 
 
 def _terminating(namespace: Namespace) -> tuple[str, ...]:
     return (namespace.metadata.name,) if namespace.metadata.terminating else ()
+
+
+def _is_terminating(namespace: dict[str, Any]) -> bool:
+    """Whether it is to be emptied: deletion was asked for, and our finalizer is still there."""
+    finalizers: list[str] = namespace.get("spec", {}).get("finalizers", [])
+    return "deletionTimestamp" in namespace["metadata"] and _FINALIZER in finalizers

@@ -154,3 +154,15 @@ async def world() -> AsyncIterator[World]:
         finally:
             await world.server.aclose()
     assert [entry for entry in logs if entry["event"] == "failed"] == []
+    check_preconditions(world.recorder)
+
+
+def check_preconditions(recorder: Recorder) -> None:
+    """Nothing is deleted but by uid, nothing derived from a cache is written but by version."""
+    for method, path, body in recorder.writes:
+        if method == "DELETE":
+            assert body["preconditions"]["uid"], path
+        if method == "PATCH" and not path.startswith("/api/v1/nodes/"):
+            metadata = body["metadata"]
+            commanded = "annotations" in metadata  # by a test, through the kubelet
+            assert commanded or (metadata["uid"] and metadata["resourceVersion"]), path

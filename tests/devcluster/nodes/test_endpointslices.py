@@ -202,6 +202,21 @@ async def test_a_slice_that_was_deleted_or_changed_is_restored(world: World) -> 
         assert await ready(world) == 1
 
 
+async def test_a_slice_that_is_needed_no_longer_goes(world: World) -> None:
+    async with world.nodes("kubelet", "endpointslices"):
+        await create_service(world, ports=[{"port": 80, "targetPort": "http"}])
+        for number, name in enumerate(("a", "b")):
+            port = {"name": "http", "containerPort": 8000 + number}
+            container = {"name": "main", "image": "x", "ports": [port]}
+            await world.create_pod(name, labels={"app": "web"}, containers=[container])
+        await asyncio.sleep(3)
+        assert len(await slices(world)) == 2
+        await world.user.delete(PODS, "default", "a")
+        await asyncio.sleep(3)
+        (only,) = await slices(world)
+        assert only.ports[0]["port"] == 8001
+
+
 async def test_a_service_without_a_selector_has_no_slices(world: World) -> None:
     async with world.nodes("endpointslices"):
         await create_service(world, selector={})

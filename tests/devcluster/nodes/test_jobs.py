@@ -298,6 +298,12 @@ async def test_a_finished_job_goes_after_its_time_with_its_pods(world: World) ->
         await asyncio.sleep(5)
         assert await world.is_gone(JOBS, "j")
         assert await pods(world) == []
+    policies = [
+        body["propagationPolicy"]
+        for method, path, body in world.recorder.writes
+        if method == "DELETE" and path.endswith("/jobs/j")
+    ]
+    assert policies == ["Foreground"]
 
 
 async def test_a_deleted_job_takes_its_pods_along(world: World) -> None:
@@ -320,4 +326,6 @@ async def test_a_stale_job_controller_makes_no_pod_too_many(world: World) -> Non
         told = {"outcome": "succeed"}
         await create_job(world, annotations=told, completions=6, parallelism=3)
         await world.eventually(lambda: finished(world), seconds=120.0)
-        assert len(await pods(world)) == 6
+    entries = [entry.attributes for entry in world.faulty.journal.writes]
+    created = {(a.resource, a.name) for a in entries if a.verb == "create" and not a.subresource}
+    assert len([name for resource, name in created if resource == "pods"]) == 6

@@ -50,6 +50,17 @@ async def test_the_heartbeat_renews_the_ready_condition(world: World) -> None:
     assert ready["lastHeartbeatTime"] == "2026-01-01T00:00:20Z"
 
 
+async def test_a_change_of_a_node_that_concerns_nobody_is_not_answered(world: World) -> None:
+    async with world.nodes("kubelet"):
+        await asyncio.sleep(5)
+        before = len(world.recorder.writes)
+        await world.user.merge_patch(
+            NODES, "", "manta-node-0", {"metadata": {"labels": {"a": "b"}}}
+        )
+        await asyncio.sleep(5)
+        assert len(world.recorder.writes) == before
+
+
 async def test_nothing_is_written_when_nothing_happens(world: World) -> None:
     async with world.nodes():
         await world.create_pod("a")

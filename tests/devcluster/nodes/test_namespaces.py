@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.pods import PODS
+from controller.kube.faults import watch_lag
 from controller.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICES
 
 if TYPE_CHECKING:
@@ -69,3 +70,16 @@ async def test_a_namespace_deleted_while_nobody_looked_goes_too(world: World) ->
     async with world.nodes("namespaces"):
         await asyncio.sleep(3)
         assert await world.is_gone(NAMESPACES, "team")
+
+
+async def test_a_new_namespace_of_an_old_name_keeps_its_contents(world: World) -> None:
+    async with world.nodes("namespaces", rules=(watch_lag("namespaces", 20.0),)):
+        await create_namespace(world, "team")
+        await world.user.delete(NAMESPACES, "", "team")
+        await world.eventually(lambda: world.is_gone(NAMESPACES, "team"))
+        await create_namespace(world, "team")
+        await create(world, CONFIG_MAPS, "c")
+        label = {"metadata": {"labels": {"a": "b"}}}
+        await world.user.merge_patch(NAMESPACES, "", "team", label)
+        await asyncio.sleep(60)
+        assert not await world.is_gone(CONFIG_MAPS, "c", "team")
