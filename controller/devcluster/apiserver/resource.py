@@ -54,7 +54,7 @@ class ApiResource:
         subresources: names of the subresources, such as `status`.
         custom: whether a CustomResourceDefinition made it; list items then carry their kind.
         fields: what field selectors may select by, and how it is read.
-        columns: what `kubectl get` prints; None means name and age.
+        columns: what `kubectl get` prints.
         blank: what upstream's empty object of the kind looks like besides metadata; bookmarks
             carry it.
         to_stored: converts from this version to the stored form, None if they are the same.
@@ -76,7 +76,7 @@ class ApiResource:
     subresources: frozenset[str] = frozenset()
     custom: bool = False
     fields: Mapping[str, Callable[[Json], str]] = field(default_factory=lambda: EVERYWHERE)
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[Column, ...] = ()
     blank: Json = field(default_factory=dict[str, Any])
     to_stored: Callable[[Json], Json] | None = None
     from_stored: Callable[[Json], Json] | None = None

@@ -108,7 +108,7 @@ class TableRows:
     def __init__(
         self, resource: ApiResource, wall: Callable[[], datetime], include: str = ""
     ) -> None:
-        self._columns: Sequence[Column] = resource.columns or DEFAULT_COLUMNS
+        self._columns: Sequence[Column] = resource.columns
         self._wall = wall
         self._include = include or "Metadata"
         self._resource = resource

@@ -3,7 +3,8 @@
 `fields.txt` lists for each type its fields as `name=type`. Types are scalars, names of other
 types, `[T]` for lists and `{T}` for maps with string keys. Behind a type may stand `/key` (a
 strategic merge patch merges the list by that key, or as a set if the key is empty), `(keys)` (the
-list is a map by these keys, or a set), `~` (a patch may retain keys) and `!` (required).
+list is a map by these keys, or a set), `~` (a patch may retain keys), `!` (required) and `+`
+(upstream shows it even if it is empty).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 _FIELD = re.compile(
-    r"(?P<name>[^=]+)=(?P<type>[^/(~!]+)(?P<merge>/(?P<merge_key>\w*))?"
-    r"(?P<map>\((?P<map_keys>[\w,]*)\))?(?P<retain>~)?(?P<required>!)?"
+    r"(?P<name>[^=]+)=(?P<type>[^/(~!+]+)(?P<merge>/(?P<merge_key>\w*))?"
+    r"(?P<map>\((?P<map_keys>[\w,]*)\))?(?P<retain>~)?(?P<required>!)?(?P<always>\+)?"
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INTEGERS = {"int32": 31, "int64": 63}
@@ -67,6 +68,7 @@ class Field:
         map_keys: the keys by which server-side apply merges the list; None for others.
         retains_keys: whether a patch may say which keys to keep.
         required: whether empty values are kept as such.
+        always: whether it is shown even if it was not given.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Field:
     map_keys: tuple[str, ...] | None = None
     retains_keys: bool = False
     required: bool = False
+    always: bool = False
 
 
 @dataclass(slots=True)
@@ -121,6 +124,7 @@ def _parse_field(text: str) -> Field:
         map_keys,
         retains_keys=bool(match["retain"]),
         required=bool(match["required"]),
+        always=bool(match["always"]),
     )
 
 
@@ -171,7 +175,31 @@ def _decode_struct(name: str, value: Json, place: Place, decoded: Decoded) -> Js
             del value[key]
         else:
             value[key] = item
+    for shown in _always_shown(name):
+        if shown.name not in value:
+            value[shown.name] = blank(shown.type)
     return value
+
+
+@cache
+def _always_shown(name: str) -> tuple[Field, ...]:
+    return tuple(field for field in table()[name].values() if field.always)
+
+
+def blank(type_: str) -> Any:
+    """What upstream shows for a value of a type that was not given."""
+    if type_ in table():
+        return {field.name: blank(field.type) for field in _always_shown(type_)}
+    return "" if type_ == "string" else None
+
+
+def blank_object(kind: str) -> Json:
+    """Upstream's empty object of a kind, without metadata, as bookmarks carry it."""
+    return {
+        known.name: blank_object(known.type) if known.type in table() else blank(known.type)
+        for known in table()[kind].values()
+        if (known.always or known.required) and known.name != "metadata"
+    }
 
 
 def _decode(type_: str, value: Any, place: Place, decoded: Decoded) -> Any:

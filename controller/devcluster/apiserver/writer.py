@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -85,6 +86,8 @@ class Writer:
         self._stamp(resource, object_)
         self._name(resource, namespace, metadata)
         resource.strategy.prepare_create(object_)
+        if "status" in resource.blank:
+            object_.setdefault("status", copy.deepcopy(resource.blank["status"]))
         resource.strategy.default(object_)
         causes = resource.strategy.validate(object_, None)
         if causes:

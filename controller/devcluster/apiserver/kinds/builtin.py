@@ -4,16 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from controller.devcluster.apiserver.columns import BUILTIN_COLUMNS
 from controller.devcluster.apiserver.crd import CrdStrategy
 from controller.devcluster.apiserver.kinds.allocation import Allocations
 from controller.devcluster.apiserver.kinds.events import from_stored_event, to_stored_event
 from controller.devcluster.apiserver.kinds.namespaces import NamespaceStrategy
 from controller.devcluster.apiserver.kinds.pods import PodStrategy
 from controller.devcluster.apiserver.kinds.services import ServiceStrategy
-from controller.devcluster.apiserver.kinds.workloads import JobStrategy
-from controller.devcluster.apiserver.meta import is_path_segment
+from controller.devcluster.apiserver.kinds.stored import (
+    ClaimStrategy,
+    Counted,
+    CronJobStrategy,
+    Echoed,
+    EchoedWithStatus,
+    EndpointSliceStrategy,
+    Generation,
+    NetworkPolicyStrategy,
+    NodeStrategy,
+    Plain,
+    Rbac,
+    SecretStrategy,
+)
+from controller.devcluster.apiserver.kinds.workloads import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    JobStrategy,
+)
 from controller.devcluster.apiserver.resource import EVERYWHERE, ApiResource
-from controller.devcluster.apiserver.strategy import Strategy
+from controller.devcluster.apiserver.tables import DEFAULT_COLUMNS
+from controller.devcluster.apiserver.typed import blank_object
 
 if TYPE_CHECKING:
     import random
@@ -22,55 +43,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.store import Store
-
-
-class Plain(Strategy):
-    """Stored as it comes: no status, no generation."""
-
-
-class Echoed(Plain):
-    """Plain, and DELETE answers with the object."""
-
-    echoes_deleted = True
-
-
-class WithStatus(Strategy):
-    """A status subresource, no generation."""
-
-    has_status = True
-
-
-class EchoedWithStatus(WithStatus):
-    """A status subresource, and DELETE answers with the object."""
-
-    echoes_deleted = True
-
-
-class Generation(Strategy):
-    """Generation, no status subresource."""
-
-    counts_generations = True
-
-
-class Workload(WithStatus):
-    """Generation and a status subresource."""
-
-    counts_generations = True
-
-
-class Rbac(Plain):
-    """RBAC objects may have names that are no DNS names."""
-
-    name_rule = staticmethod(is_path_segment)
-
-
-class NodeStrategy(EchoedWithStatus):
-    """The kubelet creates its node with a status."""
-
-    echoes_deleted = False
-
-    def prepare_create(self, object_: Json) -> None:
-        """Keep the status."""
+    from controller.devcluster.apiserver.strategy import Strategy
 
 
 def path_field(path: str) -> Callable[[Json], str]:
@@ -93,23 +66,6 @@ def selectable(*paths: str) -> dict[str, Callable[[Json], str]]:
     return dict(EVERYWHERE) | {path: path_field(path) for path in paths}
 
 
-_BLANK_TEMPLATE: Json = {"template": {"metadata": {}, "spec": {"containers": None}}}
-_BLANK: dict[str, Json] = {
-    "pods": {"spec": {"containers": None}, "status": {}},
-    "services": {"spec": {}, "status": {"loadBalancer": {}}},
-    "namespaces": {"spec": {}, "status": {}},
-    "jobs.batch": {"spec": _BLANK_TEMPLATE, "status": {}},
-    "endpointslices.discovery.k8s.io": {"addressType": "", "endpoints": None, "ports": None},
-    "events": {
-        "involvedObject": {},
-        "source": {},
-        "firstTimestamp": None,
-        "lastTimestamp": None,
-        "eventTime": None,
-        "reportingComponent": "",
-        "reportingInstance": "",
-    },
-}
 _STATUS = frozenset({"status"})
 _POD_FIELDS = selectable(
     "spec.nodeName",
@@ -158,7 +114,8 @@ def _kind(group: str, plural: str, kind: str, strategy: Strategy, **rest: Any) -
         plural=plural,
         kind=kind,
         table=table,
-        blank=_BLANK.get(table, {}),
+        blank=blank_object(kind),
+        columns=BUILTIN_COLUMNS.get(table, DEFAULT_COLUMNS),
         singular=rest.pop("singular", kind.lower()),
         subresources=_STATUS | rest.pop("more", frozenset())
         if strategy.has_status
@@ -203,7 +160,7 @@ def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
         _core(
             "persistentvolumeclaims",
             "PersistentVolumeClaim",
-            EchoedWithStatus(),
+            ClaimStrategy(),
             short_names=("pvc",),
         ),
         _core(
@@ -224,7 +181,7 @@ def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
         ),
         _core("podtemplates", "PodTemplate", Echoed()),
         _core("resourcequotas", "ResourceQuota", EchoedWithStatus(), short_names=("quota",)),
-        _core("secrets", "Secret", Plain(), fields=selectable("type")),
+        _core("secrets", "Secret", SecretStrategy(), fields=selectable("type")),
         _core("serviceaccounts", "ServiceAccount", Echoed(), short_names=("sa",)),
         _core(
             "services",
@@ -254,15 +211,15 @@ def _group_resources() -> list[ApiResource]:
     everything = {"categories": ("all",)}
     rbac = "rbac.authorization.k8s.io"
     return [
-        _kind("apps", "daemonsets", "DaemonSet", Workload(), short_names=("ds",), **everything),
+        _kind("apps", "daemonsets", "DaemonSet", DAEMON_SETS, short_names=("ds",), **everything),
         _kind(
-            "apps", "deployments", "Deployment", Workload(), short_names=("deploy",), **everything
+            "apps", "deployments", "Deployment", DEPLOYMENTS, short_names=("deploy",), **everything
         ),
-        _kind("apps", "replicasets", "ReplicaSet", Workload(), short_names=("rs",), **everything),
+        _kind("apps", "replicasets", "ReplicaSet", REPLICA_SETS, short_names=("rs",), **everything),
         _kind(
-            "apps", "statefulsets", "StatefulSet", Workload(), short_names=("sts",), **everything
+            "apps", "statefulsets", "StatefulSet", STATEFUL_SETS, short_names=("sts",), **everything
         ),
-        _kind("batch", "cronjobs", "CronJob", Workload(), short_names=("cj",), **everything),
+        _kind("batch", "cronjobs", "CronJob", CronJobStrategy(), short_names=("cj",), **everything),
         _kind(
             "batch",
             "jobs",
@@ -272,7 +229,7 @@ def _group_resources() -> list[ApiResource]:
             **everything,
         ),
         _kind("coordination.k8s.io", "leases", "Lease", Plain()),
-        _kind("discovery.k8s.io", "endpointslices", "EndpointSlice", Generation()),
+        _kind("discovery.k8s.io", "endpointslices", "EndpointSlice", EndpointSliceStrategy()),
         _kind(
             "events.k8s.io",
             "events",
@@ -287,19 +244,19 @@ def _group_resources() -> list[ApiResource]:
         _kind(
             "networking.k8s.io", "ingressclasses", "IngressClass", Generation(), namespaced=False
         ),
-        _kind("networking.k8s.io", "ingresses", "Ingress", Workload(), short_names=("ing",)),
+        _kind("networking.k8s.io", "ingresses", "Ingress", Counted(), short_names=("ing",)),
         _kind(
             "networking.k8s.io",
             "networkpolicies",
             "NetworkPolicy",
-            Generation(),
+            NetworkPolicyStrategy(),
             short_names=("netpol",),
         ),
         _kind(
             "policy",
             "poddisruptionbudgets",
             "PodDisruptionBudget",
-            Workload(),
+            Counted(),
             short_names=("pdb",),
         ),
         _kind(rbac, "clusterrolebindings", "ClusterRoleBinding", Rbac(), namespaced=False),

@@ -22,7 +22,6 @@ _POD_DEFAULTS: Json = {
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
     "terminationGracePeriodSeconds": 30,
-    "enableServiceLinks": True,
 }
 _CONTAINER_DEFAULTS: Json = {
     "terminationMessagePath": "/dev/termination-log",

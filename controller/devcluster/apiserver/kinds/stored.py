@@ -1,0 +1,117 @@
+"""Kinds that are stored and given defaults, with little behaviour of their own."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from controller.devcluster.apiserver.jsondata import child, entries
+from controller.devcluster.apiserver.meta import is_path_segment
+from controller.devcluster.apiserver.strategy import Strategy
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
+
+
+class Plain(Strategy):
+    """Stored as it comes: no status, no generation."""
+
+
+class Echoed(Plain):
+    """Plain, and DELETE answers with the object."""
+
+    echoes_deleted = True
+
+
+class WithStatus(Strategy):
+    """A status subresource, no generation."""
+
+    has_status = True
+
+
+class EchoedWithStatus(WithStatus):
+    """A status subresource, and DELETE answers with the object."""
+
+    echoes_deleted = True
+
+
+class Generation(Strategy):
+    """Generation, no status subresource."""
+
+    counts_generations = True
+
+
+class Counted(WithStatus):
+    """Generation and a status subresource."""
+
+    counts_generations = True
+
+
+class Rbac(Plain):
+    """RBAC objects may have names that are no DNS names."""
+
+    name_rule = staticmethod(is_path_segment)
+
+
+class NodeStrategy(WithStatus):
+    """The kubelet creates its node with a status."""
+
+    def prepare_create(self, object_: Json) -> None:
+        """Keep the status."""
+
+
+class SecretStrategy(Plain):
+    """Secrets take data as plain text, too."""
+
+    def default(self, object_: Json) -> None:
+        """Encode plain text; secrets have a type."""
+        plain = object_.pop("stringData", {})
+        encoded = {key: base64.b64encode(plain[key].encode()).decode() for key in plain}
+        if encoded:
+            object_["data"] = child(object_, "data") | encoded
+        object_.setdefault("type", "Opaque")
+
+
+class ClaimStrategy(EchoedWithStatus):
+    """Persistent volume claims, which nobody binds here."""
+
+    def prepare_create(self, object_: Json) -> None:
+        """A new claim is pending."""
+        object_["status"] = {"phase": "Pending"}
+        object_["metadata"].setdefault("finalizers", ["kubernetes.io/pvc-protection"])
+
+    def default(self, object_: Json) -> None:
+        """Claims are for file systems."""
+        object_.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+
+class NetworkPolicyStrategy(Generation):
+    """Policies concern what they have rules for."""
+
+    def default(self, object_: Json) -> None:
+        """Ingress always, egress if there are rules."""
+        spec: Json = object_.setdefault("spec", {})
+        types = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+        spec.setdefault("policyTypes", types)
+
+
+class EndpointSliceStrategy(Generation):
+    """Endpoint slices."""
+
+    def default(self, object_: Json) -> None:
+        """Ports are TCP."""
+        for port in entries(object_, "ports"):
+            port.setdefault("name", "")
+            port.setdefault("protocol", "TCP")
+
+
+class CronJobStrategy(Counted):
+    """Stored only: no controller runs them."""
+
+    def default(self, object_: Json) -> None:
+        """Defaults of the type."""
+        spec: Json = object_.setdefault("spec", {})
+        spec.setdefault("concurrencyPolicy", "Allow")
+        spec.setdefault("suspend", False)
+        spec.setdefault("successfulJobsHistoryLimit", 3)
+        spec.setdefault("failedJobsHistoryLimit", 1)
