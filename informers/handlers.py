@@ -138,7 +138,7 @@ class Registration(Generic[T]):
             self._has_room.clear()
 
     def end_initial_items(self) -> None:
-        """Mark the end of the initial items. For the informer only."""
+        """Mark the end of the first list; of no effect after later ones. For the informer only."""
         self._queue.append(_EndOfInitialItems())
         self._filled.set()
 

@@ -253,11 +253,11 @@ class SharedInformer(Generic[T]):
 
     def replace(self, replaced: Replaced[T], /) -> None:
         """Take a complete list. For the reflector only."""
-        first = not self.has_synced
         began = self._clock.time()
         self._publish(self._processor.replace(replaced), began)
-        if first:
-            self._finish_initial_list()
+        for registration in self._registrations:
+            registration.end_initial_items()
+        self._synced_or_stopped.set()
         if replaced.reset:
             for callback in self._on_reset:
                 callback()
@@ -281,11 +281,6 @@ class SharedInformer(Generic[T]):
         for registration in self._registrations:
             registration.enqueue(notifications)
         self._metrics.processed(self._clock.time() - began)
-
-    def _finish_initial_list(self) -> None:
-        for registration in self._registrations:
-            registration.end_initial_items()
-        self._synced_or_stopped.set()
 
     def _tell_revision(self) -> None:
         for callback in self._on_advance:

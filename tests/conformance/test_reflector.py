@@ -336,6 +336,16 @@ class TestErrors:
             assert names(informer) == ["a"]
         assert recorder.calls[2:] == [("tombstone", "corrupt", "uid-corrupt")]
 
+    @pytest.mark.parametrize("expiry", [Expired("too old"), [status(410, "Expired")]])
+    async def test_the_expiry_of_a_watch_is_nothing_to_complain_of(self, expiry, caplog):
+        source = ScriptedSource(lists=[EMPTY, EMPTY], watches=[expiry, [Hang]])
+        informer = informer_of(source, settings=PAGED)
+        informer.on_error(lambda error: pytest.fail(str(error)))
+        async with running(informer):
+            await asyncio.sleep(5)
+            assert informer.statistics().relists == {"Expired": 1}
+        assert caplog.records == []
+
     async def test_M10_expired_after_a_bookmark_relists_at_the_held_revision_first(self):
         source = ScriptedSource(
             lists=[EMPTY, Expired(), page([], 60)],

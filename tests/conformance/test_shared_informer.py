@@ -291,6 +291,12 @@ class TestQuarantine:
         assert (found, left) == ({"ns/a"}, ["a"])
         assert calls == [("add", "a", "1", True)]
 
+    async def test_a_relist_ends_a_predecessor_whose_successor_does_not_fit(self):
+        relist = page([thing("a", 5, uid="second", size="large")], 6)
+        found, left, calls = await self.quarantined_after(status(410), lists=[relist])
+        assert (found, left) == ({"ns/a"}, [])
+        assert calls[-1] == ("tombstone", "a", "uid-a")
+
 
 class TestTransform:
     async def test_T064_T074_T084_all_objects_are_transformed_once_and_tombstones_not_again(self):
@@ -509,6 +515,20 @@ class TestHandlers:
             await settle()
             assert heard in ([], ["a"])
 
+    async def test_T094_a_handler_that_removes_itself_hears_nothing_of_what_is_queued(self):
+        items = [thing(f"t{n}", 1) for n in range(10)]
+        informer = informer_of(ScriptedSource(lists=[page(items, 1)]), settings=PAGED)
+        heard: list[str] = []
+
+        def act(kind, obj):
+            heard.append(obj.metadata.name)
+            registration.remove()
+
+        registration = informer.add_handler(Caller(act))
+        async with running(informer):
+            await settle()
+        assert heard == ["t0"]
+
     async def test_T095_removal_ends_in_every_order_of_start_add_and_remove(self):
         never_started = informer_of(ScriptedSource())
         await never_started.add_handler(Recorder()).aremove()
@@ -606,6 +626,7 @@ class TestResync:
             await asyncio.sleep(21)
             registration.remove()
             await asyncio.sleep(30)
+            assert registration.statistics().queued == 0
         resync = ("update", "a", "1", "1")
         assert Counter(every.calls)[resync] == 10
         assert Counter(slow.calls)[resync] == 4
@@ -720,6 +741,20 @@ class TestLife:
             server.put("a")
             await settle()
             assert revisions[-1] == "2"
+
+    async def test_what_changes_is_told_before_anything_else_can_see_it(self):
+        server = FakeServer()
+        server.put("a")
+        informer = informer_of(server)
+        told: list[object] = []
+        informer.on_change(lambda changes: told.append((informer.resource_version, *changes)))
+        informer.on_advance(told.append)
+        async with running(informer):
+            await informer.wait_for_sync()
+            server.delete("a")
+            await settle()
+        assert [entry if isinstance(entry, str) else entry[0] for entry in told] == list("2233")
+        assert [type(change).__name__ for _, change in told[::2]] == ["Added", "Deleted"]
 
     async def test_T089_its_state_can_be_told_through_its_life(self):
         informer = informer_of(ScriptedSource(lists=[Throttled(), EMPTY]), settings=PAGED)

@@ -302,6 +302,21 @@ class TestFallingBack:
         assert len(streaming(source)) == 2
         assert len(source.queries("list")) == 1
 
+    async def test_breaks_before_a_success_do_not_count_after_it(self):
+        source = ScriptedSource(
+            streams=[
+                [added("a", 1), Disconnected()],
+                [end_bookmark(5), status(410)],
+                [added("a", 1), Disconnected()],
+                [end_bookmark(6), Hang],
+            ]
+        )
+        informer = informer_of(source)
+        async with running(informer):
+            await asyncio.sleep(30)
+            assert informer.lister.resource_version == "6"
+        assert source.queries("list") == []
+
     @pytest.mark.parametrize("events", [[], [added("a", 1)], [added("a", 1), bookmark(3)]])
     async def test_M01_a_server_that_closes_without_the_bookmark_gets_a_list_at_once(self, events):
         source = ScriptedSource(watches=[events, [Hang]], lists=[page([thing("a", 1)], 3)])
@@ -374,3 +389,12 @@ class TestFallingBack:
             await settle()
             assert names(informer) == ["a"]
             assert set(informer.quarantined) == {"ns/odd"}
+
+    async def test_an_object_that_is_mended_in_the_initial_stream_is_not_quarantined(self):
+        odd = event("ADDED", thing("a", 1, size="large"))
+        source = ScriptedSource(watches=[[odd, modified("a", 2, size=2), end_bookmark(3), Hang]])
+        informer = informer_of(source)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a"]
+            assert informer.quarantined == {}
