@@ -95,6 +95,12 @@ def _add_run(commands: Commands) -> None:
         default=default.grace_seconds,
         help="seconds that running reconciles get after SIGTERM",
     )
+    run.add_argument(
+        "--sync-timeout",
+        type=float,
+        default=default.sync_timeout_seconds,
+        help="seconds until caches that cannot be filled end the process",
+    )
     run.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     run.add_argument("--log-format", choices=["auto", "console", "json"], default="auto")
     run.set_defaults(start=_run)
@@ -157,6 +163,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         metrics_address=options.metrics_address,
         health_address=options.health_address,
         grace_seconds=options.grace_period,
+        sync_timeout_seconds=options.sync_timeout,
         log_level=options.log_level,
         log_format=options.log_format,
     )

@@ -20,7 +20,3 @@ class VirtualLoop(async_solipsism.EventLoop):
         while ticks * resolution < when:
             ticks += 1
         return super().call_at(ticks * resolution, callback, *args, context=context)
-
-
-def new_loop() -> VirtualLoop:
-    return VirtualLoop()

@@ -107,6 +107,7 @@ class HttpTransport:
         await self._requests.close()
         await self._watches.close()
         await self._credentials.aclose()
+        await asyncio.sleep(0)  # aborted connections let go of their sockets in the next turn
 
     async def _exchange(self, request: Request, authorization: str) -> aiohttp.ClientResponse:
         session = self._watches if request.watching else self._requests
@@ -175,6 +176,10 @@ class _Body(AsyncGenerator[bytes, None]):
 
     async def aclose(self) -> None:
         self._closed = True
+        connection = self._answer.connection
+        if connection is not None and connection.transport is not None:
+            # An answer cut short: closing TLS politely would wait for the other side.
+            connection.transport.abort()
         self._answer.close()
 
 

@@ -55,7 +55,7 @@ class ResourceSource:
 
     async def list(self, query: Mapping[str, str]) -> bytes:
         """Body of one page; see `informers.Source.list`."""
-        with _translated():
+        with translated():
             body = await self._client.read_page(self._path, {**self._selectors, **query})
             answers.check_kind(body, self._list_kind)
         return body
@@ -63,23 +63,23 @@ class ResourceSource:
     @asynccontextmanager
     async def watch(self, query: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Open a stream; see `informers.Source.watch`."""
-        with _translated():
+        with translated():
             async with (
                 self._client.stream(self._path, {**self._selectors, **query}) as chunks,
-                aclosing(_translating(chunks)) as translated,
+                aclosing(_translating(chunks)) as lines,
             ):
-                yield translated
+                yield lines
 
 
 async def _translating(chunks: Chunks) -> Chunks:
-    with _translated():
+    with translated():
         async for chunk in chunks:
             yield chunk
 
 
 @contextmanager
-def _translated() -> Generator[None]:
-    """Raise informers' errors for ours."""
+def translated() -> Generator[None]:
+    """Raise informers' errors for ours: they say what a person or a reflector can do about it."""
     try:
         yield
     except Paused as error:

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from controller.kube.errors import KubeError
-from controller.kube.source import ResourceSource
+from controller.kube.source import ResourceSource, translated
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.handlers import KeyHandler, own_key, owner_keys
 from controller.runtime.kind import OWNER_INDEX, Owned
 from controller.runtime.ownership import index_by_owner
 from controller.runtime.quorum import Confirmation, Selection
 from controller.runtime.sync_report import explain, failing
-from informers import Codec, SharedInformer, Tombstone
+from informers import Codec, SharedInformer, SourceError, Tombstone
 from informers.processor import Added, Deleted, Updated
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from controller.runtime.controller import Controller
     from controller.runtime.kind import Kind
     from controller.runtime.ledger import Ledger
-    from informers import Clock, Metrics, Registration, SourceError
+    from informers import Clock, Metrics, Registration
     from informers.processor import Notification
 
 STALE = 900.0
@@ -130,7 +129,7 @@ class Caches:
         """
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(cache.informer.run()) for cache in self.caches]
-            await self._sync(ready)
+            tasks.append(group.create_task(self._sync(ready)))
             await self._stopped.wait()
             for task in tasks:
                 task.cancel()
@@ -152,6 +151,9 @@ class Caches:
                 for registration in self._registrations:
                     group.create_task(registration.wait_for_sync())
         except TimeoutError:
+            refused = [cache for cache in self.caches if cache.last_error is not None]
+            if refused:
+                raise SyncTimeout(explain(refused, self._sync_timeout)) from None
             raise SyncTimeout(
                 f"Gave up after {self._sync_timeout:.0f} s: the caches did not reach the revision "
                 "that the API server had at the start, so acting on them would not be safe."
@@ -188,9 +190,12 @@ class Caches:
 
     async def _confirm(self, cache: Cache) -> None:
         while True:
+            cache.last_error = None
             try:
-                return await cache.confirmation.confirm()
-            except KubeError as error:
+                with translated():
+                    return await cache.confirmation.confirm()
+            except SourceError as error:
+                cache.last_error = error
                 _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
                 await asyncio.sleep(_QUORUM_RETRY)
 
