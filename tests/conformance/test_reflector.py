@@ -119,6 +119,7 @@ class TestWatching:
         async with running(informer):
             await settle()
             assert informer.statistics().state == "BackingOff"
+            assert not informer.statistics().connected
             assert source.requests[-1].closed == 1
             await asyncio.sleep(2)
             assert informer.statistics().relists == {"short watch": 1}
