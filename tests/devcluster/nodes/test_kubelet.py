@@ -257,6 +257,16 @@ async def test_a_stale_kubelet_counts_restarts_once(world: World) -> None:
     assert len(starts) == 4  # restarts at about 2, 13 and 34 s
 
 
+async def test_waits_begin_with_the_report_also_when_its_event_is_late(world: World) -> None:
+    async with world.nodes("kubelet", rules=(watch_lag("pods", 5.0),)):
+        await world.create_pod("a", annotations={"start-delay": "0.5", "ready-delay": "10"})
+        await world.eventually(lambda: world.is_ready("a"))
+    (container,) = (await world.pod("a")).status.container_statuses
+    assert container.state.running is not None
+    assert container.state.running.started_at == "2026-01-01T00:00:20Z"  # four events late
+    assert 30.0 <= world.now < 30.2
+
+
 async def test_lost_answers_and_cut_watches_delay_but_do_not_stop(world: World) -> None:
     rules = (
         *(on_write(LostAnswer(), number) for number in range(3, 60, 3)),
