@@ -153,11 +153,12 @@ async def test_a_late_request_is_carried_out_late_and_a_slow_answer_arrives_late
 
 
 async def test_a_cancelled_slow_answer_is_closed():
-    stream = Stream()
-    transport = faulty(stream, Rule(faults.SlowAnswer(50)))
+    given = good()
+    transport = faulty(FakeTransport(lambda: given), Rule(faults.SlowAnswer(50)))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
-            await watch(transport)
+            await client(transport).get(PODS, "ns", "a")
+    assert given[2].ag_frame is None, "a closed generator has no frame"
     assert transport.journal.entries[0].outcome == "pending"
 
 

@@ -346,3 +346,19 @@ async def test_a_plugin_that_is_not_installed_is_explained_with_its_hint(tmp_pat
     }
     with pytest.raises(ConfigurationError, match=r"is not installed\. Get it from the shelf"):
         await load(write(tmp_path / "c", config(user={"exec": section})))
+
+
+@pytest.mark.real_time
+async def test_a_relative_plugin_is_looked_for_beside_the_file(setup: ExecSetup):
+    setup.answers(token="one")
+    program = setup.folder / "bin" / "plugin"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {setup.folder}/plugin.py\n")
+    program.chmod(0o755)
+    section = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "bin/plugin",
+        "env": [{"name": "EXTRA", "value": "given"}],
+    }
+    path = write(setup.folder / "c", config(user={"exec": section}))
+    assert await (await load(path)).authorization() == "Bearer one"
