@@ -85,7 +85,12 @@ class Writer:
         """Carry out one write and record what is known of it afterwards.
 
         A `repetition` that is refused says nothing about the first attempt: it stays unknown.
+
+        Raises:
+            ValueError: a create without a name of its own could not be repeated (EXP-31).
         """
+        if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
+            raise ValueError(f"{write.target.key} must be created under exactly this name")
         self._ledger.intend(owner, write)
         try:
             return await self._send(owner, write)

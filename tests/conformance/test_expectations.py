@@ -1,0 +1,848 @@
+"""Expectations, by upstream's rows, in our form: reads overlaid with own writes (DESIGN 4.3).
+
+Where upstream counts, or parks a key until a revision is reached, Manta shows the planner what it
+did itself. So each row asks: is the planner ever shown less than was done, or more?
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.kube.errors import OutcomeUnknown
+from controller.kube.faults import (
+    LostAnswer,
+    LostRequest,
+    Refused,
+    Rule,
+    watch_cut,
+    watch_lag,
+)
+from controller.kube.objects import KubeObject
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.accounts import Owner
+from controller.runtime.execute import BATCH, Executor, Job, Next
+from controller.runtime.ownership import index_by_owner
+from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
+from controller.runtime.writer import Fate, Writer
+from informers import Store
+from tests.runtime.flock import EGGS, LABEL, FlockKind, StaleCache, flock_world
+from tests.runtime.kit import (
+    OWNER,
+    Book,
+    Call,
+    ScriptedClient,
+    bird,
+    create,
+    delete,
+    patch,
+    status_error,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from controller.kube.resources import Resource
+    from tests.runtime.flock import FlockWorld, Seen
+
+LIVE_READ = 30.0
+
+
+@pytest.fixture
+async def flocks() -> AsyncIterator[FlockWorld]:
+    async with flock_world() as world:
+        yield world
+
+
+def test_T188_an_own_create_counts_from_its_answer_on_and_never_expires_blindly():
+    book = Book()
+    book.make("a", 10)
+    assert book.names() == ["a"], "the cache has not shown it"
+    book.time = 3600.0
+    book.bookmark(9)
+    assert book.names() == ["a"], "no time-out makes it disappear"
+    book.show(bird("a", 10))
+    book.show(bird("a", 11))
+    assert book.names() == ["a"]
+    assert book.entries == 0, "settled, however often it is observed"
+
+
+def test_T189_each_deletion_is_seen_once_and_unknown_objects_do_not_matter():
+    book = Book()
+    for name in ("a", "b"):
+        book.show(bird(name, 2))
+    book.unmake("a")
+    book.remove(bird("x", 3, owner="else"), 4)
+    assert book.live() == ["b"]
+    assert book.names() == ["a", "b"], "terminating counts as existing"
+    book.remove(bird("a", 2), 5)
+    book.remove(bird("x", 3, owner="else"), 6)
+    assert book.names() == book.live() == ["b"]
+    assert book.entries == 0
+
+
+def test_T193_whatever_comes_first_answer_or_event_nothing_is_counted_twice():
+    for order in itertools.permutations(["answer", "event"]):
+        book = Book()
+        write = create("a")
+        book.ledger.intend(OWNER, write)
+        for what in order:
+            if what == "answer":
+                book.ledger.answered(OWNER, write, bird("a", 10))
+            else:
+                book.show(bird("a", 10))
+            assert book.names() == ["a"], order
+        assert book.entries == 0, order
+
+
+def test_T194_an_owner_that_is_gone_leaves_nothing_behind():
+    book = Book()
+    book.make("a", 10)
+    book.ledger.lost(OWNER, create("b"))
+    book.ledger.occupied(OWNER, create("c"))
+    assert book.entries == 3
+    book.ledger.forget(OWNER.controller, OWNER.key)
+    assert book.entries == 0
+    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == frozenset()
+
+
+def test_T195_a_namesake_with_another_uid_starts_clean():
+    book = Book()
+    book.make("a", 10)
+    book.ledger.lost(OWNER, create("b"))
+    namesake = Owner("uid-second", OWNER.key, OWNER.controller)
+    book.ledger.enter(namesake)
+    assert book.entries == 0
+    assert book.names(namesake.uid) == []
+    assert book.ledger.reads.unsettled_scopes(namesake.uid) == frozenset()
+    book.ledger.answered(OWNER, create("a"), bird("a", 10))
+    assert book.entries == 0, "a late answer for the old one is not kept either"
+
+
+def test_T196_a_tombstone_settles_a_deletion():
+    book = Book()
+    book.show(bird("a", 2))
+    book.unmake("a")
+    book.relist([], 20)
+    assert book.names() == []
+    assert book.entries == 0
+    assert book.questions == []
+
+
+def test_T197_terminating_is_a_deletion_and_the_real_end_is_not_a_second_one():
+    book = Book()
+    book.show(bird("a", 2))
+    book.unmake("a", answer=bird("a", 5, terminating=True))
+    assert (book.names(), book.live()) == (["a"], [])
+    book.show(bird("a", 5, terminating=True))
+    assert (book.names(), book.live()) == (["a"], [])
+    assert book.entries == 0, "the store says it itself now"
+    book.remove(bird("a", 5, terminating=True), 7)
+    assert book.names() == []
+    book.show(bird("b", 8, terminating=True))
+    assert (book.names(), book.live()) == (["b"], []), "also when it was never seen alive"
+
+
+def test_T204_the_newest_revision_observed_is_kept_and_only_grows():
+    book = Book()
+    reads = book.ledger.reads
+    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "1"
+    book.make("a", 12)
+    book.make("b", 10)
+    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "12"
+    book.show(bird("a", 12))
+    book.show(bird("c", 15))
+    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "15"
+    book.store.replace([], "14")
+    assert reads.revision(CONFIG_MAPS, OWNER.uid) == "15"
+
+
+@pytest.mark.parametrize(
+    ("shown", "passed", "settled", "asked"),
+    [
+        (None, 9, False, False),  # older store
+        (9, 9, False, False),  # an older version of the object
+        (10, 10, True, False),  # equal
+        (11, 11, True, False),  # newer
+        (None, 10, False, True),  # passed without being shown: only the server can tell
+    ],
+)
+def test_T205_an_entry_is_settled_by_what_the_store_shows(
+    shown: int | None, passed: int, settled: bool, asked: bool
+):
+    book = Book()
+    if shown == 9:
+        book.show(bird("a", 9))
+    book.ledger.answered(OWNER, patch("a"), bird("a", 10))
+    if shown is not None and shown > 9:
+        book.show(bird("a", shown))
+    book.bookmark(passed)
+    assert (book.entries == 0) is settled
+    assert (book.questions == ["a"]) is asked
+    assert book.get().metadata.resource_version == str(max(shown or 0, 10))
+
+
+def test_T205_revisions_that_cannot_be_compared_are_settled_by_a_live_read():
+    book = Book(revision="opaque")
+    book.ledger.answered(OWNER, create("a"), bird("a", 10))
+    assert book.names() == ["a"]
+    assert book.questions == ["a"]
+
+
+def test_T206_T207_accounts_go_by_uid_and_all_writes_of_one_owner_share_one():
+    book = Book()
+    for name in ("a", "b"):
+        book.ledger.intend(OWNER, create(name))
+    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
+    second = Owner("uid-second", "default/g", OWNER.controller)
+    book.ledger.enter(second)
+    book.ledger.forget(OWNER.controller, "default/unknown")
+    book.ledger.forget("another-controller", OWNER.key)
+    assert book.entries == 2, "clearing another name or for another controller is a no-op"
+    book.ledger.forget(OWNER.controller, OWNER.key)
+    assert book.entries == 0
+
+
+def job(plan: Plan) -> Job:
+    return Job(
+        owner=OWNER,
+        resource=CONFIG_MAPS,
+        primary=bird("f", 5, uid=OWNER.uid, owner=""),
+        plan=plan,
+        status_after=lambda failures: None,
+        emit=lambda event: None,
+    )
+
+
+def executor(book: Book, client: ScriptedClient) -> Executor:
+    return Executor(Writer(client, book.ledger), now=lambda: book.time)
+
+
+def stage(count: int) -> Plan:
+    return Plan(stages=(tuple(create(f"b{n}") for n in range(count)),))
+
+
+@pytest.mark.parametrize(
+    ("works", "calls", "made"), [(0, 1, 0), (10, 10, 10), (5, 7, 5)], ids=["none", "all", "five"]
+)
+async def test_T190_creates_start_slowly_and_stop_at_the_first_failure(
+    works: int, calls: int, made: int
+):
+    book, client = Book(), ScriptedClient()
+
+    def quota(call: Call):
+        if len(client.objects) >= works:
+            raise status_error(403, "Forbidden")
+        return client.serve(call)
+
+    client.script = quota
+    outcome = await executor(book, client).execute(job(stage(10)))
+    assert (len(client.calls), len(client.objects)) == (calls, made)
+    assert len(book.names()) == made
+    assert outcome.next is (Next.DONE if made == 10 else Next.FAILED)
+
+
+async def test_T142_T199_every_write_is_made_once_and_never_more_than_a_batch():
+    for count in (1, 2, 3, 7, 63, 64, 65, 200):
+        book, client = Book(), ScriptedClient()
+        rounds = 0
+        wanted = [f"b{n}" for n in range(count)]
+        while True:
+            left = tuple(create(name) for name in wanted if name not in book.names())
+            outcome = await executor(book, client).execute(job(Plan(stages=(left,))))
+            rounds += 1
+            assert outcome.writes["create"] <= BATCH
+            if outcome.next is Next.DONE:
+                break
+            assert outcome.next is Next.MORE
+        assert client.verbs("create") == wanted
+        assert rounds == -(-count // BATCH)
+        assert client.most <= BATCH
+
+
+async def test_T191_a_quota_of_ten_costs_few_calls():
+    book, client = Book(), ScriptedClient()
+
+    def quota(call: Call):
+        if len(client.objects) >= 10:
+            raise status_error(403, "Forbidden")
+        return client.serve(call)
+
+    client.script = quota
+    first = await executor(book, client).execute(job(stage(100)))
+    assert first.next is Next.FAILED
+    assert len(client.calls) == 1 + 2 + 4 + 8
+    assert len(book.names()) == 10
+    await executor(book, client).execute(job(stage(100)))
+    assert len(client.calls) == 15 + 1
+
+
+async def test_T198_a_lost_create_is_not_repeated_for_an_owner_that_is_gone():
+    book = Book()
+    book.ledger.lost(OWNER, create("a"))
+    entry = book.ledger.entry(book.ledger_reference("a"))
+    assert book.ledger.writer_of(entry) == OWNER
+    book.ledger.forget(OWNER.controller, OWNER.key)
+    assert book.ledger.entry(book.ledger_reference("a")) is None
+    assert book.ledger.writer_of(entry) is None
+
+
+async def test_T201_a_404_on_delete_is_success():
+    book, client = Book(), ScriptedClient()
+    book.show(bird("a", 2))
+    outcome = await executor(book, client).execute(job(Plan(stages=((delete("a"),),))))
+    assert outcome.next is Next.DONE
+    assert outcome.failures == ()
+    assert book.names() == [], "hidden although the cache still shows it"
+
+
+async def test_T208_each_kind_of_write_is_recorded_by_the_writer():
+    client = ScriptedClient()
+    for write, verb in [(create("a"), "create"), (patch("a", k="v"), "patch"), (delete("a"), "x")]:
+        book = Book()
+        if verb != "create":
+            book.show(bird("a", 2))
+            client.objects["a"] = bird("a", 2)
+        else:
+            client.objects.clear()
+        result = await Writer(client, book.ledger).perform(OWNER, write)
+        assert result.fate is Fate.DONE
+        assert book.entries == 1, "the store is behind"
+        if verb == "x":
+            assert book.live() == []
+            book.remove(bird("a", 2), client.revision)
+        else:
+            assert book.get() is result.obj
+            book.show(client.objects["a"])
+        assert book.entries == 0, "and now it is not"
+
+
+def test_T209_every_action_is_expected_by_name_and_has_an_age():
+    book = Book()
+    book.show(bird("b", 2))
+    book.make("a", 10)
+    book.time = 4.0
+    book.unmake("b")
+    book.time = 7.0
+    assert (book.names(), book.live()) == (["a", "b"], ["a"])
+    assert book.ledger.statistics().pending == 2
+    assert book.ledger.statistics().oldest_age == 7.0
+    book.show(bird("a", 10))
+    assert book.ledger.statistics().oldest_age == 3.0
+
+
+def test_T210_a_newer_state_seen_first_settles_at_once_and_so_does_a_deletion():
+    book = Book()
+    book.show(bird("a", 12))
+    book.ledger.answered(OWNER, patch("a"), bird("a", 11))
+    assert book.entries == 0
+    assert book.get().metadata.resource_version == "12"
+    book.ledger.answered(OWNER, patch("a"), bird("a", 20))
+    book.remove(bird("a", 20, terminating=True), 21)
+    assert book.entries == 0
+
+
+def test_T211_a_patched_object_is_shown_as_patched_until_the_store_shows_it():
+    book = Book()
+    book.show(bird("a", 2, data={"hash": "old"}))
+    book.ledger.answered(OWNER, patch("a", hash="new"), bird("a", 10, data={"hash": "new"}))
+    assert book.get().data == {"hash": "new"}
+    book.show(bird("a", 9, data={"hash": "old"}))
+    assert book.get().data == {"hash": "new"}, "an event from before the patch"
+    book.show(bird("a", 10, data={"hash": "new"}))
+    assert book.entries == 0
+
+
+def test_T212_a_delete_after_the_create_of_the_same_object_is_not_forgotten():
+    book = Book()
+    book.make("a", 10)
+    book.unmake("a")
+    assert (book.names(), book.live()) == (["a"], [])
+    book.show(bird("a", 10))
+    assert (book.names(), book.live()) == (["a"], []), "the event of the create comes late"
+    book.remove(bird("a", 10), 12)
+    assert book.names() == []
+    assert book.entries == 0
+
+
+def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
+    book = Book()
+    book.make("a", 10)
+    book.show(bird("b", 2))
+    book.unmake("b")
+    assert {(r.name, delay) for r, delay in book.asked} == {("a", LIVE_READ), ("b", LIVE_READ)}
+    book.time = LIVE_READ
+    for name in ("a", "b"):
+        entry = book.ledger.entry(book.ledger_reference(name))
+        assert book.ledger.next_live_read(entry) <= 0
+    book.answer("a", bird("a", 10))
+    book.answer("b", None)
+    assert book.names() == ["a"], "the create is there, the deleted one is gone"
+    assert book.woken == [OWNER, OWNER]
+    entry = book.ledger.entry(book.ledger_reference("a"))
+    assert book.ledger.next_live_read(entry) == 2 * LIVE_READ, "a slow cache is asked about less"
+
+
+# -- the failures of spec section 3.7 -------------------------------------------------------------
+
+
+def test_EXP20_reads_are_by_owner_uid_and_an_object_may_have_several():
+    book = Book()
+    other = Owner("uid-other", "default/o", "others")
+    book.ledger.enter(other)
+    book.ledger.answered(OWNER, create("a"), bird("a", 10))
+    book.ledger.answered(other, patch("a"), bird("a", 11))
+    book.ledger.forget(OWNER.controller, OWNER.key)
+    assert book.get().metadata.resource_version == "11", "the other still has a claim"
+    book.ledger.forget(other.controller, other.key)
+    assert book.entries == 0
+
+
+def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
+    book = Book()
+    book.show(bird("a", 2))
+    book.remove(bird("a", 2), 10)
+    assert book.names() == ["a"], "it may have left the selector alive"
+    assert book.questions == ["a"]
+    book.answer("a", bird("a", 10, labels={"flock": "other"}))
+    assert book.names() == ["a"]
+    (doubt,) = book.ledger.reads.doubts(OWNER.uid)
+    assert doubt == "configmaps default/a exists but is not in the watched selection"
+    book.answer("a", None)
+    assert book.names() == []
+    assert book.ledger.reads.doubts(OWNER.uid) == ()
+    assert book.entries == 0
+
+
+def test_EXP24_without_a_selector_a_deletion_is_a_deletion():
+    book = Book(selective=False)
+    book.show(bird("a", 2))
+    book.remove(bird("a", 2), 10)
+    assert book.names() == []
+    assert book.asked == []
+
+
+def test_EXP24_what_was_seen_terminating_needs_no_question():
+    book = Book()
+    book.show(bird("a", 2, terminating=True))
+    book.remove(bird("a", 2, terminating=True), 10)
+    assert (book.names(), book.asked) == ([], [])
+
+
+def test_EXP30_a_namesake_made_by_somebody_else_is_what_counts():
+    book = Book()
+    book.make("a", 10)
+    book.show(bird("a", 14, uid="uid-foreign", owner="uid-else"))
+    assert book.names() == []
+    assert book.get().metadata.uid == "uid-foreign"
+    assert book.entries == 0
+
+
+def test_EXP30_an_older_namesake_does_not_hide_what_was_made():
+    book = Book()
+    book.show(bird("a", 5, uid="uid-before", owner="uid-else"))
+    book.make("a", 10)
+    assert book.names() == ["a"]
+    assert book.get().metadata.uid == "uid-a"
+
+
+async def test_EXP31_a_create_without_a_name_of_its_own_is_refused():
+    book, client = Book(), ScriptedClient()
+    nameless = create("a")
+    nameless.body["metadata"]["generateName"] = nameless.body["metadata"].pop("name")
+    with pytest.raises(ValueError, match="exactly this name"):
+        await Writer(client, book.ledger).perform(OWNER, nameless)
+    assert client.calls == []
+
+
+@pytest.mark.parametrize("theirs", ["", "uid-else"])
+async def test_EXP33_a_name_taken_by_somebody_else_is_said_and_not_fought_for(theirs: str):
+    book, client = Book(), ScriptedClient()
+    client.objects["a"] = bird("a", 50, uid="uid-foreign", owner=theirs)
+    outcome = await executor(book, client).execute(job(Plan(stages=((create("a"),),))))
+    assert outcome.next is Next.AGAIN
+    assert book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+    assert book.names() == []
+    book.answer("a", None)
+    assert not book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+
+
+async def test_EXP33_our_own_object_under_that_name_is_success():
+    book, client = Book(), ScriptedClient()
+    client.objects["a"] = bird("a", 50)
+    outcome = await executor(book, client).execute(job(Plan(stages=((create("a"),),))))
+    assert outcome.next is Next.DONE
+    assert book.names() == ["a"]
+    assert client.verbs("create") == client.verbs("get") == ["a"]
+
+
+async def test_EXP34_a_conflict_is_quiet_and_the_next_plan_sees_the_newer_object():
+    book, client = Book(), ScriptedClient()
+    book.show(bird("a", 2, data={"k": "old"}))
+    client.objects["a"] = bird("a", 50, data={"k": "theirs"})
+
+    def conflict(call: Call):
+        if call.verb == "patch":
+            raise status_error(409, "Conflict")
+        return client.serve(call)
+
+    client.script = conflict
+    plan = Plan(stages=((patch("a", revision="2", k="ours"),),))
+    outcome = await executor(book, client).execute(job(plan))
+    assert outcome.next is Next.AGAIN
+    assert outcome.failures == ()
+    assert book.get().data == {"k": "theirs"}
+
+
+async def test_EXP36_a_delete_that_meets_another_uid_is_done():
+    book, client = Book(), ScriptedClient()
+    book.show(bird("a", 2))
+    client.objects["a"] = bird("a", 50, uid="uid-foreign", owner="uid-else")
+    outcome = await executor(book, client).execute(job(Plan(stages=((delete("a"),),))))
+    assert outcome.next is Next.DONE
+    assert client.objects["a"].metadata.uid == "uid-foreign"
+    assert book.names() == [], "ours is gone"
+
+
+async def test_EXP11_EXP37_a_terminating_namespace_stops_creating_without_retry():
+    book, client = Book(), ScriptedClient()
+
+    def terminating(call: Call):
+        raise status_error(403, "Forbidden", cause="NamespaceTerminating")
+
+    client.script = terminating
+    outcome = await executor(book, client).execute(job(stage(10)))
+    assert outcome.next is Next.DONE
+    assert len(client.calls) == 1
+    assert outcome.failures[0].reason == "NamespaceTerminating"
+
+
+async def test_EXP40_a_write_cancelled_under_way_is_unknown():
+    book, client = Book(), ScriptedClient()
+    task = asyncio.create_task(Writer(client, book.ledger).perform(OWNER, create("a")))
+    await asyncio.sleep(0.5)
+    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
+    assert book.ledger.statistics().unknown == 1
+    assert book.questions == ["a"]
+
+
+async def test_EXP41_of_a_batch_successes_are_recorded_and_failures_are_not():
+    book, client = Book(), ScriptedClient()
+
+    def second_fails(call: Call):
+        if call.name == "b1":
+            raise status_error(422, "Invalid")
+        if call.name == "b2":
+            raise OutcomeUnknown("reset")
+        return client.serve(call)
+
+    client.script = second_fails
+    outcome = await executor(book, client).execute(job(stage(7)))
+    assert outcome.next is Next.FAILED
+    assert book.names() == ["b0"]
+    assert len(client.calls) == 3, "the rest was not tried"
+    assert [(f.reason, f.unknown) for f in outcome.failures] == [
+        ("Invalid", False),
+        ("OutcomeUnknown", True),
+    ]
+    assert book.ledger.statistics().unknown == 1
+
+
+async def test_EXP43_what_admission_made_of_it_is_what_counts():
+    book, client = Book(), ScriptedClient()
+
+    def webhook(call: Call):
+        client.serve(call)
+        return bird("a", 50, labels={"flock": "f", "added": "by-webhook"})
+
+    client.script = webhook
+    await Writer(client, book.ledger).perform(OWNER, create("a"))
+    assert book.get().metadata.labels["added"] == "by-webhook"
+    assert book.ledger.reads.doubts(OWNER.uid) == ()
+
+
+@pytest.mark.parametrize(
+    ("made", "sentence", "blocks"),
+    [
+        (bird("a", 50, labels={"flock": "x"}), "label flock", False),
+        (bird("a", 50, owner=""), "owner reference", True),
+    ],
+)
+async def test_EXP43_an_admission_conflict_is_said_and_not_tried_again(made, sentence, blocks):
+    book = Book()
+    client = ScriptedClient(script=lambda _call: made)
+    await Writer(client, book.ledger).perform(OWNER, create("a"))
+    (doubt,) = book.ledger.reads.doubts(OWNER.uid)
+    assert doubt == f"admission changed {sentence} of configmaps default/a"
+    assert (book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}) is blocks
+    book.answer("a", None)
+    assert book.ledger.reads.doubts(OWNER.uid) == ()
+    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == frozenset()
+
+
+def test_M25_EXP45_after_a_reset_of_the_server_every_entry_is_asked_about():
+    book = Book(revision="1000")
+    book.make("a", 1010)
+    book.ledger.reads.revision(CONFIG_MAPS, OWNER.uid)
+    book.store.replace([], "20")
+    book.ledger.reset(CONFIG_MAPS)
+    assert book.questions == ["a"]
+    book.answer("a", None)
+    assert book.names() == []
+    assert book.ledger.reads.revision(CONFIG_MAPS, OWNER.uid) == "1.20", "another world's names"
+
+
+async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces():
+    book, client = Book(), ScriptedClient()
+    book.show(bird("theirs", 2, owner="uid-else"))
+    book.show(bird("orphan", 3, owner=""))
+    assert book.names() == []
+
+    def forbidden(call: Call):
+        raise status_error(403, "Forbidden", message="no patching")
+
+    client.script = forbidden
+    outcome = await executor(book, client).execute(job(Plan(stages=((patch("a", k="v"),),))))
+    assert outcome.next is Next.FAILED
+    assert outcome.failures[0].message == "no patching"
+
+
+async def test_T192_status_is_written_although_nothing_else_may_be_done():
+    book, client = Book(), ScriptedClient()
+    book.ledger.lost(OWNER, create("a"))
+    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
+    client.objects["f"] = bird("f", 5, uid=OWNER.uid, owner="")
+    plan = Plan(status=StatusPatch({"birds": 3}))
+    outcome = await executor(book, client).execute(job(plan))
+    assert outcome.writes == {"status": 1}
+    book.answer("a", None)
+    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == frozenset()
+    assert book.woken == [OWNER], "and acts again"
+
+
+# -- the same on an API server --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("resource", [CONFIG_MAPS, EGGS], ids=str)
+async def test_M18_a_lost_answer_to_a_create_makes_exactly_one_child(
+    flocks: FlockWorld, resource: Resource
+):
+    for skip in range(4):
+        lost = Rule(LostAnswer(), str(resource), frozenset({"create"}), skip=skip, times=1)
+        operator = flocks.start(kind=FlockKind(bird=resource), rules=[watch_lag("", 5.0), lost])
+        await flocks.create(f"f{skip}", size=4)
+        await flocks.counted(4, f"f{skip}")
+        assert flocks.birds == 4 * (skip + 1)
+        assert flocks.most == flocks.birds, "there never were more, not even for a moment"
+        assert await operator.stop() == 0
+    assert flocks.deleted == []
+
+
+@pytest.mark.parametrize("resource", [CONFIG_MAPS, EGGS], ids=str)
+async def test_M21_a_deleted_object_is_not_seen_as_alive_by_the_next_sync(
+    flocks: FlockWorld, resource: Resource
+):
+    """Custom resources answer a DELETE with a Status, without a revision."""
+    operator = flocks.start(kind=FlockKind(bird=resource), rules=[watch_lag(str(resource), 10.0)])
+    await flocks.create(size=6)
+    await flocks.counted(6)
+    await flocks.resize(4)
+    await flocks.eventually(lambda: len(flocks.deleted) == 2)
+    operator.operator.controllers["flock-controller"].wake("default/f")
+    await flocks.settle(5)
+    assert len(flocks.deleted) == 2
+    alive = [b for b in operator.kind.seen[-1].birds if not b.metadata.terminating]
+    assert len(alive) == 4
+    await flocks.counted(4)
+    assert (len(flocks.created), len(flocks.deleted)) == (6, 2)
+
+
+@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+async def test_EXP32_a_lost_delete_is_repeated_with_the_same_uid(
+    flocks: FlockWorld, fault: LostAnswer | LostRequest
+):
+    flocks.start(
+        rules=[
+            watch_lag("configmaps", 5.0),
+            Rule(fault, "configmaps", frozenset({"delete"}), times=1),
+        ]
+    )
+    await flocks.create(size=5)
+    await flocks.counted(5)
+    await flocks.resize(3)
+    await flocks.counted(3)
+    assert (len(flocks.created), len(flocks.deleted)) == (5, 2)
+
+
+async def test_M19_EXP38_what_was_made_and_removed_while_the_watch_was_down_is_made_again(
+    flocks: FlockWorld,
+):
+    operator = flocks.start()
+    await flocks.create(size=1)
+    await flocks.counted(1)
+    down = Rule(Refused(), "configmaps", frozenset({"watch"}))
+    operator.transport.rules = [watch_cut("configmaps", 1), down]
+    await flocks.user.merge_patch(CONFIG_MAPS, *split(flocks.created[0]), {"data": {"k": "v"}})
+    await flocks.settle(1)
+    await flocks.resize(2)
+    await flocks.eventually(lambda: len(flocks.created) == 2)
+    await flocks.user.delete(CONFIG_MAPS, *split(flocks.created[1]))
+    flocks.server.compact()
+    await flocks.settle(3)
+    assert len(flocks.created) == 2, "nobody could know yet"
+    (informer,) = [c.informer for c in operator.operator.caches.caches if "configmaps" in str(c)]
+    relisted: list[float] = []
+    informer.on_advance(lambda _revision: relisted.append(flocks.loop.time()))
+    operator.transport.rules = []
+    await flocks.eventually(lambda: len(flocks.created) == 3, seconds=25)
+    assert flocks.loop.time() - relisted[0] < 1
+    assert informer.statistics().relists
+    await flocks.counted(2)
+    assert flocks.birds == 2
+
+
+async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplicates(
+    flocks: FlockWorld,
+):
+    operator = flocks.start()
+    await flocks.create(size=1)
+    await flocks.counted(1)
+    operator.transport.rules = [watch_lag("configmaps", 700.0)]
+    await flocks.resize(5)
+    await flocks.eventually(lambda: flocks.birds == 5)
+    for _ in range(10):
+        await flocks.settle(60)
+        operator.operator.controllers["flock-controller"].wake("default/f")
+    assert (len(flocks.created), flocks.most) == (5, 5)
+    overdue = operator.operator.caches.unready()
+    assert overdue is not None
+    assert "own write has not been seen" in overdue
+    operator.transport.rules = []
+    await flocks.settle(900)
+    assert operator.operator.caches.unready() is None
+    assert operator.operator.ledger.statistics().entries == 0
+    assert flocks.birds == 5
+
+
+async def test_M22_a_child_that_lost_its_label_is_kept_and_the_condition_says_so(
+    flocks: FlockWorld,
+):
+    operator = flocks.start()
+    await flocks.create(size=2)
+    await flocks.counted(2)
+    await flocks.user.merge_patch(
+        CONFIG_MAPS, *split(flocks.created[0]), {"metadata": {"labels": {"flock": None}}}
+    )
+
+    async def message() -> str:
+        return (await flocks.flock()).status.conditions[0]["message"]
+
+    async def said() -> bool:
+        return "is not in the watched selection" in await message()
+
+    await flocks.eventually(said)
+    await flocks.settle(60)
+    assert len(flocks.created) == 2, "it is not replaced: it still runs"
+    await flocks.user.delete(CONFIG_MAPS, *split(flocks.created[0]))
+    await flocks.eventually(lambda: len(flocks.created) == 3, seconds=600)
+
+    async def healed() -> bool:
+        return await message() == ""
+
+    await flocks.eventually(healed)
+    assert operator.operator.ledger.statistics().entries == 0
+
+
+async def test_M22_our_own_write_that_leaves_the_selection_does_not_make_a_second_child(
+    flocks: FlockWorld,
+):
+    def relabelled(seen: Seen) -> Plan | None:
+        if len(seen.birds) != 1 or not seen.birds[0].metadata.labels:
+            return None
+        meta = seen.birds[0].metadata
+        change = {"metadata": {"labels": {"flock": None}}}
+        where = Target(CONFIG_MAPS, meta.namespace, meta.name, "birds")
+        return Plan(stages=((MergePatch(where, meta.uid, change),),))
+
+    flocks.start(kind=FlockKind(plan_hook=relabelled))
+    await flocks.create(size=1)
+    await flocks.counted(1)
+    await flocks.settle(120)
+    assert len(flocks.created) == 1
+
+
+async def test_M23_EXP27_a_new_operator_does_not_trust_a_cache_older_than_now(
+    flocks: FlockWorld,
+):
+    stale = StaleCache(flocks.server, "/api/v1/configmaps")
+    await stale.remember({"labelSelector": LABEL})
+    first = flocks.start()
+    await flocks.create(size=3)
+    await flocks.counted(3)
+    await first.kill()
+    second = flocks.start(server=stale, rules=[watch_lag("configmaps", 20.0)])
+    await flocks.eventually(lambda: second.kind.seen, seconds=90)
+    assert len(second.kind.seen[0].birds) == 3
+    await flocks.settle(60)
+    assert (len(flocks.created), len(flocks.deleted)) == (3, 0)
+
+
+async def test_M24_EXP44_a_patch_that_changes_nothing_is_settled_at_once(flocks: FlockWorld):
+    done = False
+
+    def touch(seen: Seen) -> Plan | None:
+        nonlocal done
+        if done or len(seen.birds) != 1:
+            return None
+        done = True
+        meta = seen.birds[0].metadata
+        where = Target(CONFIG_MAPS, meta.namespace, meta.name, "birds")
+        return Plan(stages=((MergePatch(where, meta.uid, {"data": {}}),),))
+
+    operator = flocks.start(kind=FlockKind(plan_hook=touch))
+    await flocks.create(size=1)
+    await flocks.eventually(lambda: done)
+    await flocks.settle(1)
+    assert operator.operator.ledger.statistics().entries == 0
+
+
+def test_EXP42_two_resources_are_settled_each_by_its_own_store():
+    book = Book()
+    eggs: Store[KubeObject] = Store({"owner": index_by_owner})
+    eggs.replace([], "1")
+    book.ledger.add_cache(EGGS, "", eggs, {"owner": index_by_owner})
+    egg = KubeObject(metadata=bird("e", 10).metadata)
+    book.make("a", 9)
+    book.ledger.answered(OWNER, Create(Target(EGGS, "default", "e"), {}), egg)
+    book.show(bird("a", 11))
+    assert book.entries == 1, "one cache has caught up, the other has not"
+    assert book.ledger.reads.by_index(EGGS, "owner", OWNER.uid) == [egg]
+    eggs.put(egg)
+    book.ledger.advanced(EGGS, "", "10")
+    assert book.entries == 0
+
+
+async def test_EXP25_reconciles_held_back_by_an_unknown_write_are_counted(flocks: FlockWorld):
+    registry = CollectorRegistry()
+    lost = Rule(LostRequest(), "configmaps", frozenset({"create"}), times=3)
+    operator = flocks.start(registry=registry, rules=[lost])
+    await flocks.create(size=1)
+    await flocks.settle(0.2)
+    operator.operator.controllers["flock-controller"].wake("default/f")
+    await flocks.counted(1)
+    labels = {"controller": "flock-controller", "group": "", "resource": "configmaps"}
+    assert registry.get_sample_value("stale_sync_skips_total", labels) >= 1
+    assert registry.get_sample_value("manta_ledger_resolutions_total", {"by": "object"}) >= 1
+
+
+def split(key: str) -> tuple[str, str]:
+    namespace, _, name = key.partition("/")
+    return namespace, name

@@ -1,0 +1,261 @@
+"""Doubles for single parts of the runtime: a ledger over a hand-fed store, a scripted client."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controller.kube.errors import Status, StatusError, error_for
+from controller.kube.objects import ConfigMap, ObjectMeta, OwnerReference
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.accounts import Owner
+from controller.runtime.ledger import Ledger
+from controller.runtime.overlay import Reference
+from controller.runtime.ownership import index_by_owner
+from controller.runtime.plan import Create, Delete, MergePatch, Target
+from informers import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from controller.kube.objects import KubeObject
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+OWNER = Owner("uid-owner", "default/f", "flocks")
+
+
+def bird(
+    name: str = "a",
+    revision: int = 1,
+    *,
+    uid: str = "",
+    owner: str = OWNER.uid,
+    terminating: bool = False,
+    labels: dict[str, str] | None = None,
+    data: dict[str, str] | None = None,
+) -> ConfigMap:
+    reference = OwnerReference(
+        api_version="test.dev/v1", kind="Flock", name="f", uid=owner, controller=True
+    )
+    return ConfigMap(
+        metadata=ObjectMeta(
+            name=name,
+            namespace="default",
+            uid=uid or f"uid-{name}",
+            resource_version=str(revision),
+            labels=labels or {"flock": "f"},
+            owner_references=(reference,) if owner else (),
+            deletion_timestamp="2026-01-01T00:00:00Z" if terminating else None,
+        ),
+        data=data,
+    )
+
+
+def target(name: str = "a", scope: str = "birds") -> Target:
+    return Target(CONFIG_MAPS, "default", name, scope)
+
+
+def create(name: str = "a", *, owner: str = OWNER.uid) -> Create:
+    reference = {"apiVersion": "test.dev/v1", "kind": "Flock", "name": "f", "uid": owner}
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": {"flock": "f"},
+            "ownerReferences": [{**reference, "controller": True}],
+        }
+    }
+    return Create(target(name), body)
+
+
+def delete(name: str = "a", *, uid: str = "") -> Delete:
+    return Delete(target(name), uid or f"uid-{name}")
+
+
+def patch(name: str = "a", *, revision: str | None = None, **data: str) -> MergePatch:
+    return MergePatch(target(name), f"uid-{name}", {"data": data}, resource_version=revision)
+
+
+class Book:
+    """A ledger over one store that a test feeds as an informer would."""
+
+    def __init__(self, *, selective: bool = True, revision: str = "1") -> None:
+        self.time = 0.0
+        self.store: Store[ConfigMap] = Store({"owner": index_by_owner})
+        self.store.replace([], revision)
+        self.ledger = Ledger(now=lambda: self.time, wall=lambda: NOW)
+        self.ledger.add_cache(
+            CONFIG_MAPS, "", self.store, {"owner": index_by_owner}, selective=selective
+        )
+        self.asked: list[tuple[Reference, float]] = []
+        self.woken: list[Owner] = []
+        self.ledger.ask = lambda reference, delay: self.asked.append((reference, delay))
+        self.ledger.wake = self.woken.append
+        self.ledger.enter(OWNER)
+
+    def show(self, obj: ConfigMap) -> None:
+        """An ADDED or MODIFIED event."""
+        self.store.put(obj)
+        self.ledger.changed(CONFIG_MAPS, obj.metadata.key)
+        self.bookmark(int(obj.metadata.resource_version))
+
+    def remove(self, obj: ConfigMap, revision: int) -> None:
+        """A DELETED event, or a tombstone."""
+        self.store.remove(obj.metadata.key, str(revision))
+        self.ledger.vanished(CONFIG_MAPS, obj)
+        self.bookmark(revision)
+
+    def relist(self, objects: list[ConfigMap], revision: int) -> None:
+        """The whole store is replaced: only what differs is told."""
+        before = {obj.metadata.key: obj for obj in self.store.list()}
+        self.store.replace(objects, str(revision))
+        after = {obj.metadata.key: obj for obj in objects}
+        for key, obj in before.items():
+            if key not in after:
+                self.ledger.vanished(CONFIG_MAPS, obj)
+        for key in after:
+            self.ledger.changed(CONFIG_MAPS, key)
+        self.bookmark(revision)
+
+    def bookmark(self, revision: int) -> None:
+        self.store.advance(str(revision))
+        self.ledger.advanced(CONFIG_MAPS, "", self.store.resource_version)
+
+    def names(self, owner: str = OWNER.uid) -> list[str]:
+        return sorted(o.metadata.name for o in self.birds(owner))
+
+    def live(self, owner: str = OWNER.uid) -> list[str]:
+        return sorted(o.metadata.name for o in self.birds(owner) if not o.metadata.terminating)
+
+    def birds(self, owner: str = OWNER.uid) -> list[ConfigMap]:
+        return self.ledger.reads.by_index(CONFIG_MAPS, "owner", owner)
+
+    def get(self, name: str = "a") -> ConfigMap | None:
+        return self.ledger.reads.get(CONFIG_MAPS, f"default/{name}")
+
+    def make(self, name: str = "a", revision: int = 10) -> ConfigMap:
+        """A create and its answer."""
+        obj = bird(name, revision)
+        write = create(name)
+        self.ledger.intend(OWNER, write)
+        self.ledger.answered(OWNER, write, obj)
+        return obj
+
+    def unmake(self, name: str = "a", *, uid: str = "", answer: ConfigMap | None = None) -> None:
+        """A delete and its answer, a bare Status if none is given."""
+        write = delete(name, uid=uid)
+        self.ledger.intend(OWNER, write)
+        self.ledger.deleted(OWNER, write, write.uid, answer)
+
+    @property
+    def questions(self) -> list[str]:
+        """Names of objects for which a live read was asked at once."""
+        return [reference.name for reference, delay in self.asked if delay <= 0]
+
+    @property
+    def entries(self) -> int:
+        return self.ledger.statistics().entries
+
+    def answer(self, name: str, obj: ConfigMap | None) -> None:
+        """A live read found this."""
+        entry = self.ledger.entry(self.ledger_reference(name))
+        assert entry is not None
+        self.ledger.read_live(entry, obj)
+
+    def ledger_reference(self, name: str) -> Reference:
+        return Reference(CONFIG_MAPS, f"default/{name}")
+
+
+def status_error(code: int, reason: str = "", *, cause: str = "", message: str = "") -> StatusError:
+    details = {"causes": [{"reason": cause, "message": message}]} if cause else {}
+    return error_for(Status(code, reason, message or reason, details))
+
+
+@dataclass
+class Call:
+    verb: str
+    name: str
+    body: Any = None
+
+
+@dataclass
+class ScriptedClient:
+    """Answers as the test says; notes what was asked, and how much of it at once.
+
+    `script` gets each call and returns the object, or raises. The default keeps objects in a
+    dictionary as a server would.
+    """
+
+    script: Callable[[Call], KubeObject | None] | None = None
+    seconds: float = 1.0
+    calls: list[Call] = field(default_factory=list)
+    objects: dict[str, KubeObject] = field(default_factory=dict)
+    revision: int = 100
+    in_flight: int = 0
+    most: int = 0
+
+    def verbs(self, verb: str) -> list[str]:
+        return [call.name for call in self.calls if call.verb == verb]
+
+    async def get(self, resource: Any, namespace: str, name: str) -> Any:
+        return await self._answer(Call("get", name))
+
+    async def get_raw(self, resource: Any, namespace: str, name: str) -> dict[str, Any]:
+        obj: Any = await self._answer(Call("get_raw", name))
+        plain = msgspec.to_builtins(obj)
+        plain["kind"] = resource.kind
+        return plain
+
+    async def create(self, resource: Any, namespace: str, body: Mapping[str, Any]) -> Any:
+        return await self._answer(Call("create", body["metadata"]["name"], body))
+
+    async def merge_patch(
+        self, resource: Any, namespace: str, name: str, patch: Any, *, subresource: str = ""
+    ) -> Any:
+        return await self._answer(Call(f"patch{subresource and '/'}{subresource}", name, patch))
+
+    async def json_patch(
+        self, resource: Any, namespace: str, name: str, operations: Any, *, subresource: str = ""
+    ) -> Any:
+        return await self._answer(Call("json_patch", name, operations))
+
+    async def replace(self, resource: Any, namespace: str, name: str, body: Any) -> Any:
+        return await self._answer(Call("replace", name, body))
+
+    async def delete(self, resource: Any, namespace: str, name: str, **options: Any) -> Any:
+        return await self._answer(Call("delete", name, options))
+
+    async def _answer(self, call: Call) -> Any:
+        self.calls.append(call)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            await asyncio.sleep(self.seconds)
+            return (self.script or self.serve)(call)
+        finally:
+            self.in_flight -= 1
+
+    def serve(self, call: Call) -> KubeObject | None:
+        self.revision += 1
+        present = self.objects.get(call.name)
+        if call.verb == "create":
+            if present is not None:
+                raise status_error(409, "AlreadyExists")
+            self.objects[call.name] = bird(call.name, self.revision)
+        elif present is None:
+            raise status_error(404, "NotFound")
+        elif call.verb == "delete":
+            if call.body.get("uid") not in {None, present.metadata.uid}:
+                raise status_error(409, "Conflict")
+            del self.objects[call.name]
+            return None
+        elif call.verb not in {"get", "get_raw"}:
+            metadata = msgspec.structs.replace(
+                present.metadata, resource_version=str(self.revision)
+            )
+            self.objects[call.name] = msgspec.structs.replace(present, metadata=metadata)
+        return self.objects[call.name]
