@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
+from controller.devcluster.apiserver.protobuf import MEDIA_TYPE, ProtobufError, decode_protobuf
 from controller.devcluster.apiserver.status import ApiError, bad_request
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ def decode(body: bytes | None, media_type: str) -> Any:
         raise bad_request(
             f"{_UNRECOGNIZED}; json parse error: unexpected end of JSON input (<empty>)"
         )
+    if media_type == MEDIA_TYPE:
+        try:
+            return decode_protobuf(body)
+        except ProtobufError as error:
+            raise ApiError(415, "UnsupportedMediaType", str(error)) from None
     try:
         if "yaml" in media_type and body[:1] not in b"{[":
             return msgspec.json.decode(msgspec.json.encode(yaml.safe_load(body)))

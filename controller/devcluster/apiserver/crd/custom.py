@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.crd.schema import Schema
+from controller.devcluster.apiserver.crd.schema import compile_schema
 from controller.devcluster.apiserver.strategy import Strategy
 from controller.devcluster.apiserver.typed import decode_metadata
 
@@ -22,7 +22,7 @@ class CustomStrategy(Strategy):
 
     def __init__(self, source: Json, *, has_status: bool) -> None:
         self._source = source
-        self._schema = Schema(source)
+        self._schema = compile_schema(source)
         self.has_status = has_status
 
     def openapi_schema(self) -> Json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.crd.columns import DATE, custom_columns
 from controller.devcluster.apiserver.crd.custom import CustomStrategy
 from controller.devcluster.apiserver.crd.jsonpath import PathError
-from controller.devcluster.apiserver.crd.schema import Schema, SchemaError
+from controller.devcluster.apiserver.crd.schema import SchemaError, compile_schema
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.options import DeleteOptions
@@ -142,7 +142,7 @@ def _version_causes(spec: Json) -> list[Cause]:
             causes.append(required(f"{field}.schema.openAPIV3Schema"))
             continue
         try:
-            Schema(schema)
+            compile_schema(schema)
             custom_columns(version)
         except (SchemaError, PathError) as error:
             causes.append(

@@ -37,12 +37,27 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
+def compile_schema(source: Json) -> Schema:
+    """Compile a schema, or find it among those compiled last.
+
+    Raises:
+        SchemaError: it uses something unsupported.
+    """
+    return _compile(msgspec.json.encode(source))
+
+
+@lru_cache(maxsize=32)
+def _compile(encoded: bytes) -> Schema:
+    return Schema(msgspec.json.decode(encoded))
+
+
 class Schema:
     """One node of a structural schema."""
 
     __slots__ = (
         "_additional",
         "_any_of",
+        "_defaulted",
         "_enum",
         "_formats",
         "_items",
@@ -72,9 +87,7 @@ class Schema:
                 raise SchemaError(f"{path}: {word} is not supported")
         self._type: str = "int-or-string" if _is_int_or_string(source) else source.get("type", "")
         self.nullable = bool(source.get("nullable"))
-        self.default_value: bytes | None = (
-            msgspec.json.encode(source["default"]) if "default" in source else None
-        )
+        self.default_value = msgspec.json.encode(source["default"]) if "default" in source else None
         self._enum: list[Any] | None = source.get("enum")
         self._properties = {
             name: Schema(child, f"{path}.{name}".lstrip("."))
@@ -111,6 +124,11 @@ class Schema:
         self.has_rules = bool(self._rules) or any(node.has_rules for node in self._children())
         if source.get("x-kubernetes-embedded-resource"):
             self._preserve_embedded()
+        self._defaulted = [
+            (name, node, node.default_value)
+            for name, node in self._properties.items()
+            if node.default_value is not None
+        ]
 
     def _children(self) -> Iterator[Schema]:
         yield from self._properties.values()
@@ -170,16 +188,18 @@ class Schema:
                 self._items.default(item)
 
     def _default_map(self, value: Json) -> None:
-        for name, node in self._properties.items():
-            if name in value and value[name] is None and not node.nullable:
+        for name, item in list(value.items()):
+            node = self._properties.get(name, self._additional)
+            if node is None:
+                continue
+            if item is None and not node.nullable:
                 del value[name]
-            if name not in value and node.default_value is not None:
-                value[name] = msgspec.json.decode(node.default_value)
-            if name in value:
+            else:
+                node.default(item)
+        for name, node, encoded in self._defaulted:
+            if name not in value:
+                value[name] = msgspec.json.decode(encoded)
                 node.default(value[name])
-        if self._additional:
-            for name in value.keys() - self._properties.keys():
-                self._additional.default(value[name])
 
     def validate_root(self, object_: Json, old: Json | None) -> list[Cause]:
         """All that is wrong with an object, not looking at kind and metadata.
