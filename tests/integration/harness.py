@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from controller.runtime.operator import Operator
 from prometheus_client import CollectorRegistry
 
 from controller.devcluster.apiserver import ApiServer
@@ -32,6 +31,7 @@ from controller.kube.resources import CRDS, NAMESPACES, PODS
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, RayCluster, custom_resource_definitions
 from controller.ray.cluster import RayClusterKind
+from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from informers import Codec, SharedInformer, Tombstone
 
@@ -59,7 +59,8 @@ class Journal:
     created: dict[str, Pod] = field(default_factory=dict)  # by uid
     marked: set[str] = field(default_factory=set)  # uids that got a deletionTimestamp or vanished
     present: dict[str, Pod] = field(default_factory=dict)
-    most_live_heads: int = 0
+    most_live_heads: int = 0  # of one cluster at one time
+    heads: dict[str, set[str]] = field(default_factory=dict)  # uids of live ones by cluster
 
     def on_add(self, obj: Pod, *, initial: bool) -> None:
         self.created[obj.metadata.uid] = obj
@@ -72,13 +73,16 @@ class Journal:
         pod = obj.last if isinstance(obj, Tombstone) else obj
         self.marked.add(pod.metadata.uid)
         self.present.pop(pod.metadata.uid, None)
+        self.heads.get(cluster_of(pod), set()).discard(pod.metadata.uid)
 
     def _saw(self, pod: Pod) -> None:
         self.present[pod.metadata.uid] = pod
         if pod.metadata.terminating:
             self.marked.add(pod.metadata.uid)
-        heads = [p for p in self.present.values() if role(p) == "head" and live(p)]
-        self.most_live_heads = max(self.most_live_heads, len(heads))
+        if role(pod) == "head":
+            heads = self.heads.setdefault(cluster_of(pod), set())
+            (heads.add if live(pod) else heads.discard)(pod.metadata.uid)
+            self.most_live_heads = max(self.most_live_heads, len(heads))
 
     def workers(self) -> list[Pod]:
         return [pod for pod in self.present.values() if role(pod) == "worker" and live(pod)]
@@ -95,6 +99,10 @@ class Journal:
 
 def role(pod: Pod) -> str:
     return (pod.metadata.labels or {}).get("ray.io/node-type", "")
+
+
+def cluster_of(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get("ray.io/cluster", "")
 
 
 def live(pod: Pod) -> bool:
@@ -177,7 +185,11 @@ class World:
         return running
 
     async def eventually(
-        self, reached: Callable[[], Any | Awaitable[Any]], *, seconds: float = 60.0
+        self,
+        reached: Callable[[], Any | Awaitable[Any]],
+        *,
+        seconds: float = 60.0,
+        pause: float = 0.05,
     ) -> Any:
         """Wait until `reached` gives something true; fail with its name after `seconds`."""
         deadline = self.loop.time() + seconds
@@ -189,7 +201,7 @@ class World:
                 return result
             if self.loop.time() > deadline:
                 raise AssertionError(f"not reached within {seconds} s: {reached}")
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pause)
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something beside the test; kept until it ends."""
