@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Coroutine
 
 T = TypeVar("T")
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 def run_virtual(work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, on a loop of its own."""
-    loop: asyncio.AbstractEventLoop = VirtualLoop()
+    loop = cast("asyncio.AbstractEventLoop", VirtualLoop())
     try:
         return loop.run_until_complete(work)
     finally:
