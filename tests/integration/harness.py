@@ -275,7 +275,9 @@ async def real_world(kubeconfig: str, *, nodes: NodeSettings | None = None) -> A
         )
         body = {"metadata": {"name": world.namespace}}
         await world.user.create(NAMESPACES, "", {"apiVersion": "v1", "kind": "Namespace", **body})
-        async with _inhabited(world, frozenset({"kubelet"}), nodes or NodeSettings()):
+        # A real controller manager gives up nodes that are silent for 40 s.
+        settings = nodes or NodeSettings(heartbeat=10.0)
+        async with _inhabited(world, frozenset({"kubelet"}), settings):
             yield world
             await world.user.delete(NAMESPACES, "", world.namespace)
     finally:
