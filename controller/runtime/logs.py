@@ -75,7 +75,9 @@ def _is_console(format: str, out: TextIO) -> bool:  # noqa: A002  as above
 
 def _renderers(*, console: bool) -> list[Processor]:
     if console:
-        return [structlog.dev.ConsoleRenderer()]
+        # The default formatter prints local variables, secrets among them, and takes seconds.
+        plain = structlog.dev.plain_traceback
+        return [structlog.dev.ConsoleRenderer(exception_formatter=plain)]
     return [
         structlog.processors.format_exc_info,
         structlog.processors.EventRenamer("event"),

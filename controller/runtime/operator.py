@@ -13,7 +13,7 @@ import structlog
 import controller
 from controller.runtime.caches import Caches
 from controller.runtime.controller import Controller
-from controller.runtime.errors import RuntimeFailure
+from controller.runtime.errors import ManagerMisuse, RuntimeFailure
 from controller.runtime.events import Recorder
 from controller.runtime.execute import Executor
 from controller.runtime.health import Health, HttpServer
@@ -122,6 +122,7 @@ class Operator:
         self.health = Health()
         self.health.add_readiness("caches", self.caches.unready)
         self.health.add_readiness("stopping", self._stopping)
+        self._started = False
         self._monitor = Monitor(self._metrics, clock=clock)
 
     async def run(self, stop: asyncio.Event) -> int:
@@ -129,7 +130,13 @@ class Operator:
 
         0 after a clean stop, 1 if something failed or did not end in time. What was wrong is
         logged, as one paragraph with cause and remedy where there is one.
+
+        Raises:
+            ManagerMisuse: a second call.
         """
+        if self._started:
+            raise ManagerMisuse("an operator runs once")
+        self._started = True
         for server in self._servers():
             self._manager.add(Group.HTTP, server)
         self._manager.add(Group.CACHES, self.caches)

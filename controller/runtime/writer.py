@@ -232,6 +232,8 @@ class Writer:
         wanted = apply_merge_patch(present, write.merge)
         if wanted == present:
             return None
+        if wanted["metadata"].get("name") != name:
+            raise ValueError(f"a change must not rename {target.key}")
         return await self._client.replace(resource, namespace, name, wanted)
 
     async def _contradicted(

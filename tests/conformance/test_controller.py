@@ -1,0 +1,544 @@
+"""The controller by upstream's rows: start, results, errors, priorities, handlers, owners."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from controller.kube.faults import Refusal, Refused, Rule, SlowAnswer
+from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
+from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
+from controller.runtime.errors import ManagerMisuse, Terminal
+from controller.runtime.handlers import KeyHandler, own_key, owner_keys
+from controller.runtime.kind import Owned
+from controller.runtime.operator import Operator
+from controller.runtime.ownership import AlreadyOwned, ForbiddenOwner, with_controller
+from controller.runtime.plan import Plan, Replace
+from controller.runtime.settings import Settings
+from controller.runtime.writer import Writer
+from informers import Tombstone
+from tests.runtime.flock import EGGS, FLOCKS, FlockKind, flock_world
+from tests.runtime.kit import OWNER, Book, ScriptedClient, bird, target
+from workqueue import LOW_PRIORITY
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.runtime.flock import FlockWorld, RunningOperator, Seen
+
+CONTROLLER = "flock-controller"
+
+
+@pytest.fixture
+async def flocks() -> AsyncIterator[FlockWorld]:
+    async with flock_world() as world:
+        yield world
+
+
+def sample(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    value = registry.get_sample_value(name, {"controller": CONTROLLER, **labels})
+    return -1 if value is None else value
+
+
+def failing(names: set[str], error: Exception) -> Callable[[Seen], Plan | None]:
+    def plan(seen: Seen) -> Plan | None:
+        if seen.flock.metadata.name in names:
+            raise error
+        return None
+
+    return plan
+
+
+def lines(logs: list[dict[str, Any]], name: str = "f") -> list[dict[str, Any]]:
+    return [line for line in logs if line["event"] == "reconcile" and line["name"] == name]
+
+
+def queue_of(operator: RunningOperator):
+    return operator.operator.controllers[CONTROLLER].queue
+
+
+def settings(**changes: Any) -> Settings:
+    return Settings(**{"workers": 4, "metrics_address": "", "health_address": "", **changes})
+
+
+# -- start ----------------------------------------------------------------------------------------
+
+
+async def test_T175_nothing_runs_before_the_caches_are_ready_and_nothing_is_forgotten(
+    flocks: FlockWorld,
+):
+    await flocks.create("early", size=1)
+    refused = Rule(Refused(), "configmaps", frozenset({"list", "watch"}))
+    operator = flocks.start(rules=[refused])
+    operator.operator.controllers[CONTROLLER].wake("default/asked-for")
+    await flocks.settle(30)
+    assert operator.kind.seen == []
+    assert len(queue_of(operator)) == 2
+    assert "configmaps in all namespaces" in operator.operator.caches.unready()
+    operator.transport.rules = []
+    await flocks.counted(1, "early")
+    assert operator.operator.caches.unready() is None
+
+
+async def test_T248_M29_a_cache_that_cannot_be_read_is_named_with_verb_scope_and_remedy(
+    flocks: FlockWorld,
+):
+    flocks.server.audit.allows = lambda request: request.resource != "configmaps"
+    with capture_logs() as logs:
+        operator = flocks.start()
+        await flocks.settle(60)
+        text = operator.operator.health.endpoints["readyz"]["caches"]()
+        assert await operator.task == 1
+    assert flocks.loop.time() == pytest.approx(120, abs=5)
+    (failed,) = [line for line in logs if line["event"] == "operator.failed"]
+    for told in (text, failed["error"]):
+        assert "cannot list configmaps in all namespaces (flock)" in told.lower()
+        assert 'cannot list resource "configmaps"' in told
+        assert "at the cluster scope" in told
+    assert 'Grant the verbs "list" and "watch" on configmaps' in failed["error"]
+    assert "by a ClusterRole" in failed["error"]
+    assert "\n" not in failed["error"], "one paragraph"
+
+
+async def test_T249_a_server_that_never_answers_ends_in_the_same_bound(flocks: FlockWorld):
+    silent = Rule(SlowAnswer(1e5), "configmaps", frozenset({"list", "watch"}))
+    operator = flocks.start(rules=[silent])
+    assert await operator.task == 1
+    assert flocks.loop.time() < 130
+
+
+async def test_missing_definitions_are_answered_with_how_to_install_them():
+    async with flock_world() as world:
+        await world.user.delete(CRDS, "", "flocks.test.dev")
+        with capture_logs() as logs:
+            assert await world.start().task == 1
+        (failed,) = [line for line in logs if line["event"] == "operator.failed"]
+        assert "does not serve flocks.test.dev" in failed["error"]
+
+
+async def test_T250_no_reconcile_before_every_handler_has_seen_the_initial_objects(
+    flocks: FlockWorld,
+):
+    seen = asyncio.Event()
+
+    class Slow:
+        async def wait_for_sync(self) -> None:
+            await seen.wait()
+
+    await flocks.create(size=1)
+    operator = flocks.start()
+    operator.operator.caches._registrations.append(Slow())
+    await flocks.settle(30)
+    assert operator.kind.seen == []
+    seen.set()
+    await flocks.counted(1)
+
+
+async def test_T251_an_operator_runs_once(flocks: FlockWorld):
+    operator = flocks.start()
+    await flocks.settle(1)
+    with pytest.raises(ManagerMisuse, match="once"):
+        await operator.operator.run(asyncio.Event())
+
+
+async def test_T252_kinds_that_watch_the_same_share_one_informer(flocks: FlockWorld):
+    operator = flocks.start(kind=FlockKind())
+    await flocks.settle(5)
+    assert flocks.requests("watch", resource="flocks.test.dev") == 1
+    await operator.stop()
+    both = Operator(
+        flocks.user,
+        [FlockKind(), FlockKind(name="egg-controller", bird=EGGS)],
+        settings(),
+        clock=flocks.loop,
+        wall=flocks.wall,
+        rng=random.Random(1),
+        registry=CollectorRegistry(),
+    )
+    watched = [str(cache.selection.resource) for cache in both.caches.caches]
+    assert sorted(watched) == ["configmaps", "eggs.test.dev", "flocks.test.dev"]
+
+
+async def test_T263_two_controllers_of_one_name_are_refused(flocks: FlockWorld):
+    with pytest.raises(ValueError, match="same name"):
+        Operator(
+            flocks.user,
+            [FlockKind(), FlockKind()],
+            settings(),
+            clock=flocks.loop,
+            wall=flocks.wall,
+            rng=random.Random(1),
+            registry=CollectorRegistry(),
+        )
+
+
+async def test_T271_what_is_woken_before_the_start_is_kept(flocks: FlockWorld):
+    operator = flocks.start()
+    operator.operator.controllers[CONTROLLER].wake("default/never-made")
+    with capture_logs() as logs:
+        await flocks.settle(5)
+    assert [line["result"] for line in lines(logs, "never-made")] == ["gone"]
+
+
+# -- errors and results ---------------------------------------------------------------------------
+
+
+async def test_T245_T253_an_exception_costs_only_its_own_key(flocks: FlockWorld):
+    registry = CollectorRegistry()
+    bad = {"bad"}
+    kind = FlockKind(plan_hook=failing(bad, RuntimeError("cannot plan this")))
+    operator = flocks.start(kind=kind, registry=registry, settings=settings(workers=1))
+    await flocks.create("bad", size=1)
+    await flocks.create("good", size=2)
+    with capture_logs() as logs:
+        await flocks.counted(2, "good")
+        await flocks.settle(3)
+    assert "reconcile.exception" in {line["event"] for line in logs}, "with its traceback"
+    assert sample(registry, "controller_runtime_reconcile_panics_total") >= 2
+    assert sample(registry, "controller_runtime_reconcile_errors_total") >= 2
+    assert queue_of(operator).num_requeues("default/bad") >= 2
+    events = await flocks.user.request_json("GET", "/apis/events.k8s.io/v1/events")
+    notes = [(e["regarding"]["name"], e["reason"], e["note"]) for e in events["items"]]
+    assert ("bad", "ReconcileError", "RuntimeError: cannot plan this") in notes
+    bad.clear()
+    await flocks.counted(1, "bad")
+
+
+async def test_T246_what_takes_too_long_is_cut_off_and_then_unknown(flocks: FlockWorld):
+    registry = CollectorRegistry()
+    slow = Rule(SlowAnswer(20.0), "configmaps", frozenset({"create"}), times=1)
+    flocks.start(rules=[slow], registry=registry, settings=settings(reconcile_timeout_seconds=5.0))
+    await flocks.create(size=1)
+    await flocks.counted(1)
+    assert flocks.loop.time() < 15
+    assert sample(registry, "controller_runtime_reconcile_timeouts_total") == 1
+    assert sample(registry, "controller_runtime_reconcile_panics_total") == 0
+    assert flocks.created == [flocks.created[0]], "repeated under the same name"
+
+
+@pytest.mark.parametrize("cause", ["stop", "own error", "slow but in time"])
+async def test_T247_the_time_out_metric_counts_nothing_else(flocks: FlockWorld, cause: str):
+    registry = CollectorRegistry()
+    kind = FlockKind()
+    if cause == "own error":
+        kind.plan_hook = failing({"f"}, TimeoutError("somebody else's"))
+    slow = Rule(SlowAnswer(8.0), "configmaps", frozenset({"create"}), times=1)
+    operator = flocks.start(
+        kind=kind,
+        rules=[slow],
+        registry=registry,
+        settings=settings(reconcile_timeout_seconds=10.0, grace_seconds=2.0),
+    )
+    await flocks.create(size=1)
+    await flocks.settle(1 if cause == "stop" else 12)
+    await operator.stop()
+    assert sample(registry, "controller_runtime_reconcile_timeouts_total") == 0
+
+
+async def test_T254_a_terminal_error_is_said_and_not_retried(flocks: FlockWorld):
+    registry = CollectorRegistry()
+    kind = FlockKind(plan_hook=failing({"f"}, Terminal("never", reason="Hopeless")))
+    operator = flocks.start(kind=kind, registry=registry)
+    await flocks.create(size=1)
+    await flocks.settle(600)
+    assert len(kind.seen) == 1
+    assert sample(registry, "controller_runtime_terminal_reconcile_errors_total") == 1
+    assert sample(registry, "controller_runtime_reconcile_errors_total") == 1
+    assert sample(registry, "controller_runtime_reconcile_panics_total") == 0
+    assert queue_of(operator).num_requeues("default/f") == 0
+    events = await flocks.user.request_json("GET", "/apis/events.k8s.io/v1/events")
+    assert [e["reason"] for e in events["items"]] == ["Hopeless"]
+
+
+async def test_T255_the_back_off_is_reset_only_by_success(flocks: FlockWorld):
+    refused = Rule(Refusal(422, "Invalid"), "configmaps", frozenset({"create"}), times=4)
+    operator = flocks.start(rules=[refused])
+    queue, counts = queue_of(operator), []
+    await flocks.create(size=1)
+    while flocks.birds == 0:
+        counts.append(queue.num_requeues("default/f"))
+        await asyncio.sleep(0.01)
+    assert sorted(set(counts)) == [0, 1, 2, 3, 4]
+    assert counts == sorted(counts)
+    await flocks.counted(1)
+    assert queue.num_requeues("default/f") == 0
+
+
+async def test_T256_a_wake_up_comes_in_time_and_without_back_off(flocks: FlockWorld):
+    kind = FlockKind(plan_hook=lambda _seen: Plan(wake_after=7.0))
+    operator = flocks.start(kind=kind)
+    await flocks.create(size=1)
+    await flocks.settle(30)
+    assert len(kind.seen) == 5
+    assert queue_of(operator).num_requeues("default/f") == 0
+
+
+async def test_T257_an_error_wins_over_a_wake_up(flocks: FlockWorld):
+    kind = FlockKind()
+    kind.plan_hook = lambda seen: Plan(
+        stages=((kind.create(seen.flock, "bird"),),), wake_after=5000.0
+    )
+    refused = Rule(Refusal(422, "Invalid"), "configmaps", frozenset({"create"}), times=3)
+    flocks.start(kind=kind, rules=[refused])
+    await flocks.create(size=1)
+    await flocks.eventually(lambda: flocks.birds == 1, seconds=10)
+
+
+async def test_T258_T268_T264_initial_objects_have_low_priority_and_keep_it_after_an_error(
+    flocks: FlockWorld,
+):
+    await flocks.create("old", size=1)
+    errors = [RuntimeError("first")]
+
+    def once(_seen: Seen) -> Plan | None:
+        if errors:
+            raise errors.pop()
+        return None
+
+    with capture_logs() as logs:
+        flocks.start(kind=FlockKind(plan_hook=once))
+        await flocks.counted(1, "old")
+        await flocks.create("new", size=1)
+        await flocks.counted(1, "new")
+    first, second = lines(logs, "old")[:2]
+    assert (first["result"], first["priority"]) == ("error", LOW_PRIORITY)
+    assert second["priority"] == LOW_PRIORITY
+    assert lines(logs, "new")[0]["priority"] == 0
+
+
+async def test_T259_each_result_has_its_label(flocks: FlockWorld):
+    plans: list[Plan | Exception] = []
+
+    def next_plan(seen: Seen) -> Plan | None:
+        plan = plans.pop(0) if plans else Plan()
+        if isinstance(plan, Exception):
+            raise plan
+        return plan
+
+    registry = CollectorRegistry()
+    kind = FlockKind(plan_hook=next_plan)
+    operator = flocks.start(kind=kind, registry=registry)
+    await flocks.settle(1)
+    total = "controller_runtime_reconcile_total"
+    labels = ["success", "error", "requeue", "requeue_after"]
+    assert [sample(registry, total, result=label) for label in labels] == [0, 0, 0, 0]
+    flock = await flocks.create(size=0)
+    await flocks.settle(1)
+    assert sample(registry, total, result="success") == 1
+    many = tuple(kind.create(flock, f"b{number}") for number in range(65))
+    for plan, label in [
+        (Plan(wake_after=1000.0), "requeue_after"),
+        (RuntimeError("no"), "error"),
+        (Plan(stages=(many,)), "requeue"),
+    ]:
+        plans.append(plan)
+        before = sample(registry, total, result=label)
+        operator.operator.controllers[CONTROLLER].wake("default/f")
+        await flocks.settle(1)
+        assert sample(registry, total, result=label) == before + 1, label
+
+
+async def test_T262_each_run_has_an_id_of_its_own_in_its_line(flocks: FlockWorld):
+    with capture_logs() as logs:
+        flocks.start()
+        await flocks.create(size=2)
+        await flocks.counted(2)
+    ids = [line["reconcile_id"] for line in lines(logs)]
+    assert len(ids) == len({uuid.UUID(text) for text in ids}) >= 2
+    first = lines(logs)[0]
+    assert (first["controller"], first["kind"]) == (CONTROLLER, "Flock")
+    assert (first["namespace"], first["name"]) == ("default", "f")
+    assert first["writes"] == {"create": 2, "status": 1}
+
+
+def test_T289_a_terminal_error_keeps_its_cause():
+    inner = ValueError("inner")
+    with pytest.raises(Terminal) as caught:
+        raise Terminal("outer") from inner
+    assert caught.value.__cause__ is inner
+    assert caught.value.reason == "TerminalError"
+
+
+# -- from events to keys --------------------------------------------------------------------------
+
+
+@dataclass
+class Keys:
+    """A queue that notes what is added."""
+
+    added: list[tuple[str, int]]
+
+    def add(self, key: str, *, priority: int) -> None:
+        self.added.append((key, priority))
+
+
+def owned_by(
+    name: str,
+    uid: str = "u",
+    *,
+    version: str = "v1",
+    namespace: str = "default",
+    revision: str = "1",
+) -> KubeObject:
+    api_version = f"test.dev/{version}"
+    reference = OwnerReference(
+        api_version=api_version, kind="Flock", name=name, uid=uid, controller=True
+    )
+    return KubeObject(
+        metadata=ObjectMeta(
+            name="child",
+            namespace="default",
+            resource_version=revision,
+            owner_references=(reference,),
+        )
+    )
+
+
+def orphan(revision: str = "1") -> KubeObject:
+    return KubeObject(
+        metadata=ObjectMeta(
+            name="child",
+            namespace="default",
+            resource_version=revision,
+            labels={"flock": "by-label"},
+        )
+    )
+
+
+def owner_handler(
+    *, uid: str | None = None, primary=FLOCKS, owned: Owned[Any] | None = None
+) -> tuple[KeyHandler[Any], Keys]:
+    keys = Keys([])
+    mapped = owner_keys(primary, owned or Owned(CONFIG_MAPS), lambda _key: uid)
+    return KeyHandler(keys, mapped), keys
+
+
+def test_T265_an_owner_of_both_states_is_enqueued_once():
+    handler, keys = owner_handler()
+    handler.on_update(owned_by("f", revision="1"), owned_by("f", revision="2"))
+    assert keys.added == [("default/f", 0)]
+
+
+def test_T202_a_change_of_owner_wakes_both_and_an_orphan_those_that_its_label_names():
+    handler, keys = owner_handler()
+    handler.on_update(owned_by("a", revision="1"), owned_by("b", revision="2"))
+    assert keys.added == [("default/a", 0), ("default/b", 0)]
+    by_label = Owned(
+        CONFIG_MAPS, also_wakes=lambda obj: [f"default/{(obj.metadata.labels or {})['flock']}"]
+    )
+    handler, keys = owner_handler(owned=by_label)
+    handler.on_add(orphan(), initial=False)
+    assert keys.added == [("default/by-label", 0)]
+    handler, keys = owner_handler()
+    handler.on_add(orphan(), initial=False)
+    assert keys.added == []
+
+
+def test_T266_a_cluster_scoped_owner_has_a_key_without_namespace():
+    reference = OwnerReference(
+        api_version="v1", kind="Namespace", name="ns", uid="u", controller=True
+    )
+    child = KubeObject(
+        metadata=ObjectMeta(name="child", namespace="ns", owner_references=(reference,))
+    )
+    handler, keys = owner_handler(primary=NAMESPACES)
+    handler.on_add(child, initial=False)
+    assert keys.added == [("ns", 0)]
+
+
+def test_T267_the_mapping_is_applied_to_both_states():
+    keys = Keys([])
+    handler = KeyHandler(keys, lambda obj, _exists: [obj.metadata.resource_version, "both"])
+    handler.on_update(orphan("1"), orphan("2"))
+    assert keys.added == [("1", 0), ("both", 0), ("2", 0)]
+
+
+def test_T268_T269_only_initial_objects_and_unchanged_revisions_are_low():
+    keys = Keys([])
+    handler = KeyHandler(keys, own_key)
+    handler.on_add(orphan(), initial=True)
+    handler.on_add(orphan(), initial=False)
+    handler.on_update(orphan("1"), orphan("1"))
+    handler.on_update(orphan("1"), orphan("2"))
+    handler.on_delete(orphan())
+    priorities = [priority for _, priority in keys.added]
+    assert priorities == [LOW_PRIORITY, 0, LOW_PRIORITY, 0, 0]
+
+
+def test_T270_a_tombstone_is_a_deletion():
+    handler, keys = owner_handler(uid="another")
+    handler.on_delete(Tombstone("default/child", owned_by("f", "u")))
+    assert keys.added == [("default/f", 0)]
+
+
+def test_M30_an_owner_that_was_replaced_is_woken_only_by_the_end_of_its_child():
+    handler, keys = owner_handler(uid="second")
+    handler.on_add(owned_by("f", "first"), initial=False)
+    handler.on_update(owned_by("f", "first"), owned_by("f", "first", revision="2"))
+    assert keys.added == []
+    handler.on_delete(owned_by("f", "first"))
+    handler.on_add(owned_by("f", "second"), initial=False)
+    assert keys.added == [("default/f", 0)] * 2
+
+
+def test_owners_are_matched_by_group_and_kind_whatever_the_version():
+    handler, keys = owner_handler()
+    handler.on_add(owned_by("f", version="v1alpha7"), initial=False)
+    assert keys.added == [("default/f", 0)]
+    handler.on_add(owned_by("f", version="v1/odd"), initial=False)
+    assert len(keys.added) == 1, "what cannot be parsed is ignored"
+
+
+# -- owners and changes ---------------------------------------------------------------------------
+
+
+def reference(name: str, *, version: str = "v1", controller: bool = True) -> dict[str, Any]:
+    return {
+        "apiVersion": f"test.dev/{version}",
+        "kind": "Flock",
+        "name": name,
+        "uid": f"uid-{name}",
+        "controller": controller,
+    }
+
+
+OURS = ObjectMeta(name="ours", namespace="default", uid="uid-ours")
+
+
+def test_T283_an_object_of_another_controller_is_left_alone():
+    with pytest.raises(AlreadyOwned, match="already owned by Flock theirs"):
+        with_controller([reference("theirs")], FLOCKS, OURS, namespace="default")
+    kept = reference("theirs", controller=False)
+    both = with_controller([kept], FLOCKS, OURS, namespace="default")
+    assert [r["name"] for r in both] == ["theirs", "ours"]
+
+
+def test_T284_the_same_owner_under_another_version_is_replaced_where_it_stands():
+    others = [reference("a", controller=False), reference("b", controller=False)]
+    present = [others[0], reference("ours", version="v0"), others[1]]
+    result = with_controller(present, FLOCKS, OURS, namespace="default")
+    assert [r["name"] for r in result] == ["a", "ours", "b"]
+    assert result[1]["apiVersion"] == "test.dev/v1"
+    assert with_controller(result, FLOCKS, OURS, namespace="default") == result
+
+
+@pytest.mark.parametrize("namespace", ["elsewhere", ""])
+def test_an_owner_must_share_its_namespace(namespace: str):
+    with pytest.raises(ForbiddenOwner):
+        with_controller([], FLOCKS, OURS, namespace=namespace)
+
+
+async def test_T285_a_change_that_renames_is_refused():
+    book, client = Book(), ScriptedClient()
+    client.objects["a"] = bird("a", 5)
+    rename = Replace(target("a"), "uid-a", {"metadata": {"name": "b"}})
+    with pytest.raises(ValueError, match="must not rename"):
+        await Writer(client, book.ledger).perform(OWNER, rename)
+    assert client.verbs("replace") == []
