@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from controller.command.embedded import embedded_cluster
 from controller.command.manifests import load
-from controller.command.operator import build_operator, http_client
+from controller.command.operator import operator_for
 from controller.command.view import ClusterHandler, ClusterView, PodHandler, Screen, screen_for
 from controller.devcluster.nodes import NodeSettings
+from controller.kube.credentials import StaticCredentials
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
@@ -76,7 +77,7 @@ async def demo(manifest: Path) -> int:
     summary = Summary()
     try:
         await _play(load(manifest), screen, summary)
-    except TimeoutError:
+    except* TimeoutError:
         summary.failed = f"not reached within {STEP_SECONDS:.0f} s: {summary.steps[-1][0]}"
     finally:
         screen.close()
@@ -87,28 +88,25 @@ async def demo(manifest: Path) -> int:
 async def _play(documents: list[dict[str, Any]], screen: Screen, summary: Summary) -> None:
     """Start everything, go through the steps, stop everything."""
     screen.headline("starting an embedded Kubernetes API server and a simulated node")
-    async with embedded_cluster(
-        port=0, crds=custom_resource_definitions(), nodes=_NODES
-    ) as cluster:
+    settings = Settings(metrics_address="", health_address="")
+    crds = custom_resource_definitions()
+    async with (
+        embedded_cluster(port=0, crds=crds, nodes=_NODES) as cluster,
+        operator_for(StaticCredentials(cluster.url), settings, user_agent=OPERATOR) as operator,
+        asyncio.TaskGroup() as tasks,
+    ):
         cluster.server.on_write.append(_pod_counter(summary))
+        user = cluster.client("demo-user")
+        view = ClusterView(str(documents[0]["metadata"]["name"]), screen)
         stop = asyncio.Event()
-        async with (
-            asyncio.TaskGroup() as tasks,
-            http_client(cluster.url, user_agent=OPERATOR) as operator_client,
-        ):
-            operator = build_operator(
-                operator_client, Settings(metrics_address="", health_address="")
-            )
-            running = tasks.create_task(operator.run(stop))
-            user = cluster.client("demo-user")
-            view = ClusterView(str(documents[0]["metadata"]["name"]), screen)
-            watching = [tasks.create_task(w.run()) for w in _informers(user, view)]
-            await _steps(user, documents, view, screen, summary)
-            _count_writes(cluster, summary)
-            stop.set()
-            await running
-            for task in watching:
-                task.cancel()
+        running = tasks.create_task(operator.run(stop))
+        watching = [tasks.create_task(informer.run()) for informer in _informers(user, view)]
+        await _steps(user, documents, view, screen, summary)
+        _count_writes(cluster, summary)
+        stop.set()
+        await running
+        for task in watching:
+            task.cancel()
 
 
 async def _steps(

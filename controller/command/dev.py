@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from controller.command.embedded import embedded_cluster, write_kubeconfig
 from controller.command.manifests import load
-from controller.command.operator import build_operator, http_client
+from controller.command.operator import operator_for
 from controller.command.signals import stop_on_signals
 from controller.devcluster.nodes import NodeSettings
+from controller.kube.credentials import StaticCredentials
 from controller.ray.api import custom_resource_definitions
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
@@ -56,11 +57,11 @@ async def dev(
         stack.callback(kubeconfig.unlink, missing_ok=True)
         _greet(kubeconfig, cluster.url, operator=operator)
         if operator:
-            client = await stack.enter_async_context(
-                http_client(cluster.url, user_agent="manta-operator")
-            )
             settings = Settings(metrics_address="", health_address="")
-            status = await build_operator(client, settings).run(stop)
+            running = await stack.enter_async_context(
+                operator_for(StaticCredentials(cluster.url), settings, user_agent="manta-operator")
+            )
+            status = await running.run(stop)
         else:
             await stop.wait()
     sys.stdout.write("stopped\n")

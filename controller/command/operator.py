@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 from contextlib import asynccontextmanager
@@ -12,8 +13,8 @@ from prometheus_client import CollectorRegistry
 
 from controller.command.embedded import wall
 from controller.kube.client import Client
-from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport
+from controller.kube.metrics import RestClientMetrics
 from controller.kube.objects import KubeObject
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import ClusterCollector, ClusterSettings, RayClusterKind
@@ -22,26 +23,49 @@ from controller.runtime.operator import Operator
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
 
+    from controller.kube.credentials import Credentials
     from controller.kube.resources import Resource
     from controller.runtime.settings import Settings
 
 T = TypeVar("T", bound=KubeObject)
 
 
-def build_operator(client: Client, settings: Settings) -> Operator:
-    """The operator with every kind that Manta serves."""
+@asynccontextmanager
+async def operator_for(
+    credentials: Credentials, settings: Settings, *, user_agent: str
+) -> AsyncGenerator[Operator]:
+    """The operator with every kind that Manta serves; its connections end with the context."""
+    loop = asyncio.get_running_loop()
     registry = CollectorRegistry()
+    transport = HttpTransport(credentials, user_agent=user_agent)
+    client = Client(
+        transport,
+        user_agent=user_agent,
+        clock=loop,
+        concurrency=settings.client_concurrency,
+        metrics=RestClientMetrics(registry).of(credentials.endpoint.host),
+    )
     operator = Operator(
         client,
         [RayClusterKind(ClusterSettings.from_environment(os.environ))],
         settings,
-        clock=asyncio.get_running_loop(),
+        clock=loop,
         wall=wall,
         rng=random.Random(),
         registry=registry,
+        on_synced=_freeze,
     )
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
-    return operator
+    try:
+        yield operator
+    finally:
+        await transport.aclose()
+
+
+def _freeze() -> None:
+    """Leave the filled caches out of all later garbage collections, which would pause the loop."""
+    gc.collect()
+    gc.freeze()
 
 
 def _cached(operator: Operator, resource: Resource[T]) -> Iterator[T]:
@@ -49,13 +73,3 @@ def _cached(operator: Operator, resource: Resource[T]) -> Iterator[T]:
     for cache in operator.caches.caches:
         if cache.selection.resource is resource:
             yield from cache.informer.lister.list()
-
-
-@asynccontextmanager
-async def http_client(url: str, *, user_agent: str) -> AsyncGenerator[Client]:
-    """A client that speaks plain HTTP to `url`, without credentials."""
-    transport = HttpTransport(StaticCredentials(url), user_agent=user_agent)
-    try:
-        yield Client(transport, user_agent=user_agent, clock=asyncio.get_running_loop())
-    finally:
-        await transport.aclose()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import controller
-from controller.command.operator import build_operator
+from controller.command.operator import operator_for
 from controller.command.signals import stop_on_signals
-from controller.kube.client import Client
 from controller.kube.credentials import load_credentials
-from controller.kube.http import HttpTransport
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:
@@ -34,14 +31,5 @@ async def run(settings: Settings, *, kubeconfig: str | None, context: str | None
     configure_logging(level=settings.log_level, format=settings.log_format)
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
-    transport = HttpTransport(credentials, user_agent=USER_AGENT)
-    try:
-        client = Client(
-            transport,
-            user_agent=USER_AGENT,
-            clock=asyncio.get_running_loop(),
-            concurrency=settings.client_concurrency,
-        )
-        return await build_operator(client, settings).run(stop)
-    finally:
-        await transport.aclose()
+    async with operator_for(credentials, settings, user_agent=USER_AGENT) as operator:
+        return await operator.run(stop)
