@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 IDLE_TIMEOUT = 90.0
 """Seconds after which an idle connection is closed (HLT-5)."""
 
+LAST_ANSWERS = 1.0
+"""Seconds for requests under way when the server stops."""
+
 _log = structlog.stdlib.get_logger("manta.health")
 
 
@@ -105,10 +108,15 @@ class HttpServer:
         """
         if self._health is not None:
             self._health.seal()
-        runner = web.AppRunner(self._application(), access_log=None, keepalive_timeout=IDLE_TIMEOUT)
+        runner = web.AppRunner(
+            self._application(),
+            access_log=None,
+            keepalive_timeout=IDLE_TIMEOUT,
+            shutdown_timeout=LAST_ANSWERS,
+        )
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self._host or None, self.port, shutdown_timeout=1.0)
+            site = web.TCPSite(runner, self._host or None, self.port)
             await site.start()
             self.port = int(runner.addresses[0][1])
             ready()

@@ -1,0 +1,304 @@
+"""Events by upstream's rows, for events.k8s.io/v1."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import re
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.errors import OutcomeUnknown
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import NODES, PODS
+from controller.runtime.events import (
+    BURST,
+    MOST_UNSENT,
+    REFILL,
+    REFRESH,
+    SILENCE,
+    TRIES,
+    Recorder,
+    clip,
+)
+from controller.runtime.plan import Event
+from tests.runtime.kit import status_error
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+META = ObjectMeta(name="p", namespace="ns", uid="uid-p", resource_version="7")
+
+
+@dataclass
+class Sink:
+    """A client that keeps events, and fails as told."""
+
+    script: Callable[[str, str], None] = lambda _verb, _name: None
+    events: dict[str, dict[str, Any]] = field(default_factory=dict)
+    calls: list[tuple[str, str, Any]] = field(default_factory=list)
+    seconds: float = 0.01
+
+    async def create(self, _resource: Any, namespace: str, body: Any) -> KubeObject:
+        name = body["metadata"]["name"]
+        await self._called("create", name, body)
+        if name in self.events:
+            raise status_error(409, "AlreadyExists")
+        self.events[name] = body
+        return KubeObject()
+
+    async def merge_patch(self, _resource: Any, _ns: str, name: str, patch: Any) -> KubeObject:
+        await self._called("patch", name, patch)
+        if name not in self.events:
+            raise status_error(404, "NotFound")
+        self.events[name] = {**self.events[name], **patch}
+        return KubeObject()
+
+    async def _called(self, verb: str, name: str, body: Any) -> None:
+        await asyncio.sleep(self.seconds)
+        self.calls.append((verb, name, body))
+        self.script(verb, name)
+
+    @property
+    def notes(self) -> list[str]:
+        return [event["note"] for event in self.events.values()]
+
+    @property
+    def counts(self) -> list[int]:
+        return [event.get("series", {}).get("count", 1) for event in self.events.values()]
+
+
+@asynccontextmanager
+async def recording(sink: Sink | None = None) -> AsyncIterator[tuple[Recorder, Sink]]:
+    sink = sink or Sink()
+    loop = asyncio.get_running_loop()
+    recorder = Recorder(
+        sink,  # type: ignore[arg-type]
+        instance="pod-0",
+        clock=loop,
+        wall=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=loop.time()),
+        rng=random.Random(1),
+    )
+    task = asyncio.create_task(recorder.run())
+    yield recorder, sink
+    await recorder.flush()
+    await task
+
+
+def event(note: str = "it happened", *, reason: str = "Because") -> Event:
+    return Event("Normal", reason, "Reconcile", note)
+
+
+async def test_T290_equal_events_are_one_object_with_a_count_and_different_notes_all_show():
+    async with recording() as (recorder, sink):
+        for _ in range(3):
+            recorder.record(PODS, META, event("same"))
+            await asyncio.sleep(1)
+        for number in range(12):
+            recorder.record(PODS, META, event(f"note {number}"))
+        await asyncio.sleep(1)
+    assert sink.counts == [3, *[1] * 12]
+    assert sorted(sink.notes) == sorted(["same", *(f"note {number}" for number in range(12))])
+
+
+async def test_T291_the_spam_filter_counts_per_object_and_type_whatever_the_reason():
+    async with recording() as (recorder, sink):
+        for number in range(2 * BURST):
+            recorder.record(PODS, META, event(f"note {number}", reason=f"Reason{number}"))
+        recorder.record(PODS, META, Event("Warning", "Because", "Reconcile", "a warning"))
+        recorder.record(PODS, ObjectMeta(name="q", namespace="ns", uid="uid-q"), event("other"))
+        await asyncio.sleep(1)
+        assert len(sink.events) == BURST + 2
+        assert recorder.statistics.spam == BURST
+        await asyncio.sleep(REFILL)
+        recorder.record(PODS, META, event("again"))
+        recorder.record(PODS, META, event("but not twice"))
+        await asyncio.sleep(1)
+        assert sink.notes[-1] == "again"
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts", "failed"),
+    [
+        (status_error(403, "Forbidden"), 1, 1),
+        (status_error(422, "Invalid"), 1, 1),
+        (status_error(403, "Terminating", cause="NamespaceTerminating"), 1, 0),
+        (status_error(409, "AlreadyExists"), 1, 0),
+        (OutcomeUnknown("reset"), TRIES, 1),
+        (status_error(503, "ServiceUnavailable"), TRIES, 1),
+        (status_error(429, "TooManyRequests"), TRIES, 1),
+    ],
+    ids=str,
+)
+async def test_T292_refusals_are_final_and_everything_else_is_tried_again(
+    error: Exception, attempts: int, failed: int
+):
+    def fail(_verb: str, _name: str) -> None:
+        raise error
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(300)
+        assert len(sink.calls) == attempts
+        assert recorder.statistics.failed == failed
+        assert recorder.statistics.unsent == 0
+
+
+async def test_T292_attempts_are_ten_seconds_apart_and_the_first_is_anywhere_in_between():
+    times: list[float] = []
+
+    def fail(_verb: str, _name: str) -> None:
+        times.append(asyncio.get_running_loop().time())
+        raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail)) as (recorder, _):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(200)
+    gaps = [round(b - a, 1) for a, b in itertools.pairwise(times)]
+    assert 0 <= gaps[0] <= 12.5
+    assert all(7.4 <= gap <= 12.6 for gap in gaps[1:])
+
+
+async def test_T292_an_event_that_has_expired_on_the_server_is_made_again():
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(1)
+        sink.events.clear()
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(1)
+        assert sink.counts == [2]
+
+
+async def test_T292_at_the_end_there_is_one_attempt_and_no_more():
+    def fail(_verb: str, _name: str) -> None:
+        raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await recorder.flush()
+    assert len(sink.calls) == 1
+
+
+async def test_T292_of_a_thousand_events_that_each_fail_four_times_none_is_lost():
+    failures: dict[str, int] = {}
+
+    def fail(_verb: str, name: str) -> None:
+        failures[name] = failures.get(name, 0) + 1
+        if failures[name] <= 4:
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        for number in range(MOST_UNSENT):
+            meta = ObjectMeta(name=f"p{number}", namespace="ns", uid=f"uid-{number}")
+            recorder.record(PODS, meta, event())
+        await asyncio.sleep(300)
+        assert len(sink.events) == MOST_UNSENT
+        assert recorder.statistics.sent == MOST_UNSENT
+
+
+async def test_T293_T187_a_series_is_told_at_two_refreshed_and_finished_by_silence():
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(1)
+        assert sink.counts == [1]
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(1)
+        assert sink.counts == [2]
+        while asyncio.get_running_loop().time() < REFRESH - 100:
+            await asyncio.sleep(100)
+            recorder.record(PODS, META, event())
+        assert sink.counts == [2], "later ones only in memory"
+        for _ in range(4):
+            await asyncio.sleep(100)
+            recorder.record(PODS, META, event())
+        assert sink.counts[0] > 15, "refreshed"
+        before = len(sink.calls)
+        await asyncio.sleep(SILENCE + 1)
+        assert len(sink.calls) == before + 1, "the last count"
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(1)
+        assert len(sink.events) == 2, "the series was over: a new one"
+        await asyncio.sleep(SILENCE + 1)
+        assert not recorder._series, "nothing is remembered for ever"
+
+
+async def test_T293_repetitions_during_a_slow_create_are_not_lost():
+    async with recording(Sink(seconds=5.0)) as (recorder, sink):
+        for _ in range(4):
+            recorder.record(PODS, META, event())
+            await asyncio.sleep(1)
+        await asyncio.sleep(30)
+    assert sink.counts == [4]
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "with.dots-and-dashes", "Upper_case", "x" * 300, "-starts-badly", "ends-"]
+)
+async def test_T294_names_of_events_are_names(name: str):
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, ObjectMeta(name=name, namespace="ns", uid=name[:9]), event())
+        recorder.record(PODS, ObjectMeta(name=name, namespace="ns", uid="2"), event())
+    label = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    assert len(sink.events) == 2
+    for made in sink.events:
+        assert re.fullmatch(rf"{label}(\.{label})*", made)
+        assert len(made) <= 253
+
+
+async def test_T294_events_about_cluster_scoped_objects_are_in_the_default_namespace():
+    async with recording() as (recorder, sink):
+        recorder.record(NODES, ObjectMeta(name="n", uid="uid-n"), event())
+    (made,) = sink.events.values()
+    assert made["metadata"]["namespace"] == "default"
+    assert made["regarding"]["namespace"] == ""
+
+
+async def test_M31_two_notes_for_one_reason_are_both_visible():
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, META, event("pod a failed"))
+        await asyncio.sleep(60)
+        recorder.record(PODS, META, event("pod b failed"))
+        await asyncio.sleep(1)
+    assert sink.notes == ["pod a failed", "pod b failed"]
+
+
+async def test_every_field_is_what_the_api_server_validates():
+    async with recording() as (recorder, sink):
+        odd = Event("Warning", "R" * 200, "A" * 200, "é" * 1000)
+        recorder.record(PODS, META, odd, reporter="flock-controller")
+    (made,) = sink.events.values()
+    assert (len(made["reason"]), len(made["action"])) == (128, 128)
+    assert len(made["note"].encode()) == 1024
+    assert made["reportingController"] == "flock-controller"
+    assert made["reportingInstance"] == "pod-0"
+    assert re.fullmatch(r"2026-01-01T00:00:\d\d\.\d{6}Z", made["eventTime"])
+    assert made["regarding"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "p",
+        "namespace": "ns",
+        "uid": "uid-p",
+        "resourceVersion": "7",
+    }
+
+
+def test_a_note_is_never_cut_inside_a_character():
+    assert clip("é" * 10, 5) == "éé"
+    assert clip("short", 1024) == "short"
+
+
+async def test_more_than_can_be_kept_is_dropped_and_counted():
+    async with recording(Sink(seconds=1000.0)) as (recorder, _):
+        for number in range(MOST_UNSENT + 5):
+            meta = ObjectMeta(name=f"p{number}", namespace="ns", uid=f"uid-{number}")
+            recorder.record(PODS, meta, event())
+        assert recorder.statistics.overflow == 5
+        began = asyncio.get_running_loop().time()
+        flushing = asyncio.create_task(recorder.flush())
+        await asyncio.wait([flushing], timeout=10)
+        assert asyncio.get_running_loop().time() - began == pytest.approx(2.0, abs=0.1)

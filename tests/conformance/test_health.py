@@ -1,0 +1,211 @@
+"""HTTP endpoints and metrics by upstream's rows."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+from structlog.testing import capture_logs
+
+from controller.runtime.errors import ManagerMisuse
+from controller.runtime.health import Health, HttpServer
+from controller.runtime.manager import Group, Manager
+from controller.runtime.metrics import RECONCILE_BUCKETS
+from controller.runtime.operator import Operator
+from controller.runtime.settings import Settings
+from tests.runtime.flock import FlockKind, flock_world
+from tests.runtime.kit import NOW
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.runtime.flock import FlockWorld
+
+pytestmark = pytest.mark.real_time  # sockets
+
+
+@pytest.fixture
+async def flocks() -> AsyncIterator[FlockWorld]:
+    async with flock_world() as world:
+        yield world
+
+
+@asynccontextmanager
+async def serving(
+    health: Health | None = None, registry: CollectorRegistry | None = None
+) -> AsyncIterator[aiohttp.ClientSession]:
+    server = HttpServer(("127.0.0.1", 0), health=health, registry=registry)
+    ready = asyncio.Event()
+    task = asyncio.create_task(server.run(ready.set))
+    await ready.wait()
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+            yield session
+    finally:
+        server.stop()
+        await task
+
+
+async def ask(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
+    async with session.get(path) as answer:
+        return answer.status, await answer.text()
+
+
+def broken() -> str | None:
+    raise RuntimeError("a password may be in here")
+
+
+async def test_T241_checks_are_served_together_and_alone_with_and_without_a_slash():
+    health = Health()
+    health.add_liveness("alive", lambda: None)
+    health.add_readiness("caches", lambda: "cannot list pods")
+    async with serving(health) as session:
+        for path in ("/healthz", "/healthz/", "/livez", "/healthz/alive", "/healthz/alive/"):
+            assert await ask(session, path) == (200, "ok")
+        assert await ask(session, "/readyz/ping") == (200, "ok")
+        assert await ask(session, "/readyz/caches") == (500, "cannot list pods\n")
+        status, _ = await ask(session, "/readyz/unknown")
+        assert status == 404
+        status, text = await ask(session, "/healthz?verbose")
+        assert (status, text) == (200, "[+]ping ok\n[+]alive ok\nhealthz check passed\n")
+
+
+async def test_T286_a_failed_check_lists_all_of_them():
+    health = Health()
+    health.add_readiness("caches", lambda: "cannot list pods")
+    health.add_readiness("broken", broken)
+    async with serving(health) as session:
+        with capture_logs() as logs:
+            status, text = await ask(session, "/readyz")
+        assert status == 500
+        assert text.splitlines() == [
+            "[+]ping ok",
+            "[-]caches failed: cannot list pods",
+            "[-]broken failed: reason withheld",
+            "readyz check failed",
+        ]
+        assert [line["check"] for line in logs] == ["broken"], "the reason is in the log"
+
+
+async def test_T287_checks_can_be_left_out_also_unknown_ones():
+    health = Health()
+    health.add_readiness("caches", lambda: "cannot list pods")
+    async with serving(health) as session:
+        assert (await ask(session, "/readyz?exclude=caches&exclude=never-heard-of"))[0] == 200
+        assert (await ask(session, "/readyz?exclude=ping"))[0] == 500
+
+
+async def test_a_process_without_checks_of_its_own_answers_a_ping():
+    async with serving(Health()) as session:
+        assert await ask(session, "/readyz?verbose") == (200, "[+]ping ok\nreadyz check passed\n")
+
+
+async def test_checks_must_be_there_before_they_are_served():
+    health = Health()
+    async with serving(health):
+        with pytest.raises(ManagerMisuse, match="too late"):
+            health.add_readiness("late", lambda: None)
+
+
+async def test_T240_an_address_in_use_is_an_error_at_the_start():
+    loop = asyncio.get_running_loop()
+    first = HttpServer(("127.0.0.1", 0), health=Health())
+    ready = asyncio.Event()
+    task = asyncio.create_task(first.run(ready.set))
+    await ready.wait()
+    manager = Manager(clock=loop, grace=5.0)
+    manager.add(Group.HTTP, HttpServer(("127.0.0.1", first.port), registry=CollectorRegistry()))
+    with pytest.raises(ExceptionGroup) as caught:
+        await manager.run(asyncio.Event())
+    assert caught.group_contains(OSError, match=str(first.port))
+    first.stop()
+    await task
+
+
+async def test_T288_metrics_have_upstreams_names_and_buckets(flocks: FlockWorld):
+    registry = CollectorRegistry()
+    operator = Operator(
+        flocks.user,
+        [FlockKind()],
+        Settings(health_address="", metrics_address=""),
+        clock=flocks.loop,
+        wall=flocks.wall,
+        rng=random.Random(1),
+        registry=registry,
+    )
+    stop = asyncio.Event()
+    running = asyncio.create_task(operator.run(stop))
+    await flocks.create(size=2)
+    await flocks.counted(2)
+    async with serving(operator.health, registry) as session:
+        assert await ask(session, "/readyz") == (200, "ok")
+        async with session.get("/metrics") as answer:
+            assert answer.content_type == "text/plain"
+            families = {f.name: f for f in text_string_to_metric_families(await answer.text())}
+    stop.set()
+    assert await running == 0
+    by_controller = {
+        "controller_runtime_reconcile_errors",
+        "controller_runtime_terminal_reconcile_errors",
+        "controller_runtime_reconcile_panics",
+        "controller_runtime_reconcile_timeouts",
+        "controller_runtime_max_concurrent_reconciles",
+        "controller_runtime_active_workers",
+    }
+    for name in by_controller:
+        (sample,) = [s for s in families[name].samples if not s.name.endswith("_created")]
+        assert sample.labels == {"controller": "flock-controller"}
+    total = families["controller_runtime_reconcile"].samples
+    assert {s.labels["result"] for s in total if s.name.endswith("_total")} == {
+        "success",
+        "error",
+        "requeue",
+        "requeue_after",
+    }
+    seconds = families["controller_runtime_reconcile_time_seconds"].samples
+    bounds = [float(s.labels["le"]) for s in seconds if s.name.endswith("_bucket")]
+    assert tuple(bounds[:-1]) == RECONCILE_BUCKETS
+    wanted = {
+        "workqueue_depth",
+        "workqueue_adds",
+        "workqueue_queue_duration_seconds",
+        "workqueue_work_duration_seconds",
+        "workqueue_unfinished_work_seconds",
+        "workqueue_longest_running_processor_seconds",
+        "workqueue_retries",
+        "stale_sync_skips",
+        "manta_event_loop_lag_seconds",
+        "manta_gc_pause_seconds",
+        "manta_ledger_pending",
+        "manta_ledger_oldest_seconds",
+        "manta_ledger_unknown_writes",
+        "manta_ledger_stale_reads_corrected",
+        "manta_ledger_live_reads",
+        "manta_build_info",
+    }
+    assert wanted <= families.keys()
+
+
+async def test_one_server_is_enough_for_one_address_and_none_for_none():
+    def servers(**addresses: str) -> int:
+        operator = Operator(
+            None,  # type: ignore[arg-type]
+            [],
+            Settings(**addresses),
+            clock=asyncio.get_running_loop(),
+            wall=lambda: NOW,
+            rng=random.Random(1),
+            registry=CollectorRegistry(),
+        )
+        return len(operator._servers())
+
+    assert servers(health_address=":8082", metrics_address=":8080") == 2
+    assert servers(health_address=":8080", metrics_address=":8080") == 1
+    assert servers(health_address="0", metrics_address=":8080") == 1
+    assert servers(health_address="", metrics_address="0") == 0
