@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.exchange import Answer, bytes_answer, json_answer
 from controller.devcluster.apiserver.negotiation import accepted
 from controller.devcluster.apiserver.openapi import document, index
-from controller.devcluster.apiserver.status import path_not_found
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.exchange import Request
@@ -37,6 +36,11 @@ _SUBRESOURCE_VERBS = {
 }
 
 
+def nothing_here() -> Answer:
+    """The answer for paths that nobody serves."""
+    return bytes_answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+
+
 class Discovery:
     """Answers everything that is not below a resource."""
 
@@ -44,11 +48,7 @@ class Discovery:
         self._registry = registry
 
     def answer(self, request: Request) -> Answer:
-        """Answer a request.
-
-        Raises:
-            ApiError: 404, there is nothing at this path.
-        """
+        """Answer a request; 404 as plain text if there is nothing at its path."""
         path = request.path.rstrip("/") or "/"
         if path in _HEALTH:
             return bytes_answer(200, b"ok", "text/plain; charset=utf-8")
@@ -61,7 +61,7 @@ class Discovery:
         else:
             found = self._group_or_version(path.strip("/").split("/"))
         if found is None:
-            raise path_not_found()
+            return nothing_here()
         return json_answer(200, found)
 
     def _openapi(self, place: str) -> Json | None:

@@ -16,7 +16,7 @@ from controller.devcluster.apiserver.options import (
     flag,
     revision,
 )
-from controller.devcluster.apiserver.patches import patcher
+from controller.devcluster.apiserver.patches import APPLY, patcher
 from controller.devcluster.apiserver.representation import MetadataOnly, WholeObjects
 from controller.devcluster.apiserver.selectors import (
     Selection,
@@ -24,10 +24,13 @@ from controller.devcluster.apiserver.selectors import (
     parse_label_selector,
 )
 from controller.devcluster.apiserver.status import (
+    ResourceName,
     bad_request,
+    invalid,
     method_not_allowed,
     not_found,
     path_not_found,
+    required,
     too_large_resource_version,
 )
 from controller.devcluster.apiserver.subresources import Subresources
@@ -106,7 +109,7 @@ class ResourceHandler:
             raise path_not_found()
         if where.subresource not in {"", "status"}:
             return await self._subresources.answer(request, where, resource)
-        if verb not in resource.verbs:
+        if verb not in resource.verbs or (verb == "create" and where.subresource):
             raise method_not_allowed()
         if verb == "get":
             return self._get(request, where, resource)
@@ -216,11 +219,7 @@ class ResourceHandler:
             written = self._patch(request, where, resource, options)
         status = 201 if written.created else 200
         answer = self._one(status, written.stored, request, resource)
-        if written.warnings:
-            answer.headers["warning"] = ", ".join(
-                '299 - "' + warning.replace("\\", "\\\\").replace('"', '\\"') + '"'
-                for warning in written.warnings
-            )
+        _warn(answer, written.warnings)
         return answer
 
     def _create(
@@ -262,7 +261,10 @@ class ResourceHandler:
         resource: ApiResource,
         options: WriteOptions,
     ) -> Written:
-        apply = patcher(resource, content_type(request.headers), request.body)
+        media_type = content_type(request.headers)
+        if media_type == APPLY:
+            return self._apply(request, where, resource, options)
+        apply = patcher(resource, media_type, request.body)
         return self.writer.update(
             resource,
             where.namespace,
@@ -271,6 +273,26 @@ class ResourceHandler:
             options,
             subresource=where.subresource,
             patched=True,
+        )
+
+    def _apply(
+        self,
+        request: Request,
+        where: ResourcePath,
+        resource: ApiResource,
+        options: WriteOptions,
+    ) -> Written:
+        if not request.query.get("fieldManager"):
+            cause = required("fieldManager", "is required for apply patch")
+            raise invalid(ResourceName("meta.k8s.io", "", "PatchOptions"), "", [cause])
+        object_ = decode_object(request.body, APPLY)
+        return self.writer.apply(
+            resource,
+            where.namespace,
+            where.name,
+            object_,
+            options,
+            subresource=where.subresource,
         )
 
     def _delete(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
@@ -282,8 +304,12 @@ class ResourceHandler:
             return self._delete_collection(request, where, resource, options)
         stored, gone = self.deleter.delete(resource, where.namespace, where.name, options)
         if not gone or resource.strategy.echoes_deleted:
-            return self._one(200, stored, request, resource)
-        return json_answer(200, _deleted_status(stored, resource))
+            answer = self._one(200, stored, request, resource)
+        else:
+            answer = json_answer(200, _deleted_status(stored, resource))
+        if resource.strategy.deletion_warning and not options.propagation:
+            _warn(answer, [resource.strategy.deletion_warning])
+        return answer
 
     def _delete_collection(
         self,
@@ -292,6 +318,8 @@ class ResourceHandler:
         resource: ApiResource,
         options: DeleteOptions,
     ) -> Answer:
+        if resource.namespaced and not where.namespace:
+            raise method_not_allowed()
         table = self._store.table(resource.table)
         selection = self._selection(request, where, resource)
         items, metadata = list_page(
@@ -315,6 +343,12 @@ def _verb(request: Request, where: ResourcePath) -> str:
     ):
         raise method_not_allowed()
     return _VERBS[request.method]
+
+
+def _warn(answer: Answer, warnings: list[str]) -> None:
+    if warnings:
+        quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings)
+        answer.headers["warning"] = ", ".join(f'299 - "{text}"' for text in quoted)
 
 
 def _namespace_for_creation(where: ResourcePath, resource: ApiResource) -> str:

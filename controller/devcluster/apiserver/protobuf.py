@@ -1,7 +1,7 @@
 """Request bodies in Kubernetes' protobuf encoding, as far as `kubectl create` sends them.
 
-`kubectl create namespace|configmap|secret|serviceaccount` knows no other encoding for what it
-sends. Answers are always JSON, which it accepts.
+`kubectl create namespace|configmap|secret|serviceaccount` and `kubectl auth can-i` know no other
+encoding for what they send. Answers are always JSON, which they accept.
 """
 
 from __future__ import annotations
@@ -61,6 +61,17 @@ _MESSAGES: dict[str, dict[int, Member]] = {
         3: Member("type"),
         4: Member("stringData", shape="map"),
         5: Member("immutable", "bool"),
+    },
+    "SelfSubjectAccessReview": {2: Member("spec", "SelfSubjectAccessReviewSpec")},
+    "SelfSubjectAccessReviewSpec": {1: Member("resourceAttributes", "ResourceAttributes")},
+    "ResourceAttributes": {
+        1: Member("namespace"),
+        2: Member("verb"),
+        3: Member("group"),
+        4: Member("version"),
+        5: Member("resource"),
+        6: Member("subresource"),
+        7: Member("name"),
     },
     "ServiceAccount": {1: Member("metadata", "ObjectMeta")},
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.audit import Audit
 from controller.devcluster.apiserver.crd import Definitions
-from controller.devcluster.apiserver.discovery import Discovery
+from controller.devcluster.apiserver.discovery import Discovery, nothing_here
 from controller.devcluster.apiserver.exchange import Answer, Request, json_answer
 from controller.devcluster.apiserver.handler import ResourceHandler
 from controller.devcluster.apiserver.kinds import builtin_resources
@@ -121,9 +121,11 @@ class ApiServer:
         if resource is not None:
             return await self._handler.answer(request, where, resource)
         reviewed = review(request, where, self.audit)
-        if reviewed is None:
-            raise path_not_found()
-        return json_answer(201, reviewed)
+        if reviewed is not None:
+            return json_answer(201, reviewed)
+        if where.version not in self._registry.groups().get(where.group, []):
+            return nothing_here()
+        raise path_not_found()
 
     async def aclose(self) -> None:
         """End all watches."""

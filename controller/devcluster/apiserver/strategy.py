@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.apply.structure import TypedStructure
 from controller.devcluster.apiserver.meta import is_subdomain, validate_metadata
 from controller.devcluster.apiserver.typed import decode_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controller.devcluster.apiserver.apply.structure import Structure
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.status import Cause
 
@@ -27,6 +29,7 @@ class Strategy:
         unconditional_update: whether a PUT may come without a resourceVersion.
         creates_on_update: whether a PUT may create.
         orphans_by_default: whether deletion without a policy orphans the dependents.
+        deletion_warning: what to say when no deletion policy is given.
         status_keeps_metadata: whether a status write leaves all metadata as it is.
         name_rule: what is wrong with a name, in the kind's eyes.
     """
@@ -38,6 +41,7 @@ class Strategy:
     unconditional_update: bool = True
     creates_on_update: bool = False
     orphans_by_default: bool = False
+    deletion_warning: str = ""
     status_keeps_metadata: bool = False
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
@@ -55,6 +59,10 @@ class Strategy:
             DecodeError: a value has the wrong type.
         """
         return decode_kind(kind, object_)
+
+    def structure(self, kind: str) -> Structure:
+        """How server-side apply merges objects of the kind."""
+        return TypedStructure(kind)
 
     def default(self, object_: Json) -> None:
         """Fill in defaults, in place."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from controller.devcluster.apiserver.exchange import bytes_answer, json_answer
@@ -97,11 +97,10 @@ class Subresources:
         raise method_not_allowed()
 
     async def _hooked(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        self._require(replace(where, name=_proxied(where.name)), resource)
         hook = getattr(self._hooks, f"{resource.singular}_{where.subresource}")
         if hook is None:
             raise ApiError(503, "ServiceUnavailable", "no kubelet or proxy is attached")
-        if where.subresource == "log":
-            self._require(where, resource)
         return await hook(request, where)
 
     def _require(self, where: ResourcePath, resource: ApiResource) -> Json:
@@ -152,6 +151,12 @@ class Subresources:
         else:
             stored = self._store.put(resource.table, key, new)
         return bytes_answer(200, WholeObjects(resource).one(stored))
+
+
+def _proxied(name: str) -> str:
+    """The name in `[https:]name[:port]`."""
+    parts = name.split(":")
+    return parts[1] if len(parts) == 3 else parts[0]
 
 
 def _bound(pod: Json, node: str, scheduled: Json) -> Json:

@@ -28,6 +28,7 @@ _FIELD = re.compile(
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INTEGERS = {"int32": 31, "int64": 63}
+_BLANKS = {"string": "", "int32": 0, "int64": 0, "bool": False}
 _EXTERNAL = {
     "quantity": "resource.Quantity",
     "time": "v1.Time",
@@ -67,7 +68,7 @@ class Field:
             fields that patches replace.
         map_keys: the keys by which server-side apply merges the list; None for others.
         retains_keys: whether a patch may say which keys to keep.
-        required: whether empty values are kept as such.
+        required: whether it must be given; empty lists are then shown as null.
         always: whether it is shown even if it was not given.
     """
 
@@ -171,7 +172,7 @@ def _decode_struct(name: str, value: Json, place: Place, decoded: Decoded) -> Js
         if item is not None:
             path = f"{place.path}.{key}" if place.path else key
             item = _decode(known.type, item, Place(name, path, exact), decoded)
-        if item is None or (item in ([], {}) and known.type[0] in "[{" and not known.required):
+        if item is None or (item in ([], {}) and known.type[0] in "[{"):
             del value[key]
         else:
             value[key] = item
@@ -183,14 +184,18 @@ def _decode_struct(name: str, value: Json, place: Place, decoded: Decoded) -> Js
 
 @cache
 def _always_shown(name: str) -> tuple[Field, ...]:
-    return tuple(field for field in table()[name].values() if field.always)
+    return tuple(
+        field
+        for field in table()[name].values()
+        if field.always or (field.required and field.type.startswith("["))
+    )
 
 
 def blank(type_: str) -> Any:
     """What upstream shows for a value of a type that was not given."""
     if type_ in table():
         return {field.name: blank(field.type) for field in _always_shown(type_)}
-    return "" if type_ == "string" else None
+    return _BLANKS.get(type_)
 
 
 def blank_object(kind: str) -> Json:

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from controller.devcluster.apiserver.apply import apply_object, track_update
+from controller.devcluster.apiserver.apply.fields import leaves
+from controller.devcluster.apiserver.apply.ownership import Owner, write_owners
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.meta import (
     generated_name,
@@ -110,6 +113,7 @@ class Writer:
         *,
         subresource: str = "",
         patched: bool = False,
+        applied: bool = False,
     ) -> Written:
         """Store a changed object, or remove it if the change lets its deletion finish.
 
@@ -121,6 +125,7 @@ class Writer:
             options: dry run, field validation.
             subresource: `status`, or empty for the object itself.
             patched: whether `change` applies a patch: errors are then about the patch.
+            applied: whether `change` is a server-side apply, which keeps managedFields itself.
 
         Raises:
             ApiError: 400, 404, 409 or 422.
@@ -143,6 +148,15 @@ class Writer:
         else:
             resource.strategy.prepare_update(new, old)
         resource.strategy.default(new)
+        writer = Owner(
+            options.field_manager,
+            "Update",
+            resource.api_version,
+            subresource,
+            timestamp(self._wall()),
+        )
+        if not applied:
+            track_update(new, old, writer, resource.strategy.structure(resource.kind))
         self._count_generation(resource, new, old)
         causes += resource.strategy.validate(new, old)
         if causes:
@@ -156,6 +170,44 @@ class Writer:
             self._store.remove(resource.table, key)
             return Written(Stored(new, stored.revision), warnings=warnings)
         return Written(self._store.put(resource.table, key, new), warnings=warnings)
+
+    def apply(
+        self,
+        resource: ApiResource,
+        namespace: str,
+        name: str,
+        applied: Json,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+    ) -> Written:
+        """Create an object, or merge what is applied into it.
+
+        Raises:
+            ApiError: as `create` and `update`, and 409 if others own what would change.
+        """
+        applied = self._accept(resource, namespace, applied)
+        if applied["metadata"].setdefault("name", name) != name:
+            raise _wrong_name(applied["metadata"]["name"], name)
+        structure = resource.strategy.structure(resource.kind)
+        moment = timestamp(self._wall())
+        applier = Owner(options.field_manager, "Apply", resource.api_version, subresource, moment)
+        key = resource.key(namespace, name)
+        if key not in self._store.table(resource.table).items:
+            if subresource:
+                raise not_found(resource.name, name)
+            applier.paths = set(leaves(applied, structure))
+            write_owners(applied, [applier])
+            return self.create(resource, namespace, applied, options)
+        return self.update(
+            resource,
+            namespace,
+            name,
+            lambda current: apply_object(current, applied, applier, structure, force=options.force),
+            options,
+            subresource=subresource,
+            applied=True,
+        )
 
     def require_living_namespace(
         self, resource: ApiResource, namespace: str, object_: Json
@@ -261,15 +313,18 @@ def _undecodable(resource: ApiResource, object_: Json, why: str, *, patched: boo
     return invalid(ResourceName("", "", ""), "", [invalid_value("patch", text, why)])
 
 
+def _wrong_name(found: str, expected: str) -> ApiError:
+    return bad_request(
+        f"the name of the object ({found}) does not match the name on the URL ({expected})"
+    )
+
+
 def _check_identity(
     resource: ApiResource, name: str, new: Json, old: Json, *, patched: bool
 ) -> None:
     metadata: Json = new["metadata"]
     if metadata.setdefault("name", name) != name:
-        raise bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL "
-            f"({name})"
-        )
+        raise _wrong_name(metadata["name"], name)
     uid = metadata.get("uid")
     if uid and uid != old["metadata"]["uid"] and not patched:
         key = resource.key(old["metadata"].get("namespace", ""), name)

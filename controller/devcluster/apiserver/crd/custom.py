@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.apply.structure import ObjectStructure, SchemaStructure
 from controller.devcluster.apiserver.crd.schema import compile_schema
 from controller.devcluster.apiserver.strategy import Strategy
 from controller.devcluster.apiserver.typed import decode_metadata
 
 if TYPE_CHECKING:
+    from controller.devcluster.apiserver.apply.structure import Structure
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.status import Cause
 
@@ -32,6 +34,10 @@ class CustomStrategy(Strategy):
     def decode(self, kind: str, object_: Json) -> list[str]:
         """Prune what the schema does not know; metadata is as in built-in kinds."""
         return sorted(self._schema.prune_root(object_) + decode_metadata(kind, object_))
+
+    def structure(self, kind: str) -> Structure:  # noqa: ARG002 - the schema says it all
+        """As the schema's list types say."""
+        return ObjectStructure(SchemaStructure(self._schema))
 
     def default(self, object_: Json) -> None:
         """Defaults of the schema."""

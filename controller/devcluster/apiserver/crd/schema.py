@@ -73,6 +73,7 @@ class Schema:
         "_type",
         "default_value",
         "has_rules",
+        "is_atomic_map",
         "nullable",
     )
 
@@ -113,6 +114,7 @@ class Schema:
         )
         self._text = (source.get("minLength"), source.get("maxLength"), source.get("pattern"))
         self._formats: str = source.get("format", "")
+        self.is_atomic_map = source.get("x-kubernetes-map-type") == "atomic"
         self._list_type: str = source.get("x-kubernetes-list-type", "")
         self._list_keys: list[str] = source.get("x-kubernetes-list-map-keys") or []
         self._any_of: list[list[str]] = [
@@ -143,6 +145,22 @@ class Schema:
             self._properties.setdefault(
                 name, Schema({"x-kubernetes-preserve-unknown-fields": True})
             )
+
+    @property
+    def item_keys(self) -> tuple[str, ...] | None:
+        """What identifies items: keys, nothing for sets, None for lists replaced as a whole."""
+        if self._list_type == "map":
+            return tuple(self._list_keys)
+        return () if self._list_type == "set" else None
+
+    @property
+    def items(self) -> Schema | None:
+        """The schema of list items."""
+        return self._items
+
+    def field(self, name: str) -> Schema | None:
+        """The schema below a field, if there is one."""
+        return self._properties.get(name, self._additional)
 
     def prune_root(self, object_: Json) -> list[str]:
         """Drop unknown fields of an object in place, not looking at kind and metadata.

@@ -22,8 +22,10 @@ from controller.devcluster.apiserver.kinds.stored import (
     NetworkPolicyStrategy,
     NodeStrategy,
     Plain,
+    PodTemplateStrategy,
     Rbac,
     SecretStrategy,
+    Upserted,
 )
 from controller.devcluster.apiserver.kinds.workloads import (
     DAEMON_SETS,
@@ -137,8 +139,8 @@ def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
     no_collection = ("create", "delete", "get", "list", "patch", "update", "watch")
     return [
         _core("configmaps", "ConfigMap", Plain(), short_names=("cm",)),
-        _core("endpoints", "Endpoints", Plain(), short_names=("ep",)),
-        _core("events", "Event", Plain(), short_names=("ev",), fields=_EVENT_FIELDS),
+        _core("endpoints", "Endpoints", Upserted(), short_names=("ep",)),
+        _core("events", "Event", Upserted(), short_names=("ev",), fields=_EVENT_FIELDS),
         _core(
             "namespaces",
             "Namespace",
@@ -179,7 +181,7 @@ def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
             more=pods,
             fields=_POD_FIELDS,
         ),
-        _core("podtemplates", "PodTemplate", Echoed()),
+        _core("podtemplates", "PodTemplate", PodTemplateStrategy()),
         _core("resourcequotas", "ResourceQuota", EchoedWithStatus(), short_names=("quota",)),
         _core("secrets", "Secret", SecretStrategy(), fields=selectable("type")),
         _core("serviceaccounts", "ServiceAccount", Echoed(), short_names=("sa",)),
@@ -228,13 +230,13 @@ def _group_resources() -> list[ApiResource]:
             fields=selectable("status.successful"),
             **everything,
         ),
-        _kind("coordination.k8s.io", "leases", "Lease", Plain()),
+        _kind("coordination.k8s.io", "leases", "Lease", Upserted()),
         _kind("discovery.k8s.io", "endpointslices", "EndpointSlice", EndpointSliceStrategy()),
         _kind(
             "events.k8s.io",
             "events",
             "Event",
-            Plain(),
+            Upserted(),
             table="events",
             short_names=("ev",),
             to_stored=to_stored_event,

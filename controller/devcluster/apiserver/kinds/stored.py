@@ -6,6 +6,7 @@ import base64
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import child, entries
+from controller.devcluster.apiserver.kinds.podspec import default_pod_spec
 from controller.devcluster.apiserver.meta import is_path_segment
 from controller.devcluster.apiserver.strategy import Strategy
 
@@ -21,6 +22,12 @@ class Echoed(Plain):
     """Plain, and DELETE answers with the object."""
 
     echoes_deleted = True
+
+
+class Upserted(Plain):
+    """Plain, and a PUT may create it."""
+
+    creates_on_update = True
 
 
 class WithStatus(Strategy):
@@ -47,7 +54,7 @@ class Counted(WithStatus):
     counts_generations = True
 
 
-class Rbac(Plain):
+class Rbac(Upserted):
     """RBAC objects may have names that are no DNS names."""
 
     name_rule = staticmethod(is_path_segment)
@@ -105,6 +112,16 @@ class EndpointSliceStrategy(Generation):
             port.setdefault("protocol", "TCP")
 
 
+class PodTemplateStrategy(Generation):
+    """Pod templates of their own, which hardly anybody uses."""
+
+    echoes_deleted = True
+
+    def default(self, object_: Json) -> None:
+        """Defaults of the pod."""
+        default_pod_spec(object_.setdefault("template", {}).setdefault("spec", {}))
+
+
 class CronJobStrategy(Counted):
     """Stored only: no controller runs them."""
 
@@ -115,3 +132,5 @@ class CronJobStrategy(Counted):
         spec.setdefault("suspend", False)
         spec.setdefault("successfulJobsHistoryLimit", 3)
         spec.setdefault("failedJobsHistoryLimit", 1)
+        template = child(child(child(spec, "jobTemplate"), "spec"), "template")
+        default_pod_spec(template.setdefault("spec", {}))

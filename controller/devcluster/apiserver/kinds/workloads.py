@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds.podspec import default_pod_spec, validate_pod_spec
-from controller.devcluster.apiserver.status import required, unsupported_value
+from controller.devcluster.apiserver.status import required
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class JobStrategy(WorkloadStrategy):
     """Jobs select their pods by a label with the job's uid, and orphan them by default."""
 
     orphans_by_default = True
+    deletion_warning = (
+        "child pods are preserved by default when jobs are deleted; set "
+        "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress "
+        "this warning"
+    )
 
     def __init__(self) -> None:
         super().__init__(
@@ -87,7 +92,7 @@ class JobStrategy(WorkloadStrategy):
         causes = super().validate(object_, old)
         if policy not in {"OnFailure", "Never"}:
             field = "spec.template.spec.restartPolicy"
-            causes.append(unsupported_value(field, policy, ("OnFailure", "Never")))
+            causes.append(required(field, 'valid values: "OnFailure", "Never"'))
         return causes
 
 

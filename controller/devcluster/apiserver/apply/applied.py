@@ -1,0 +1,134 @@
+"""What an apply makes of an object: conflicts, merge, and removal of what is no longer applied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from controller.devcluster.apiserver.apply.fields import Path, item_element, leaves, shown_path
+from controller.devcluster.apiserver.apply.ownership import (
+    BEFORE,
+    Owner,
+    owners_of,
+    write_owners,
+)
+from controller.devcluster.apiserver.patches.json import same_json
+from controller.devcluster.apiserver.status import ApiError
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.apply.structure import Structure
+    from controller.devcluster.apiserver.jsondata import Json
+
+
+def apply_object(
+    current: Json, applied: Json, applier: Owner, structure: Structure, *, force: bool
+) -> Json:
+    """Merge an applied configuration into an object.
+
+    Args:
+        current: the object as it is, which may be changed.
+        applied: the whole configuration of this manager.
+        applier: the manager, with the time of this apply.
+        structure: how the kind's lists are merged.
+        force: whether to take over what others own.
+
+    Raises:
+        ApiError: 409, somebody else owns what this would change.
+    """
+    wanted = leaves(applied, structure)
+    present = leaves(current, structure)
+    owners = owners_of(current) or _first_owner(present, applier)
+    mine = next((owner for owner in owners if owner.is_same(applier)), None)
+    others = [owner for owner in owners if owner is not mine]
+    changed = {
+        path
+        for path, value in wanted.items()
+        if path in present and not same_json(present[path], value)
+    }
+    _settle_conflicts(others, changed, force=force)
+    dropped = (mine.paths if mine else set[Path]()) - wanted.keys()
+    for owner in others:
+        dropped -= owner.paths
+    merged = cast("Json", _merge(current, applied, structure))
+    _remove(merged, dropped, structure, ())
+    applier.paths = set(wanted)
+    if mine and mine.paths == applier.paths:
+        applier.time = mine.time
+    write_owners(merged, [*others, applier])
+    return merged
+
+
+def _first_owner(present: dict[Path, Any], applier: Owner) -> list[Owner]:
+    return [Owner(BEFORE, "Update", applier.api_version, "", applier.time, set(present))]
+
+
+def _settle_conflicts(others: list[Owner], changed: set[Path], *, force: bool) -> None:
+    conflicts = [(owner, path) for owner in others for path in sorted(owner.paths & changed)]
+    if conflicts and not force:
+        raise _conflict(conflicts)
+    for owner in others:
+        owner.paths -= changed
+
+
+def _conflict(conflicts: list[tuple[Owner, Path]]) -> ApiError:
+    by_owner: dict[str, list[str]] = {}
+    causes: list[Json] = []
+    for owner, path in conflicts:
+        using = f" using {owner.api_version}" if owner.operation == "Update" else ""
+        said = f'"{owner.manager}"{using}'
+        by_owner.setdefault(said, []).append(shown_path(path))
+        causes.append(
+            {
+                "reason": "FieldManagerConflict",
+                "message": f"conflict with {said}",
+                "field": shown_path(path),
+            }
+        )
+    lines = [
+        f"conflict with {said}: {paths[0]}"
+        if len(paths) == 1
+        else "\n- ".join([f"conflicts with {said}:", *paths])
+        for said, paths in by_owner.items()
+    ]
+    count = "1 conflict" if len(causes) == 1 else f"{len(causes)} conflicts"
+    message = f"Apply failed with {count}: " + "\n".join(lines)
+    return ApiError(409, "Conflict", message, {"causes": causes})
+
+
+def _merge(current: Any, applied: Any, structure: Structure) -> Any:
+    if isinstance(applied, dict) and isinstance(current, dict) and not structure.is_atomic:
+        holder = cast("Json", current)
+        for name, value in cast("Json", applied).items():
+            holder[name] = _merge(holder.get(name), value, structure.field(name))
+        return holder
+    keys = structure.list_keys
+    if keys is None or not isinstance(applied, list) or not isinstance(current, list):
+        return cast("Any", applied)
+    items = {item_element(item, keys): item for item in cast("list[Any]", current)}
+    for item in cast("list[Any]", applied):
+        element = item_element(item, keys)
+        items[element] = _merge(items.get(element), item, structure.item())
+    return list(items.values())
+
+
+def _remove(value: Any, dropped: set[Path], structure: Structure, path: Path) -> None:
+    """Remove dropped leaves and items below a value, and maps that become empty by that."""
+    if isinstance(value, dict):
+        holder = cast("Json", value)
+        for name, item in list(holder.items()):
+            below = (*path, f"f:{name}")
+            if not any(one[: len(below)] == below for one in dropped):
+                continue
+            if below in dropped:
+                del holder[name]
+                continue
+            _remove(item, dropped, structure.field(name), below)
+            if item in ({}, []):
+                del holder[name]
+    elif isinstance(value, list) and structure.list_keys is not None:
+        items = cast("list[Any]", value)
+        for item in list(items):
+            below = (*path, item_element(item, structure.list_keys))
+            if below in dropped:
+                items.remove(item)
+            else:
+                _remove(item, dropped, structure.item(), below)

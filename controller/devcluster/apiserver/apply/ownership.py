@@ -1,0 +1,114 @@
+"""`metadata.managedFields`: which manager owns which fields, kept in step with every write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controller.devcluster.apiserver.apply.fields import (
+    Path,
+    from_fields_v1,
+    leaves,
+    to_fields_v1,
+)
+from controller.devcluster.apiserver.jsondata import entries
+from controller.devcluster.apiserver.patches.json import same_json
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.apply.structure import Structure
+    from controller.devcluster.apiserver.jsondata import Json
+
+BEFORE = "before-first-apply"
+
+
+@dataclass(slots=True)
+class Owner:
+    """One entry.
+
+    Attributes:
+        manager: who.
+        operation: `Apply` or `Update`.
+        api_version: version of the object that it wrote.
+        subresource: `status` or empty.
+        time: when it last changed what it owns.
+        paths: what it owns.
+    """
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str = ""
+    time: str = ""
+    paths: set[Path] = field(default_factory=set[Path])
+
+    def is_same(self, other: Owner) -> bool:
+        """Whether both are entries of the same manager in the same role."""
+        return (self.manager, self.operation, self.api_version, self.subresource) == (
+            other.manager,
+            other.operation,
+            other.api_version,
+            other.subresource,
+        )
+
+    def entry(self) -> Json:
+        """As in `managedFields`."""
+        entry: Json = {
+            "manager": self.manager,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "time": self.time,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": to_fields_v1(self.paths),
+        }
+        if self.subresource:
+            entry["subresource"] = self.subresource
+        return entry
+
+
+def owners_of(object_: Json) -> list[Owner]:
+    """All entries of an object."""
+    return [
+        Owner(
+            entry.get("manager", ""),
+            entry.get("operation", "Update"),
+            entry.get("apiVersion", ""),
+            entry.get("subresource", ""),
+            entry.get("time", ""),
+            from_fields_v1(entry.get("fieldsV1") or {}),
+        )
+        for entry in entries(object_["metadata"], "managedFields")
+    ]
+
+
+def write_owners(object_: Json, owners: list[Owner]) -> None:
+    """Store the entries of who still owns something, in place."""
+    object_["metadata"]["managedFields"] = [owner.entry() for owner in owners if owner.paths]
+
+
+def track_update(new: Json, old: Json, writer: Owner, structure: Structure) -> None:
+    """Give what an ordinary write changed to its writer, in place.
+
+    Objects that nobody ever applied are not tracked.
+    """
+    owners = owners_of(old)
+    if not owners:
+        new["metadata"].pop("managedFields", None)
+        return
+    before, after = leaves(old, structure), leaves(new, structure)
+    changed = {
+        path
+        for path, value in after.items()
+        if path not in before or not same_json(before[path], value)
+    }
+    gone = before.keys() - after.keys()
+    mine = next((owner for owner in owners if owner.is_same(writer)), writer)
+    for owner in owners:
+        owner.paths -= gone
+        if owner is not mine:
+            owner.paths -= changed
+    if changed:
+        mine.paths |= changed
+        mine.time = writer.time
+    if mine is writer:
+        owners.append(mine)
+    write_owners(new, owners)

@@ -1,0 +1,123 @@
+"""How an object's lists and maps are merged: by the table of types or by a custom schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from controller.devcluster.apiserver.typed import table
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.crd.schema import Schema
+
+
+_ATOMIC_TYPES = frozenset(
+    {
+        "ConfigMapKeySelector",
+        "EndpointAddress",
+        "LabelSelector",
+        "LocalObjectReference",
+        "NodeSelector",
+        "NodeSelectorTerm",
+        "ObjectFieldSelector",
+        "ObjectReference",
+        "ResourceFieldSelector",
+        "RoleRef",
+        "SecretKeySelector",
+        "Subject",
+        "TypedLocalObjectReference",
+    }
+)
+_ATOMIC_FIELDS = frozenset({("ServiceSpec", "selector"), ("PodSpec", "nodeSelector")})
+
+
+class Structure(Protocol):
+    """The structure of one value.
+
+    Attributes:
+        list_keys: for lists, what identifies an item: field names, nothing for the item itself
+            (a set), or None if the list is replaced as a whole.
+        is_atomic: whether a map is owned and replaced as a whole.
+    """
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether a map is replaced as a whole."""
+        ...
+
+    @property
+    def list_keys(self) -> tuple[str, ...] | None:
+        """What identifies the items of a list."""
+        ...
+
+    def field(self, name: str) -> Structure:
+        """The structure below a field."""
+        ...
+
+    def item(self) -> Structure:
+        """The structure of list items."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TypedStructure:
+    """A value of a built-in type."""
+
+    type: str
+    list_keys: tuple[str, ...] | None = None
+    is_atomic: bool = False
+
+    def field(self, name: str) -> Structure:
+        """The structure below a field."""
+        known = table().get(self.type, {}).get(name)
+        if known is not None:
+            atomic = known.type in _ATOMIC_TYPES or (self.type, name) in _ATOMIC_FIELDS
+            return TypedStructure(known.type, known.map_keys, atomic)
+        return TypedStructure(self.type.strip("{}") if self.type.startswith("{") else "any")
+
+    def item(self) -> Structure:
+        """The structure of list items."""
+        type_ = self.type[1:-1] if self.type.startswith("[") else "any"
+        return TypedStructure(type_, is_atomic=type_ in _ATOMIC_TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStructure:
+    """A value of a custom resource; without a schema everything below is merged by field."""
+
+    schema: Schema | None
+
+    @property
+    def list_keys(self) -> tuple[str, ...] | None:
+        """What identifies the items of a list."""
+        return self.schema.item_keys if self.schema else None
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether a map is replaced as a whole."""
+        return self.schema is not None and self.schema.is_atomic_map
+
+    def field(self, name: str) -> Structure:
+        """The structure below a field; metadata is as in built-in kinds."""
+        return SchemaStructure(self.schema.field(name) if self.schema else None)
+
+    def item(self) -> Structure:
+        """The structure of list items."""
+        return SchemaStructure(self.schema.items if self.schema else None)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStructure:
+    """A whole object: its metadata is typed, the rest as its kind has it."""
+
+    rest: Structure
+    list_keys: tuple[str, ...] | None = None
+    is_atomic: bool = False
+
+    def field(self, name: str) -> Structure:
+        """The structure below a field."""
+        return TypedStructure("ObjectMeta") if name == "metadata" else self.rest.field(name)
+
+    def item(self) -> Structure:
+        """Objects are no lists."""
+        raise NotImplementedError
