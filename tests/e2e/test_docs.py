@@ -1,0 +1,108 @@
+"""Every command in README and docs works: each is run here, or shown to be run by another test."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.processes import KUBECTL, MANTA, ROOT, manta_dev, needs_kubectl, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.processes import Kubectl
+
+pytestmark = pytest.mark.timeout(180)
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PROGRAMS = ("make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python")
+
+RUN_ELSEWHERE = {
+    "make demo": "test_demo.py runs the same command line",
+    "make test": "it is what runs this",
+    "manta dev": "test_kubectl.py",
+    "manta run": "test_run.py",
+    "export KUBECONFIG=~/.cache/manta/kubeconfig": "test_kubectl.py, with a file of its own",
+}
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Every line of a code block that begins with one of our programs, without its comment."""
+    for page in PAGES:
+        for block in BLOCK.findall(page.read_text()):
+            for line in block.splitlines():
+                command = line.partition("  #")[0].strip()
+                if command.startswith(PROGRAMS):
+                    yield page.name, command.replace(".venv/bin/", "")
+
+
+def test_there_are_commands_and_all_are_known():
+    found = {command for _, command in commands()}
+    assert RUN_ELSEWHERE.keys() <= found
+    unknown = [
+        command
+        for command in found
+        if command not in RUN_ELSEWHERE and not command.startswith(("kubectl", "manta crds"))
+    ]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "test-real", "lint", "bench"])
+def test_make_knows_the_targets_that_the_readme_names(target: str):
+    assert f"make {target}" in (ROOT / "README.md").read_text()
+    subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
+
+
+@needs_kubectl
+def test_the_kubectl_commands_of_every_page_work_in_their_order(tmp_path: Path):
+    with manta_dev(tmp_path) as (process, kubectl):
+        for page in PAGES:
+            for name, command in commands():
+                if name == page.name and command.startswith("kubectl"):
+                    run(kubectl, command, tmp_path)
+            kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=30s")
+        assert process.popen.poll() is None
+
+
+def run(kubectl: Kubectl, command: str, folder: Path) -> None:
+    """Run one command as it stands; one that watches is stopped at its first line."""
+    arguments = shlex.split(command)[1:]
+    if "-w" not in arguments:
+        kubectl(*arguments)
+        return
+    out = folder / "watch.out"
+    watch = kubectl.background(*arguments, out=out)
+    try:
+        until(lambda: out.read_text().count("\n") >= 2)
+    finally:
+        watch.terminate()
+        watch.wait()
+
+
+@needs_kubectl
+def test_the_definitions_can_be_piped_into_kubectl(tmp_path: Path):
+    pipes = [command for _, command in commands() if command.startswith("manta crds |")]
+    assert pipes
+    with manta_dev(tmp_path, "--no-operator") as (_, kubectl):
+        for pipe in pipes:
+            line = pipe.replace("manta", shlex.join(MANTA), 1).replace("kubectl", str(KUBECTL))
+            environment = os.environ | {"KUBECONFIG": str(kubectl.kubeconfig)}
+            subprocess.run(line, shell=True, cwd=ROOT, env=environment, check=True)
+
+
+def test_every_file_that_the_documentation_points_to_exists():
+    for page in PAGES:
+        for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+        for path in re.findall(
+            r"`((?:controller|informers|workqueue|tests|docs|examples)/[\w/.-]*)`",
+            page.read_text(),
+        ):
+            assert (ROOT / path).exists(), f"{page.name}: {path}"
