@@ -202,7 +202,7 @@ class Caches:
     def _add(self, selection: Selection, wanted: _Wanted) -> None:
         resource, namespace = selection.resource, selection.namespace
         informer: SharedInformer[Any] = SharedInformer(
-            f"{resource}/{namespace}" if namespace else str(resource),
+            selection.name,
             ResourceSource(self._client, resource, namespace, selection.label_selector),
             Codec(resource.view),
             clock=self._clock,

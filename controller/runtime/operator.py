@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
+from prometheus_client import ProcessCollector
 
 import controller
 from controller.runtime.caches import Caches
@@ -24,6 +25,8 @@ from controller.runtime.monitor import Monitor
 from controller.runtime.settings import parse_address
 from controller.runtime.settle import Settler
 from controller.runtime.writer import Writer
+from informers.prometheus import Identity
+from informers.prometheus import InformerMetrics as InformerCollector
 from workqueue.prometheus import PrometheusMetrics
 
 if TYPE_CHECKING:
@@ -37,8 +40,10 @@ if TYPE_CHECKING:
     from controller.runtime.accounts import Owner
     from controller.runtime.election import Election
     from controller.runtime.kind import Kind
+    from controller.runtime.quorum import Selection
     from controller.runtime.settings import Settings
     from informers import Clock
+    from informers import Metrics as InformerMetrics
 
 _log = structlog.stdlib.get_logger("manta.operator")
 
@@ -83,6 +88,7 @@ class Operator:
         self._metrics = RuntimeMetrics(registry, version=controller.__version__)
         self.ledger = Ledger(now=clock.time, wall=wall)
         registry.register(LedgerCollector(self.ledger.statistics))
+        ProcessCollector(registry=registry)
         writer = Writer(client, self.ledger)
         self._settler = Settler(self.ledger, writer, clock=clock, rng=rng)
         self.recorder = Recorder(
@@ -114,6 +120,7 @@ class Operator:
             clock=clock,
             rng=rng,
             sync_timeout=settings.sync_timeout_seconds,
+            metrics=_informer_metrics(registry, clock),
             on_synced=on_synced,
         )
         for kind in kinds:
@@ -237,6 +244,20 @@ class _Recording:
 
     def stop(self) -> None:
         self._stopped.set()
+
+
+def _informer_metrics(
+    registry: CollectorRegistry, clock: Clock
+) -> Callable[[Selection], InformerMetrics]:
+    collector = InformerCollector(registry, clock=clock)
+
+    def of(selection: Selection) -> InformerMetrics:
+        resource = selection.resource
+        return collector.recorder(
+            Identity(selection.name, resource.group, resource.version, resource.plural)
+        )
+
+    return of
 
 
 def _leaves(error: Exception) -> list[Exception]:

@@ -33,6 +33,11 @@ class Selection:
     namespace: str = ""
     label_selector: str = ""
 
+    @property
+    def name(self) -> str:
+        """Name of the informer: `pods`, or `pods/default` for one namespace."""
+        return f"{self.resource}/{self.namespace}" if self.namespace else str(self.resource)
+
 
 class Confirmation:
     """Waits until one informer's store has seen everything that was written until now.

@@ -188,6 +188,9 @@ async def test_T288_metrics_have_upstreams_names_and_buckets(flocks: FlockWorld)
         "manta_ledger_stale_reads_corrected",
         "manta_ledger_live_reads",
         "manta_build_info",
+        "informer_synced",
+        "informer_relists",
+        "process_resident_memory_bytes",
     }
     assert wanted <= families.keys()
 
