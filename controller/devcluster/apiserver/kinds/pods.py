@@ -64,6 +64,8 @@ class PodStrategy(Strategy):
         causes += validate_pod_spec(object_["spec"], "spec")
         if old is not None and _fixed_parts(object_["spec"]) != _fixed_parts(old["spec"]):
             causes.append(forbidden_field("spec", IMMUTABLE))
+        if old is not None:
+            causes += _added_gates(object_["spec"], old["spec"])
         return causes
 
     def grace_period(self, object_: Json, asked: int | None) -> int:
@@ -75,12 +77,31 @@ class PodStrategy(Strategy):
         return spec["terminationGracePeriodSeconds"] if asked is None else max(asked, 0)
 
 
+def _added_gates(spec: Json, old: Json) -> list[Cause]:
+    """Scheduling gates can only be taken away."""
+    present = [gate["name"] for gate in entries(old, "schedulingGates")]
+    return [
+        forbidden_field(
+            "spec.schedulingGates",
+            f"only deletion is allowed, but found new scheduling gate '{gate['name']}'",
+        )
+        for gate in entries(spec, "schedulingGates")
+        if gate["name"] not in present
+    ]
+
+
 def _fixed_parts(spec: Json) -> Json:
     """What may not change after creation."""
     fixed = {
         name: value
         for name, value in spec.items()
-        if name not in {"activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"}
+        if name
+        not in {
+            "activeDeadlineSeconds",
+            "schedulingGates",
+            "terminationGracePeriodSeconds",
+            "tolerations",
+        }
     }
     for group in ("containers", "initContainers"):
         if group in fixed:
