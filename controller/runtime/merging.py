@@ -6,7 +6,10 @@ Works on plain data. None in a patch removes a member.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
@@ -39,9 +42,20 @@ def difference(current: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
         elif value is None:
             if now:
                 patch[name] = None
-        elif now != value:
+        elif not _same(now, value):
             patch[name] = value
     return patch
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values are the same JSON: views have tuples where plain data has lists."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        first, second = cast("Sequence[Any]", a), cast("Sequence[Any]", b)
+        return len(first) == len(second) and all(map(_same, first, second))
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        left, right = _mapping(a), _mapping(b)
+        return left.keys() == right.keys() and all(_same(left[k], right[k]) for k in left)
+    return a == b
 
 
 def holds_list(patch: Any) -> bool:

@@ -53,6 +53,7 @@ class Settler:
         self._questions: WorkQueue[Reference] = WorkQueue(
             clock=clock, rng=rng, backoff=Backoff(base=0.5, cap=30.0)
         )
+        self._in_hand: set[Reference] = set()
         ledger.ask = self._ask
 
     async def run(self) -> None:
@@ -66,33 +67,36 @@ class Settler:
         self._questions.close()
 
     def _ask(self, reference: Reference, delay: float) -> None:
-        self._questions.add_after(reference, delay)
+        """Take a question, unless it is being answered: what is open then is seen afterwards."""
+        if reference not in self._in_hand:
+            self._questions.add_after(reference, delay)
 
     async def _work(self) -> None:
         while True:
             try:
                 async with self._questions.take() as reference:
-                    await self._settle(reference)
+                    self._in_hand.add(reference)
+                    try:
+                        settled = await self._settle(reference)
+                    finally:
+                        self._in_hand.discard(reference)
+                    self._follow_up(reference, settled=settled)
             except Closed:
                 return
 
-    async def _settle(self, reference: Reference) -> None:
+    async def _settle(self, reference: Reference) -> bool:
+        """Whether there is no need to come back with back-off."""
         entry = self._ledger.entry(reference)
-        if entry is None:
-            self._questions.forget(reference)
-            return
-        if entry.write is not None and not entry.unknown:
-            self._questions.add_after(reference, IN_FLIGHT)
-            return
+        if entry is None or (entry.write is not None and not entry.unknown):
+            return True
         owner = self._ledger.writer_of(entry)
-        settled = True
         if entry.unknown and owner is not None and isinstance(entry.write, Create | Delete):
-            settled = await self._repeat(owner, entry.write, entry)
-        elif entry.unknown or (
-            self._ledger.next_live_read(entry) <= 0 and not self._ledger.expire(entry)
-        ):
-            settled = await self._read_live(reference, entry)
-        self._follow_up(reference, settled=settled)
+            return await self._repeat(owner, entry.write, entry)
+        if entry.unknown:
+            return await self._read_live(reference, entry)
+        if self._ledger.next_live_read(entry) > 0 or self._ledger.expire(entry):
+            return True
+        return await self._read_live(reference, entry)
 
     async def _repeat(self, owner: Owner, write: Create | Delete, entry: Entry[Any]) -> bool:
         """Whether the outcome is known now."""
@@ -128,5 +132,11 @@ class Settler:
             return
         self._questions.forget(reference)
         entry = self._ledger.entry(reference)
-        if entry is not None:
+        if entry is None:
+            return
+        if entry.unknown:
+            self._ask(reference, 0.0)
+        elif entry.write is not None:
+            self._ask(reference, IN_FLIGHT)
+        else:
             self._ask(reference, max(0.0, self._ledger.next_live_read(entry)))

@@ -1,0 +1,357 @@
+"""The order in which a plan is carried out, and what is said about it afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.errors import OutcomeUnknown
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.execute import Executor, Job, Next, Outcome
+from controller.runtime.plan import (
+    Event,
+    Failure,
+    JsonPatch,
+    Lookup,
+    MergePatch,
+    Plan,
+    Replace,
+    StatusPatch,
+    Target,
+)
+from controller.runtime.writer import Fate, Writer
+from tests.runtime.flock import FLOCKS, Flock, FlockStatus
+from tests.runtime.kit import (
+    OWNER,
+    Book,
+    Call,
+    ScriptedClient,
+    bird,
+    create,
+    delete,
+    patch,
+    status_error,
+    target,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FLOCK = Target(FLOCKS, "default", "f")
+META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5")
+
+
+@dataclass
+class Bench:
+    """An executor over a scripted client, and what came of it."""
+
+    book: Book = field(default_factory=Book)
+    client: ScriptedClient = field(default_factory=lambda: ScriptedClient(seconds=0.01))
+    emitted: list[str] = field(default_factory=list)
+    told: list[tuple[Failure, ...]] = field(default_factory=list)
+    primary: Flock = field(default_factory=lambda: Flock(metadata=META))
+
+    def __post_init__(self) -> None:
+        self.executor = Executor(Writer(self.client, self.book.ledger), now=lambda: self.book.time)
+        self.client.objects["f"] = KubeObject(metadata=META)
+
+    async def execute(self, plan: Plan) -> Outcome:
+        return await self.executor.execute(
+            Job(
+                owner=OWNER,
+                resource=FLOCKS,
+                primary=self.primary,
+                plan=plan,
+                status_after=self._status_after,
+                emit=lambda event: self.emitted.append(event.reason),
+            )
+        )
+
+    def _status_after(self, failures: tuple[Failure, ...]) -> StatusPatch:
+        self.told.append(failures)
+        return StatusPatch({"birds": -1})
+
+    def fail(self, verb: str, error: Exception, *, name: str = "") -> None:
+        def script(call: Call) -> Any:
+            if call.verb == verb and name in {"", call.name}:
+                raise error
+            return self.client.serve(call)
+
+        self.client.script = script
+
+    @property
+    def order(self) -> list[str]:
+        return [f"{call.verb} {call.name}" for call in self.client.calls]
+
+
+COMMIT = MergePatch(FLOCK, OWNER.uid, {"metadata": {"annotations": {"k": "v"}}})
+
+
+async def test_commit_stages_status_in_this_order():
+    bench = Bench()
+    bench.book.show(bird("old", 2))
+    bench.client.objects["old"] = bird("old", 2)
+    plan = Plan(
+        commit=COMMIT,
+        stages=((create("a"), create("b"), delete("old")), (create("c"),)),
+        status=StatusPatch({"birds": 3}),
+        events=(Event("Normal", "Planned", "Reconcile", ""),),
+    )
+    outcome = await bench.execute(plan)
+    assert outcome.next is Next.DONE
+    assert bench.order == [
+        "patch f", "delete old", "create a", "create b", "create c", "patch/status f"
+    ]  # fmt: skip
+    assert outcome.writes == {"patch": 1, "delete": 1, "create": 3, "status": 1}
+    assert bench.emitted == ["Planned"]
+
+
+async def test_lookups_are_answered_first_and_nothing_else_is_done():
+    bench = Bench()
+    plan = Plan(lookups=(Lookup(target("a")), Lookup(target("b"))), stages=((create("c"),),))
+    bench.client.objects["a"] = bird("a", 50)
+    outcome = await bench.execute(plan)
+    assert outcome.next is Next.MORE
+    assert sorted(bench.order) == ["get a", "get b"]
+    reads = bench.book.ledger.reads
+    assert not reads.looked_up_absent(CONFIG_MAPS, "default/a")
+    assert reads.looked_up_absent(CONFIG_MAPS, "default/b")
+    assert bench.book.names() == ["a"]
+
+
+async def test_a_lookup_without_an_answer_is_tried_again_with_back_off():
+    bench = Bench()
+    bench.fail("get", OutcomeUnknown("reset"))
+    outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),)))
+    assert outcome.next is Next.FAILED
+    assert not bench.book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
+
+
+@pytest.mark.parametrize(
+    ("error", "next_", "status"),
+    [
+        (status_error(409, "Conflict"), Next.AGAIN, False),
+        (OutcomeUnknown("reset"), Next.WAIT, False),
+        (status_error(403, "Forbidden"), Next.FAILED, True),
+    ],
+    ids=["conflict", "unknown", "refused"],
+)
+async def test_without_its_commit_nothing_is_done(error: Exception, next_: Next, status: bool):
+    bench = Bench()
+    bench.fail("patch", error)
+    plan = Plan(commit=COMMIT, stages=((create("a"),),), status=StatusPatch({"birds": 1}))
+    outcome = await bench.execute(plan)
+    assert outcome.next is next_
+    assert "create a" not in bench.order
+    assert ("patch/status f" in bench.order) is status, "a refusal is said on the object"
+
+
+async def test_a_failed_stage_stops_the_next_and_the_status_names_the_first_cause():
+    bench = Bench()
+    bench.fail("create", status_error(422, "Invalid", message="too wide"), name="a")
+    plan = Plan(stages=((create("a"),), (create("b"),)), status=StatusPatch({"birds": 2}))
+    outcome = await bench.execute(plan)
+    assert outcome.next is Next.FAILED
+    assert bench.order == ["create a", "patch/status f"]
+    (failures,) = bench.told
+    assert [(f.reason, f.message) for f in failures] == [("Invalid", "too wide")]
+    assert bench.client.calls[-1].body["status"] == {"birds": -1}
+
+
+async def test_an_unknown_outcome_is_not_told_as_a_failure():
+    bench = Bench()
+    bench.fail("create", OutcomeUnknown("reset"))
+    plan = Plan(stages=((create("a"),),), status=StatusPatch({"birds": 2}))
+    outcome = await bench.execute(plan)
+    assert outcome.next is Next.WAIT
+    assert bench.told == []
+    assert bench.client.calls[-1].body["status"] == {"birds": 2}
+    assert outcome.failures[0].unknown
+
+
+async def test_events_of_writes_follow_what_became_of_them():
+    bench = Bench()
+    made = Event("Normal", "Made", "Create", "")
+    failed = Event("Warning", "NotMade", "Create", "")
+    bench.fail("create", status_error(422, "Invalid"), name="b")
+    good, bad = create("a"), create("b")
+    good = type(good)(good.target, good.body, on_success=made, on_failure=failed)
+    bad = type(bad)(bad.target, bad.body, on_success=made, on_failure=failed)
+    await bench.execute(Plan(stages=((good, bad),)))
+    assert bench.emitted == ["Made", "NotMade"]
+
+
+async def test_a_status_that_is_there_already_costs_nothing():
+    bench = Bench(primary=Flock(metadata=META, status=FlockStatus(birds=3)))
+    outcome = await bench.execute(Plan(status=StatusPatch({"birds": 3, "conditions": []})))
+    assert bench.order == []
+    assert outcome.writes == {}
+
+
+async def test_only_what_differs_is_written_and_a_list_needs_the_revision():
+    bench = Bench(primary=Flock(metadata=META, status=FlockStatus(birds=3)))
+    await bench.execute(Plan(status=StatusPatch({"birds": 4})))
+    assert bench.client.calls[-1].body == {
+        "metadata": {"uid": OWNER.uid},
+        "status": {"birds": 4},
+    }
+    await bench.execute(Plan(status=StatusPatch({"birds": 3, "conditions": [{"type": "Ready"}]})))
+    assert bench.client.calls[-1].body == {
+        "metadata": {"uid": OWNER.uid, "resourceVersion": "5"},
+        "status": {"conditions": [{"type": "Ready"}]},
+    }
+
+
+async def test_after_a_commit_the_status_is_based_on_what_the_commit_returned():
+    bench = Bench()
+    await bench.execute(Plan(commit=COMMIT, status=StatusPatch({"conditions": [{}]})))
+    committed = bench.client.revision - 1
+    assert bench.client.calls[-1].body["metadata"]["resourceVersion"] == str(committed)
+
+
+async def test_counters_alone_are_written_at_most_once_a_second():
+    bench = Bench()
+    quiet = [StatusPatch({"birds": n}, urgent=False) for n in (1, 2, 3)]
+    assert (await bench.execute(Plan(status=quiet[0]))).writes == {"status": 1}
+    bench.book.time = 0.4
+    held_back = await bench.execute(Plan(status=quiet[1], wake_after=60.0))
+    assert held_back.writes == {}
+    assert held_back.wake_after == pytest.approx(0.6)
+    urgent = await bench.execute(Plan(status=StatusPatch({"birds": 9})))
+    assert urgent.writes == {"status": 1}
+    bench.book.time = 1.4
+    assert (await bench.execute(Plan(status=quiet[2]))).writes == {"status": 1}
+
+
+async def test_a_batch_counts_over_all_stages():
+    bench = Bench()
+    stages = (tuple(create(f"a{n}") for n in range(40)), tuple(create(f"b{n}") for n in range(40)))
+    outcome = await bench.execute(Plan(stages=stages))
+    assert outcome.next is Next.MORE
+    assert len(bench.client.verbs("create")) == 64
+
+
+async def test_deletes_do_not_start_slowly():
+    bench = Bench()
+    for n in range(30):
+        bench.book.show(bird(f"a{n}", n + 2))
+        bench.client.objects[f"a{n}"] = bird(f"a{n}", n + 2)
+    await bench.execute(Plan(stages=(tuple(delete(f"a{n}") for n in range(30)),)))
+    assert bench.client.most == 30
+
+
+# -- single writes --------------------------------------------------------------------------------
+
+
+def writer(script: Callable[[Call], Any] | None = None) -> tuple[Writer, Book, ScriptedClient]:
+    book, client = Book(), ScriptedClient(script, seconds=0.01)
+    book.show(bird("a", 2))
+    client.objects["a"] = bird("a", 2, data={"theirs": "1"})
+    return Writer(client, book.ledger), book, client
+
+
+async def test_a_merge_patch_carries_its_preconditions():
+    write, _, client = writer()
+    await write.perform(OWNER, patch("a", revision="2", k="v"))
+    assert client.calls[0].body == {
+        "metadata": {"uid": "uid-a", "resourceVersion": "2"},
+        "data": {"k": "v"},
+    }
+
+
+async def test_a_replacement_changes_what_is_there_and_puts_the_whole():
+    write, book, client = writer()
+    change = Replace(target("a"), "uid-a", {"data": {"ours": "2"}})
+    result = await write.perform(OWNER, change)
+    assert result.fate is Fate.DONE
+    body = client.calls[-1].body
+    assert body["data"] == {"theirs": "1", "ours": "2"}
+    assert body["metadata"]["resourceVersion"] == "2"
+    assert book.get() is result.obj
+
+
+async def test_a_replacement_that_changes_nothing_is_not_sent():
+    write, book, client = writer()
+    change = Replace(target("a"), "uid-a", {"data": {"theirs": "1"}})
+    result = await write.perform(OWNER, change)
+    assert result.fate is Fate.DONE
+    assert client.verbs("replace") == []
+    assert book.entries == 0
+
+
+async def test_a_replacement_of_another_object_is_a_conflict():
+    write, _, client = writer()
+    result = await write.perform(OWNER, Replace(target("a"), "uid-before", {"data": {"k": "v"}}))
+    assert result.fate is Fate.CONFLICT
+    assert client.verbs("replace") == []
+
+
+@pytest.mark.parametrize(
+    ("live", "fate"), [(bird("a", 2), Fate.FAILED), (bird("a", 9), Fate.CONFLICT)]
+)
+async def test_a_json_patch_that_does_not_apply_is_a_conflict_only_if_the_object_has_moved(
+    live: KubeObject, fate: Fate
+):
+    def script(call: Call) -> Any:
+        if call.verb == "json_patch":
+            raise status_error(422, "Invalid")
+        return live
+
+    write, book, _ = writer(script)
+    operations = ({"op": "test", "path": "/metadata/resourceVersion", "value": "2"},)
+    result = await write.perform(OWNER, JsonPatch(target("a"), "uid-a", operations))
+    assert result.fate is fate
+    assert (result.failure is not None) is (fate is Fate.FAILED)
+    assert book.get().metadata.resource_version == live.metadata.resource_version
+
+
+async def test_a_change_of_what_is_gone_is_planned_again_without_it():
+    write, book, client = writer()
+    del client.objects["a"]
+    result = await write.perform(OWNER, patch("a", k="v"))
+    assert result.fate is Fate.CONFLICT
+    assert book.names() == []
+
+
+async def test_a_conflict_on_delete_of_the_same_object_is_planned_again():
+    def script(call: Call) -> Any:
+        if call.verb == "delete":
+            raise status_error(409, "Conflict")
+        return bird("a", 9)
+
+    write, book, _ = writer(script)
+    result = await write.perform(OWNER, delete("a"))
+    assert result.fate is Fate.CONFLICT
+    assert book.live() == ["a"]
+
+
+async def test_a_bug_in_a_write_leaves_no_trace_in_the_ledger():
+    def script(_call: Call) -> Any:
+        raise ZeroDivisionError
+
+    write, book, _ = writer(script)
+    with pytest.raises(ZeroDivisionError):
+        await write.perform(OWNER, patch("a", k="v"))
+    assert book.entries == 0
+
+
+async def test_a_name_whose_holder_cannot_be_read_is_unknown():
+    def script(call: Call) -> Any:
+        raise status_error(409, "AlreadyExists") if call.verb == "create" else OutcomeUnknown("x")
+
+    write, book, _ = writer(script)
+    result = await write.perform(OWNER, create("b"))
+    assert result.fate is Fate.UNKNOWN
+    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
+
+
+async def test_concurrent_writes_of_one_stage_do_not_wait_for_each_other():
+    bench = Bench()
+    bench.client.seconds = 1.0
+    began = asyncio.get_running_loop().time()
+    await bench.execute(Plan(stages=(tuple(create(f"a{n}") for n in range(7)),)))
+    assert asyncio.get_running_loop().time() - began == pytest.approx(3.0), "1 + 2 + 4"

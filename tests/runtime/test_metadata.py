@@ -1,0 +1,76 @@
+"""Conditions, finalizers, timestamps: small functions on metadata."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from controller.kube.objects import ObjectMeta
+from controller.runtime.conditions import find_condition, remove_condition, set_condition
+from controller.runtime.finalizers import add_finalizer, remove_finalizer
+from controller.runtime.timestamps import parse_rfc3339, rfc3339, rfc3339_micro
+from tests.runtime.kit import target
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+
+
+def ready(conditions: list[dict], status: str, now: datetime, message: str = "") -> list[dict]:
+    return set_condition(conditions, "Ready", status, "Because", message, 3, now)
+
+
+def test_a_transition_is_a_change_of_status_and_nothing_else():
+    first = ready([], "False", NOW)
+    same = ready(first, "False", LATER, "more words")
+    changed = ready(same, "True", LATER)
+    assert first[0]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+    assert same[0]["lastTransitionTime"] == "2026-01-01T12:00:00Z"
+    assert same[0]["message"] == "more words"
+    assert changed[0]["lastTransitionTime"] == "2026-01-01T12:01:00Z"
+    assert ready(first, "False", LATER) == first, "setting the same again changes nothing"
+
+
+def test_the_order_of_conditions_is_kept_and_others_are_left_alone():
+    other = {"type": "Other", "status": "True", "unknownField": 1}
+    conditions = ready([{"type": "First"}, other], "True", NOW)
+    assert [c["type"] for c in conditions] == ["First", "Other", "Ready"]
+    assert ready(conditions, "False", LATER)[1] == other
+    assert find_condition(conditions, "Ready")["observedGeneration"] == 3
+    assert find_condition(conditions, "Missing") is None
+    assert [c["type"] for c in remove_condition(conditions, "First")] == ["Other", "Ready"]
+
+
+def test_a_finalizer_is_added_beside_those_of_others():
+    meta = ObjectMeta(name="a", uid="u", resource_version="7")
+    guard = {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    first = add_finalizer(target(), meta, "ours")
+    assert first.operations == (
+        guard,
+        {"op": "add", "path": "/metadata/finalizers", "value": ["ours"]},
+    )
+    with_theirs = ObjectMeta(name="a", uid="u", resource_version="7", finalizers=("theirs",))
+    second = add_finalizer(target(), with_theirs, "ours")
+    assert second.operations[1] == {"op": "add", "path": "/metadata/finalizers/-", "value": "ours"}
+    assert add_finalizer(target(), ObjectMeta(finalizers=("ours",)), "ours") is None
+
+
+def test_a_finalizer_is_removed_at_its_place_and_only_if_it_is_there():
+    meta = ObjectMeta(name="a", uid="u", resource_version="7", finalizers=("theirs", "ours"))
+    patch = remove_finalizer(target(), meta, "ours")
+    assert patch.uid == "u"
+    assert patch.operations[0]["path"] == "/metadata/resourceVersion"
+    assert patch.operations[1:] == (
+        {"op": "test", "path": "/metadata/finalizers/1", "value": "ours"},
+        {"op": "remove", "path": "/metadata/finalizers/1"},
+    )
+    assert remove_finalizer(target(), ObjectMeta(), "ours") is None
+
+
+def test_timestamps_are_utc():
+    east = datetime(2026, 1, 1, 14, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
+    assert rfc3339(east) == "2026-01-01T12:00:00Z"
+    assert rfc3339_micro(east) == "2026-01-01T12:00:00.000005Z"
+    assert parse_rfc3339("2026-01-01T12:00:00Z") == NOW
+    with pytest.raises(ValueError, match="offset"):
+        parse_rfc3339("2026-01-01T12:00:00")

@@ -1,0 +1,117 @@
+"""Reads through the overlay: of store and own writes the newer, in every index."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.kube.resources import PODS
+from controller.runtime.overlay import NotCached
+from informers import Store
+from tests.runtime.kit import OWNER, Book, bird, create, delete, patch
+
+
+def test_index_functions_run_on_overlaid_objects_too():
+    book = Book()
+    book.show(bird("moved", 2))
+    book.show(bird("stays", 3))
+    book.ledger.answered(OWNER, patch("moved"), bird("moved", 10, owner="uid-else"))
+    assert book.names() == ["stays"]
+    assert book.names("uid-else") == ["moved"]
+    book.ledger.answered(OWNER, create("new"), bird("new", 11))
+    assert book.names() == ["new", "stays"]
+    book.show(bird("moved", 12))
+    assert book.names() == ["moved", "new", "stays"], "moved back since"
+
+
+def test_an_object_that_changes_its_index_twice_is_found_once():
+    book = Book()
+    for revision, owner in enumerate(["x", "y", "x", OWNER.uid], start=10):
+        book.ledger.answered(OWNER, patch("a"), bird("a", revision, owner=owner))
+    assert (book.names("x"), book.names("y"), book.names()) == ([], [], ["a"])
+
+
+def test_what_a_live_read_did_not_find_is_hidden_although_the_store_shows_it():
+    book = Book()
+    book.show(bird("a", 2))
+    book.ledger.absent(OWNER, delete("a"), "uid-a")
+    assert (book.get(), book.names()) == (None, [])
+    book.show(bird("a", 3, terminating=True))
+    assert book.names() == [], "late news of its end"
+    book.remove(bird("a", 3, terminating=True), 4)
+    assert book.entries == 0
+
+
+def test_corrections_are_counted():
+    book = Book()
+    book.show(bird("a", 2))
+    book.names()
+    assert book.ledger.statistics().corrections == 0
+    book.unmake("a")
+    book.names()
+    book.get()
+    assert book.ledger.statistics().corrections == 2
+
+
+def test_what_nobody_watches_is_an_error_and_not_absent():
+    book = Book()
+    with pytest.raises(NotCached, match="pods are not watched"):
+        book.ledger.reads.get(PODS, "default/a")
+    with pytest.raises(NotCached, match="pods are not watched"):
+        book.ledger.reads.by_index(PODS, "owner", "x")
+
+
+def test_with_several_namespaces_each_is_read_from_its_own_cache():
+    book = Book()
+    reads = book.ledger.reads
+    stores = {name: Store({"owner": lambda _o: ("x",)}) for name in ("one", "two")}
+    for namespace, store in stores.items():
+        store.replace([], "5")
+        book.ledger.add_cache(PODS, namespace, store, {"owner": lambda _o: ("x",)})
+    stores["one"].put(bird("a", 6))
+    assert reads.by_index(PODS, "owner", "x") == [bird("a", 6)]
+    assert reads.get(PODS, "two/a") is None
+    with pytest.raises(NotCached, match="in namespace three"):
+        reads.get(PODS, "three/a")
+
+
+@given(st.data())
+def test_whatever_happens_in_which_order_reads_show_the_newest_that_is_known(data):
+    """A server, a store that follows it late, and a ledger that hears the answers."""
+    book = Book(selective=False)
+    history: list[tuple[int, str, bool]] = []  # revision, name, exists
+    truth: dict[str, int] = {}
+    answered: dict[str, tuple[int, bool]] = {}
+    shown = 0
+    for revision in range(2, 2 + data.draw(st.integers(1, 12))):
+        name = data.draw(st.sampled_from("ab"))
+        if name not in truth:
+            truth[name] = revision
+            history.append((revision, name, True))
+            book.ledger.answered(OWNER, create(name), bird(name, revision, uid=f"u{revision}"))
+            answered[name] = (revision, True)
+        else:
+            uid = f"u{truth.pop(name)}"
+            history.append((revision, name, False))
+            book.ledger.deleted(OWNER, delete(name, uid=uid), uid)
+            answered[name] = (revision, False)
+        for _ in range(data.draw(st.integers(0, len(history) - shown))):
+            at, what, exists = history[shown]
+            shown += 1
+            if exists:
+                book.show(bird(what, at, uid=f"u{at}"))
+            else:
+                last = book.store.get(f"default/{what}")
+                assert last is not None
+                book.remove(last, at)
+        assert book.live() == sorted(truth), "own writes are always seen"
+    while shown < len(history):
+        at, what, exists = history[shown]
+        shown += 1
+        if exists:
+            book.show(bird(what, at, uid=f"u{at}"))
+        else:
+            book.remove(book.store.get(f"default/{what}"), at)
+    assert book.names() == sorted(truth)
+    assert book.entries == 0, "and nothing is left when the store has caught up"

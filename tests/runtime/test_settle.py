@@ -1,0 +1,241 @@
+"""Questions that the store cannot answer: who asks the server, when, and what follows."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.errors import OutcomeUnknown
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.settle import CONCURRENCY, Settler
+from controller.runtime.writer import Writer
+from tests.runtime.kit import (
+    OWNER,
+    Book,
+    Call,
+    ScriptedClient,
+    bird,
+    create,
+    delete,
+    patch,
+    status_error,
+    target,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+class Settling(Book):
+    """A ledger whose questions are answered by a scripted server, in virtual time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
+        self.ledger._now = self.loop.time
+        self.client = ScriptedClient(seconds=0.01)
+        self.settler = Settler(
+            self.ledger,
+            Writer(self.client, self.ledger),
+            clock=self.loop,
+            rng=random.Random(1),
+        )
+
+
+@asynccontextmanager
+async def settling() -> AsyncIterator[Settling]:
+    book = Settling()
+    task = asyncio.create_task(book.settler.run())
+    yield book
+    book.settler.close()
+    await task
+
+
+def unsettled(book: Book) -> frozenset[str]:
+    return book.ledger.reads.unsettled_scopes(OWNER.uid)
+
+
+async def test_a_lost_create_that_did_not_happen_is_made_now():
+    async with settling() as book:
+        book.ledger.lost(OWNER, create("a"))
+        await asyncio.sleep(1)
+        assert book.client.verbs("create") == ["a"]
+        assert (book.names(), unsettled(book)) == (["a"], frozenset())
+        assert OWNER in book.woken
+
+
+async def test_a_lost_create_that_did_happen_is_recognised():
+    async with settling() as book:
+        book.client.objects["a"] = bird("a", 50)
+        book.ledger.lost(OWNER, create("a"))
+        await asyncio.sleep(1)
+        assert [call.verb for call in book.client.calls] == ["create", "get"]
+        assert (book.names(), unsettled(book)) == (["a"], frozenset())
+
+
+@pytest.mark.parametrize("exists", [True, False])
+async def test_a_repetition_that_is_refused_says_nothing_about_the_first_attempt(exists: bool):
+    async with settling() as book:
+        states: list[frozenset[str]] = []
+
+        def refuse(call: Call) -> Any:
+            states.append(unsettled(book))
+            if call.verb == "create":
+                raise status_error(403, "Forbidden")
+            return book.client.serve(call)
+
+        book.client.script = refuse
+        if exists:
+            book.client.objects["a"] = bird("a", 50)
+        book.ledger.lost(OWNER, create("a"))
+        await asyncio.sleep(1)
+        assert [call.verb for call in book.client.calls] == ["create", "get"]
+        assert states == [{"birds"}, {"birds"}], "the scope is at rest until it is known"
+        assert (book.names(), unsettled(book)) == (["a"] if exists else [], frozenset())
+        assert OWNER in book.woken
+
+
+async def test_as_long_as_nothing_is_known_it_is_asked_with_back_off():
+    async with settling() as book:
+        times: list[float] = []
+
+        def lose(_call: Call) -> Any:
+            times.append(book.loop.time())
+            raise OutcomeUnknown("reset")
+
+        book.client.script = lose
+        book.ledger.lost(OWNER, create("a"))
+        await asyncio.sleep(120)
+        assert unsettled(book) == {"birds"}
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        assert 6 <= len(times) <= 25
+        assert gaps[-1] > 5 * gaps[0]
+        book.client.script = None
+        await asyncio.sleep(60)
+        assert (book.names(), unsettled(book)) == (["a"], frozenset())
+
+
+async def test_a_lost_delete_is_repeated_with_its_uid():
+    async with settling() as book:
+        book.show(bird("a", 2))
+        book.client.objects["a"] = bird("a", 2)
+        book.ledger.lost(OWNER, delete("a"))
+        await asyncio.sleep(1)
+        assert book.client.calls[0].body["uid"] == "uid-a"
+        assert (book.live(), unsettled(book)) == ([], frozenset())
+
+
+async def test_a_lost_patch_is_settled_by_looking():
+    async with settling() as book:
+        book.show(bird("a", 2))
+        book.client.objects["a"] = bird("a", 50, data={"k": "v"})
+        book.ledger.lost(OWNER, patch("a", k="v"))
+        await asyncio.sleep(1)
+        assert [call.verb for call in book.client.calls] == ["get"]
+        assert book.get().data == {"k": "v"}
+        assert unsettled(book) == frozenset()
+
+
+async def test_nothing_is_made_for_an_owner_that_is_gone():
+    async with settling() as book:
+        book.ledger.lost(OWNER, create("a"))
+        book.ledger.forget(OWNER.controller, OWNER.key)
+        await asyncio.sleep(60)
+        assert book.client.calls == []
+        assert book.entries == 0
+
+
+async def test_what_the_store_passed_without_showing_is_asked_for_once():
+    async with settling() as book:
+        book.make("a", 10)
+        await asyncio.sleep(1)
+        assert book.client.calls == []
+        book.bookmark(11)
+        book.bookmark(12)
+        await asyncio.sleep(1)
+        assert book.client.verbs("get") == ["a"]
+        assert (book.names(), book.entries) == ([], 0)
+        assert book.woken == [OWNER]
+        await asyncio.sleep(600)
+        assert len(book.client.calls) == 1
+
+
+async def test_a_cache_that_lags_is_asked_about_at_growing_distances():
+    async with settling() as book:
+        times: list[float] = []
+
+        def look(call: Call) -> Any:
+            times.append(round(book.loop.time()))
+            return bird("a", 10)
+
+        book.client.script = look
+        book.make("a", 10)
+        await asyncio.sleep(2000)
+        assert times == [30, 90, 210, 450, 930, 1410, 1890]
+        assert book.names() == ["a"]
+        book.show(bird("a", 10))
+        assert book.entries == 0
+
+
+async def test_a_live_read_that_was_overtaken_by_a_write_counts_for_nothing():
+    async with settling() as book:
+        book.client.seconds = 5.0
+        book.client.script = lambda _call: bird("a", 10, data={"k": "old"})
+        book.make("a", 10)
+        book.bookmark(11)
+        await asyncio.sleep(1)
+        newer = bird("a", 20, data={"k": "new"})
+        book.ledger.answered(OWNER, patch("a", k="new"), newer)
+        await asyncio.sleep(5)
+        assert book.get().data == {"k": "new"}
+
+
+async def test_an_answer_not_found_is_forgotten_after_a_while_without_another_request():
+    async with settling() as book:
+        book.ledger.looked_up(OWNER, target("a"), None)
+        assert book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
+        await asyncio.sleep(29)
+        assert book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
+        await asyncio.sleep(2)
+        assert not book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
+        assert book.client.calls == []
+        assert book.entries == 0
+
+
+async def test_a_taken_name_is_free_again_when_its_holder_has_gone():
+    async with settling() as book:
+        book.client.objects["a"] = bird("a", 50, uid="theirs", owner="")
+        book.ledger.occupied(OWNER, create("a"))
+        await asyncio.sleep(31)
+        assert book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+        del book.client.objects["a"]
+        await asyncio.sleep(61)
+        assert not book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+        assert book.woken[-1] == OWNER
+
+
+async def test_a_write_under_way_is_left_alone():
+    async with settling() as book:
+        book.ledger.intend(OWNER, create("a"))
+        await asyncio.sleep(120)
+        assert book.client.calls == []
+        book.ledger.answered(OWNER, create("a"), bird("a", 10))
+        book.show(bird("a", 10))
+        assert book.entries == 0
+
+
+async def test_many_questions_are_answered_a_few_at_a_time():
+    async with settling() as book:
+        book.client.seconds = 1.0
+        for number in range(40):
+            book.make(f"a{number}", 10)
+        book.bookmark(11)
+        await asyncio.sleep(30)
+        assert len(book.client.calls) == 40
+        assert book.client.most == CONCURRENCY
+        assert book.entries == 0
