@@ -12,7 +12,7 @@ demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo $(ARGS)
 
 test: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest $(LAYERS) $(ARGS)
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal $(LAYERS) $(ARGS)
 
 test-real: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.integration.real $(ARGS)

@@ -230,7 +230,8 @@ def _picture(steps: list[str], view: ClusterView) -> Any:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    pods = Table(title=f"RayCluster {view.name}: {view.state() or 'not ready'}", min_width=72)
+    title = view.state() or ("not ready" if view.cluster else "gone")
+    pods = Table(title=f"RayCluster {view.name}: {title}", min_width=72)
     pods.add_column("pod")
     pods.add_column("role")
     pods.add_column("state")
