@@ -6,15 +6,16 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from controller.command.clock import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.kube.client import Client
+from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CRDS
 
 if TYPE_CHECKING:
@@ -34,11 +35,6 @@ class EmbeddedCluster:
         return Client(self.server, user_agent=user_agent, clock=asyncio.get_running_loop())
 
 
-def wall() -> datetime:
-    """The wall clock."""
-    return datetime.now(UTC)
-
-
 @asynccontextmanager
 async def embedded_cluster(
     *, port: int, crds: Iterable[Mapping[str, Any]], nodes: NodeSettings
@@ -51,11 +47,15 @@ async def embedded_cluster(
         nodes: delays and size of the simulated node.
 
     Raises:
-        OSError: the port is taken.
+        ConfigurationError: the port cannot be had; the message says why.
     """
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random())
-    http = await serve(server, "127.0.0.1", port)
+    try:
+        http = await serve(server, "127.0.0.1", port)
+    except (OSError, OverflowError) as error:
+        await server.aclose()
+        raise ConfigurationError(f"cannot listen on port {port}: {error}") from error
     try:
         cluster = EmbeddedCluster(server, f"http://127.0.0.1:{http.port}")
         installer = cluster.client("manta-dev")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry
 
-from controller.command.embedded import wall
+from controller.command.clock import wall
 from controller.kube.client import Client
 from controller.kube.http import HttpTransport
 from controller.kube.metrics import RestClientMetrics
