@@ -11,7 +11,9 @@ import asyncio
 import random
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from controller.command.embedded import embedded_cluster
 from controller.command.manifests import load
@@ -19,6 +21,7 @@ from controller.command.operator import operator_for
 from controller.command.view import ClusterHandler, ClusterView, PodHandler, Screen, screen_for
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.credentials import StaticCredentials
+from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
@@ -38,6 +41,26 @@ NAMESPACE = "default"
 OPERATOR = "manta-operator"
 STEP_SECONDS = 30.0
 _NODES = NodeSettings(start_delay=0.3, ready_delay=0.4, termination_delay=0.3)
+
+
+class _Group(msgspec.Struct):
+    replicas: int = 0
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    worker_group_specs: list[_Group] = msgspec.field(default_factory=list[_Group])
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Scalable(msgspec.Struct):
+    """What the demo needs to know of a manifest."""
+
+    kind: Literal["RayCluster"]
+    metadata: _Named
+    spec: _Spec
 
 
 @dataclass(slots=True)
@@ -69,20 +92,38 @@ class Summary:
 
 
 async def demo(manifest: Path) -> int:
-    """Run the demo and print its summary; returns the exit status."""
+    """Run the demo and print its summary; returns the exit status.
+
+    Raises:
+        ConfigurationError: the manifest is not one of a RayCluster that can be scaled.
+    """
+    documents = load(manifest)
+    _check(documents, manifest)
     configure_logging(level="error", format="console")
     loop = asyncio.get_running_loop()
     start = loop.time()
     screen = screen_for(lambda: loop.time() - start)
     summary = Summary()
     try:
-        await _play(load(manifest), screen, summary)
+        await _play(documents, screen, summary)
     except* TimeoutError:
         summary.failed = f"not reached within {STEP_SECONDS:.0f} s: {summary.steps[-1][0]}"
+    except* KubeError as errors:
+        summary.failed = "; ".join(map(str, errors.exceptions))
     finally:
         screen.close()
     sys.stdout.write(f"\n{summary.text()}\n")
     return 0 if not summary.failed and summary.surplus == 0 else 1
+
+
+def _check(documents: list[dict[str, Any]], manifest: Path) -> None:
+    """Refuse what the steps of the demo cannot be played with."""
+    try:
+        clusters = msgspec.convert(documents, list[_Scalable])
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{manifest} is not a RayCluster to play with: {error}") from error
+    if not clusters or not all(cluster.spec.worker_group_specs for cluster in clusters):
+        raise ConfigurationError(f"{manifest} holds no RayCluster with a worker group to scale")
 
 
 async def _play(documents: list[dict[str, Any]], screen: Screen, summary: Summary) -> None:
@@ -203,5 +244,5 @@ async def _scale(user: Client, name: str, replicas: int) -> None:
 
 
 def _first_group(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    groups: list[dict[str, Any]] = documents[0]["spec"].get("workerGroupSpecs") or [{}]
+    groups: list[dict[str, Any]] = documents[0]["spec"]["workerGroupSpecs"]
     return groups[0]

@@ -65,7 +65,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if self.reconcile_timeout_seconds < 0:
             raise ValueError("reconcile_timeout_seconds must not be negative")
         for name in ("metrics_address", "health_address"):
-            parse_address(getattr(self, name))
+            try:
+                parse_address(getattr(self, name))
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from error
 
 
 def parse_address(text: str) -> tuple[str, int] | None:

@@ -23,3 +23,15 @@ def test_a_demo_that_cannot_work_says_so_and_fails(tmp_path):
     done = manta_once("demo", "-f", str(broken))
     assert done.returncode == 2
     assert str(broken) in done.stderr
+
+    other = tmp_path / "other.yaml"
+    for text, words in (
+        ("# nothing\n", "no RayCluster"),
+        ("kind: Service\nmetadata: {name: a}\n", "'Service'"),
+        ("kind: RayCluster\nmetadata: {name: a}\nspec: {}\n", "no RayCluster with a worker group"),
+    ):
+        other.write_text(text)
+        done = manta_once("demo", "-f", str(other))
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert "Traceback" not in done.stderr

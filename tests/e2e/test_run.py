@@ -185,6 +185,15 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path):
         assert process.wait(10) in {0, 1}
 
 
+def test_a_port_that_is_taken_is_one_clear_line(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = manta_once("dev", f"--port={port}", f"--kubeconfig={tmp_path / 'kubeconfig'}")
+    assert done.returncode == 2
+    assert f"cannot listen on port {port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_help_names_every_command_and_its_defaults():
     text = manta_once("--help").stdout
     for command in ("run", "dev", "demo", "crds"):
