@@ -338,6 +338,7 @@ class WorkQueue(Generic[K]):
         now = self._clock.time()
         self._recorder.started(max(0.0, now - self._dirty.pop(key)))
         self._processing[key] = _Run(self._priority.pop(key), now)
+        self._settle()
         return key
 
     def _hold_back(self, key: K) -> None:

@@ -429,6 +429,22 @@ async def test_getters_are_released_when_a_drain_leaves_nothing_for_them():
     await draining
 
 
+async def test_getters_are_released_when_another_one_takes_the_last_key_of_a_drain():
+    queue = make()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    draining = asyncio.create_task(queue.drain())
+    getters = [asyncio.create_task(queue.get()) for _ in range(2)]
+    await turns()
+    queue.done("a")
+    assert await getters[0] == "a"
+    with pytest.raises(Closed):
+        await getters[1]
+    queue.done("a")
+    await draining
+
+
 # Looking at it
 
 

@@ -177,9 +177,17 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.forget(key)
         self.queue.forget(key)
 
+    @rule(count=st.integers(1, 3), asleep=st.booleans())
+    def get(self, count: int, asleep: bool) -> None:
+        self.getters += [self.loop.create_task(self.getter()) for _ in range(count)]
+        if asleep:
+            self.turn_until_quiet()
+
+    @precondition(lambda self: self.getters)
     @rule()
-    def get(self) -> None:
-        self.getters.append(self.loop.create_task(self.getter()))
+    def cancel_the_next(self) -> None:
+        """Cancel who sleeps longest: it may just have been woken."""
+        self.getters[0].cancel()
 
     @precondition(lambda self: self.getters)
     @rule(data=st.data())
@@ -189,11 +197,12 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.processing)
     @rule(data=st.data(), failed=st.booleans())
     def done(self, data: st.DataObject, failed: bool) -> None:
-        key = data.draw(st.sampled_from(sorted(self.model.processing)), "key")
-        if failed:
-            self.add_rate_limited(key, None)
-        self.model.done(key)
-        self.queue.done(key)
+        in_flight = st.sampled_from(sorted(self.model.processing))
+        for key in data.draw(st.lists(in_flight, min_size=1, unique=True), "keys"):
+            if failed:
+                self.add_rate_limited(key, None)
+            self.model.done(key)
+            self.queue.done(key)
 
     @rule()
     def turn_once(self) -> None:
@@ -271,7 +280,7 @@ class ClosingQueueMachine(QueueMachine):
         self.drains.append(self.loop.create_task(self.queue.drain()))
         self.turn()
 
-    @precondition(lambda self: self.getters and self.model.processing)
+    @precondition(lambda self: self.model.processing and (self.getters or self.drains))
     @rule()
     def close(self) -> None:
         left = self.model.dirty | self.model.processing.keys()
