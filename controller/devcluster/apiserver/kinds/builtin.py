@@ -13,6 +13,7 @@ from controller.devcluster.apiserver.kinds.pods import PodStrategy
 from controller.devcluster.apiserver.kinds.services import ServiceStrategy
 from controller.devcluster.apiserver.kinds.stored import (
     ClaimStrategy,
+    ConfigMapStrategy,
     Counted,
     CronJobStrategy,
     Echoed,
@@ -138,7 +139,7 @@ def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
     pods = frozenset({"binding", "log", "proxy"})
     no_collection = ("create", "delete", "get", "list", "patch", "update", "watch")
     return [
-        _core("configmaps", "ConfigMap", Plain(), short_names=("cm",)),
+        _core("configmaps", "ConfigMap", ConfigMapStrategy(), short_names=("cm",)),
         _core("endpoints", "Endpoints", Upserted(), short_names=("ep",)),
         _core("events", "Event", Upserted(), short_names=("ev",), fields=_EVENT_FIELDS),
         _core(

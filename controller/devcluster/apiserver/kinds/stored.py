@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.kinds.podspec import default_pod_spec
 from controller.devcluster.apiserver.meta import is_path_segment
+from controller.devcluster.apiserver.status import invalid_value
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.status import Cause
+
+CONFIG_KEY_RULE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+    "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
 class Plain(Strategy):
@@ -67,7 +76,20 @@ class NodeStrategy(WithStatus):
         """Keep the status."""
 
 
-class SecretStrategy(Plain):
+class ConfigMapStrategy(Plain):
+    """Config maps, whose keys become file names."""
+
+    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+        """Metadata and keys."""
+        return super().validate(object_, old) + [
+            invalid_value(f"{field}[{key}]", key, CONFIG_KEY_RULE)
+            for field in ("data", "binaryData")
+            for key in child(object_, field)
+            if not _CONFIG_KEY.fullmatch(key)
+        ]
+
+
+class SecretStrategy(ConfigMapStrategy):
     """Secrets take data as plain text, too."""
 
     def default(self, object_: Json) -> None:

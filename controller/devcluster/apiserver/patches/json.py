@@ -1,6 +1,6 @@
 """JSON Patch (RFC 6902), with upstream's leniency.
 
-As upstream's library does, `replace` of a missing key adds it and `remove` of one does nothing.
+As upstream's library has it, `replace` of a missing key adds it, and `test` takes one for null.
 """
 
 from __future__ import annotations
@@ -101,15 +101,22 @@ def _index(items: list[Any], token: str, path: str, kind: str, last: int) -> int
 
 
 def _test(target: Any, path: str, value: Any) -> None:
-    failure = PatchError(f"testing value {path} failed: test failed")
+    """A missing key is as good as null, a missing parent is not."""
+    *above, last = _tokens(path) or [""]
     try:
-        found = _get(target, path, "test")
+        parent = _get(target, "".join(f"/{_escaped(token)}" for token in above), "test")
+        if isinstance(parent, dict) and last not in parent and path:
+            found = None
+        else:
+            found = _get(target, path, "test")
     except PatchError:
-        if value is None:
-            return
-        raise failure from None
+        raise PatchError(f"testing value {path} failed: test failed") from None
     if not same_json(found, value):
-        raise failure
+        raise PatchError(f"testing value {path} failed: test failed")
+
+
+def _escaped(token: str) -> str:
+    return token.replace("~", "~0").replace("/", "~1")
 
 
 def same_json(left: Any, right: Any) -> bool:
@@ -163,7 +170,7 @@ def _remove(target: Any, path: str, kind: str) -> None:
     if isinstance(parent, list):
         items = cast("list[Any]", parent)
         del items[_index(items, tokens[-1], path, kind, len(items) - 1)]
-    elif isinstance(parent, dict):
-        cast("Json", parent).pop(tokens[-1], None)
+    elif isinstance(parent, dict) and tokens[-1] in parent:
+        del cast("Json", parent)[tokens[-1]]
     else:
         raise _missing(kind, path)

@@ -1,0 +1,249 @@
+"""WATCH: replay, selection, initial events, bookmarks and the ways a stream ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.devcluster.apiserver.support import METADATA, config_map, pod, types_and_names
+
+
+async def changes(api) -> str:
+    """Make a, change it, make b, delete it; gives the revision before all that."""
+    start = (await api.get(api.path("configmaps"))).revision
+    await api.create(api.path("configmaps"), config_map("a"))
+    await api.patch(api.path("configmaps", "a"), {"data": {"x": "1"}})
+    await api.create(api.path("configmaps"), config_map("b"))
+    await api.delete(api.path("configmaps", "b"))
+    return start
+
+
+NOT_THE_ROOT_CA = "metadata.name!=kube-root-ca.crt"
+
+
+async def test_a_watch_replays_everything_since_its_revision(api):
+    start = await changes(api)
+    events = await api.watch(
+        api.path("configmaps"), 4, resourceVersion=start, fieldSelector=NOT_THE_ROOT_CA
+    )
+    assert types_and_names(events) == [
+        ("ADDED", "a"),
+        ("MODIFIED", "a"),
+        ("ADDED", "b"),
+        ("DELETED", "b"),
+    ]
+    revisions = [int(event["object"]["metadata"]["resourceVersion"]) for event in events]
+    assert revisions == sorted(set(revisions))
+    assert events[0]["object"]["kind"] == "ConfigMap"
+
+
+async def test_a_deletion_has_a_revision_of_its_own(api):
+    created = await api.create(api.path("configmaps"), config_map("a"))
+    await api.delete(api.path("configmaps", "a"))
+    (event,) = await api.watch(api.path("configmaps"), 1, resourceVersion=created.revision)
+    assert event["type"] == "DELETED"
+    assert int(event["object"]["metadata"]["resourceVersion"]) > int(created.revision)
+
+
+async def test_a_watch_without_revision_begins_with_what_exists(api):
+    await api.create(api.path("pods"), pod("a"))
+    for revision in ("", "0"):
+        (event,) = await api.watch(api.path("pods"), 1, resourceVersion=revision)
+        assert types_and_names([event]) == [("ADDED", "a")]
+
+
+async def test_a_watch_goes_on_with_what_happens(api):
+    start = (await api.get(api.path("pods"))).revision
+    watching = asyncio.create_task(api.watch(api.path("pods"), 2, resourceVersion=start))
+    await asyncio.sleep(0.1)
+    await api.create(api.path("pods"), pod("a"))
+    await asyncio.sleep(0.1)
+    await api.patch(api.path("pods", "a"), {"metadata": {"labels": {"x": "y"}}})
+    assert types_and_names(await watching) == [("ADDED", "a"), ("MODIFIED", "a")]
+
+
+async def test_leaving_a_selection_is_a_deletion_and_entering_it_an_addition(api):
+    created = await api.create(api.path("pods"), pod("a", labels={"x": "in"}))
+    start = str(int(created.revision) - 1)
+    for value in ("out", "in", "in"):
+        await api.patch(api.path("pods", "a"), {"metadata": {"labels": {"x": value, "n": value}}})
+    await api.patch(api.path("pods", "a"), {"metadata": {"labels": {"n": "last"}}})
+    events = await api.watch(api.path("pods"), 4, resourceVersion=start, labelSelector="x=in")
+    assert [event["type"] for event in events] == ["ADDED", "DELETED", "ADDED", "MODIFIED"]
+    left = events[1]["object"]["metadata"]
+    assert left["labels"]["x"] == "in"
+    assert int(left["resourceVersion"]) > int(events[0]["object"]["metadata"]["resourceVersion"])
+
+
+async def test_field_selectors_hold_for_watches(api):
+    created = await api.create(api.path("pods"), pod("a"))
+    await api.create(api.path("pods"), pod("b"))
+    start = str(int(created.revision) - 1)
+    events = await api.watch(
+        api.path("pods"), 1, resourceVersion=start, fieldSelector="metadata.name=b"
+    )
+    assert types_and_names(events) == [("ADDED", "b")]
+
+
+async def test_initial_events_end_with_a_marked_bookmark(api):
+    await api.create(api.path("pods"), pod("a"))
+    events = await api.watch(
+        api.path("pods"),
+        2,
+        sendInitialEvents="true",
+        resourceVersionMatch="NotOlderThan",
+        allowWatchBookmarks="true",
+    )
+    assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
+    bookmark = events[1]["object"]
+    assert bookmark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    revision = int(bookmark["metadata"]["resourceVersion"])
+    assert revision >= int(events[0]["object"]["metadata"]["resourceVersion"])
+    assert (bookmark["kind"], bookmark["spec"]) == ("Pod", {"containers": None})
+
+
+async def test_initial_events_may_be_declined(api):
+    await api.create(api.path("pods"), pod("a"))
+    start = (await api.get(api.path("pods"))).revision
+    watching = asyncio.create_task(
+        api.watch(
+            api.path("pods"),
+            1,
+            sendInitialEvents="false",
+            resourceVersionMatch="NotOlderThan",
+            resourceVersion=start,
+        )
+    )
+    await asyncio.sleep(0.1)
+    await api.create(api.path("pods"), pod("b"))
+    assert types_and_names(await watching) == [("ADDED", "b")]
+
+
+@pytest.mark.parametrize(
+    ("query", "causes"),
+    [
+        ({"resourceVersionMatch": "NotOlderThan"}, [("FieldValueForbidden")]),
+        ({"sendInitialEvents": "true"}, [("FieldValueForbidden")]),
+        (
+            {"sendInitialEvents": "true", "resourceVersionMatch": "Exact"},
+            ["FieldValueForbidden", "FieldValueNotSupported"],
+        ),
+    ],
+)
+async def test_parameters_that_contradict_each_other_are_invalid(api, query, causes):
+    answer = await api.get(api.path("pods"), watch="1", timeoutSeconds="1", **query)
+    assert answer.status == 422
+    assert answer.causes == [(cause, "resourceVersionMatch") for cause in causes]
+
+
+async def test_a_revision_that_is_no_number_is_an_error(api):
+    answer = await api.get(api.path("pods"), watch="1", resourceVersion="x")
+    assert answer.status == 500
+    assert 'strconv.ParseUint: parsing "x": invalid syntax' in answer.message
+
+
+async def test_initial_events_from_the_future_are_a_timeout_event(api):
+    (event,) = await api.watch(
+        api.path("pods"),
+        1,
+        sendInitialEvents="true",
+        resourceVersionMatch="NotOlderThan",
+        resourceVersion="999999999",
+    )
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 504)
+    assert event["object"]["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
+async def test_a_watch_ends_after_its_timeout(api):
+    before = asyncio.get_running_loop().time()
+    assert [event async for event in api.stream(api.path("pods"), timeoutSeconds="1")] == []
+    assert 0.9 < asyncio.get_running_loop().time() - before < 3
+
+
+async def test_a_watch_of_metadata_only(api):
+    await api.create(api.path("pods"), pod("a"))
+    async for event in api.stream(api.path("pods"), METADATA):
+        assert event["object"]["kind"] == "PartialObjectMetadata"
+        assert event["object"].keys() == {"kind", "apiVersion", "metadata"}
+        break
+
+
+async def test_bookmarks_come_each_minute_and_shortly_before_the_end(embedded):
+    started = embedded.loop.time()
+    seen = [
+        (event["type"], embedded.loop.time() - started)
+        async for event in embedded.stream(
+            embedded.path("pods"), allowWatchBookmarks="true", timeoutSeconds="150"
+        )
+    ]
+    assert seen == [("BOOKMARK", 60), ("BOOKMARK", 120), ("BOOKMARK", 148)]
+    assert embedded.loop.time() - started == 150
+
+
+async def test_a_bookmark_carries_the_revision_of_the_whole_store(embedded):
+    start = (await embedded.get(embedded.path("pods"))).revision
+    other = await embedded.create(embedded.path("configmaps"), config_map("a"))
+    (event,) = await embedded.watch(
+        embedded.path("pods"),
+        1,
+        resourceVersion=start,
+        allowWatchBookmarks="true",
+        timeoutSeconds="100",
+    )
+    assert event["object"]["metadata"]["resourceVersion"] == other.revision
+
+
+async def test_there_are_no_bookmarks_unless_asked_for(embedded):
+    events = [event async for event in embedded.stream(embedded.path("pods"), timeoutSeconds="150")]
+    assert events == []
+
+
+async def test_a_compacted_revision_is_expired(embedded):
+    start = await changes(embedded)
+    embedded.server.compact()
+    (event,) = await embedded.watch(embedded.path("configmaps"), 1, resourceVersion=start)
+    assert event["type"] == "ERROR"
+    status = event["object"]
+    assert (status["code"], status["reason"], status["kind"]) == (410, "Expired", "Status")
+    assert status["message"].startswith(f"too old resource version: {start} (")
+
+
+async def test_the_current_revision_survives_compaction(embedded):
+    await changes(embedded)
+    embedded.server.compact()
+    start = (await embedded.get(embedded.path("configmaps"))).revision
+    await embedded.create(embedded.path("configmaps"), config_map("c"))
+    events = await embedded.watch(embedded.path("configmaps"), 1, resourceVersion=start)
+    assert types_and_names(events) == [("ADDED", "c")]
+
+
+async def test_a_reader_that_falls_behind_the_log_is_told_so(embedded):
+    embedded.server.store.table("configmaps")._history = 3
+    stream = embedded.stream(embedded.path("configmaps"), timeoutSeconds="100")
+    await embedded.create(embedded.path("configmaps"), config_map("a"))
+    assert (await anext(stream))["type"] == "ADDED"
+    for value in range(5):
+        await embedded.patch(embedded.path("configmaps", "a"), {"data": {"x": str(value)}})
+    event = await anext(stream)
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    assert [event async for event in stream] == []
+
+
+async def test_closing_the_server_ends_all_watches(embedded):
+    watching = asyncio.create_task(embedded.watch(embedded.path("pods"), 1, timeoutSeconds="1000"))
+    await asyncio.sleep(1)
+    started = embedded.loop.time()
+    await embedded.server.aclose()
+    assert await watching == []
+    assert embedded.loop.time() == started
+
+
+async def test_watchers_of_one_version_share_its_encoding(embedded):
+    await embedded.create(embedded.path("configmaps"), config_map("a"))
+    stored = embedded.server.store.table("configmaps").items["default/a"]
+    await embedded.watch(embedded.path("configmaps"), 1)
+    first = stored._encodings["body"]
+    await embedded.watch(embedded.path("configmaps"), 1)
+    await embedded.get(embedded.path("configmaps"))
+    assert stored._encodings["body"] is first
