@@ -30,6 +30,16 @@ class RayCluster(KubeObject, frozen=True, gc=True, weakref=True):
 RAYCLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", RayCluster)
 
 
+_STATUS_PARTS: Final[dict[str, type]] = {
+    "conditions": list,
+    "endpoints": dict,
+    "head": dict,
+    "state": str,
+    "stateTransitionTimes": dict,
+}
+"""The status fields that are read again, whose types no schema vouches for (`v1alpha1`)."""
+
+
 class UpgradeStrategy(View, frozen=True):
     """`spec.upgradeStrategy`."""
 
@@ -241,8 +251,18 @@ def is_managed_elsewhere(cluster: RayCluster) -> bool:
 
 
 def status_of(cluster: RayCluster) -> dict[str, Any]:
-    """The present status; empty if there is none or if it is not an object."""
-    return _mapping(cluster.status)
+    """The present status. What has the wrong type counts as absent, so that it is written anew."""
+    status = _mapping(cluster.status)
+    fitting = {
+        name: part
+        for name, part in status.items()
+        if isinstance(part, _STATUS_PARTS.get(name, object))
+    }
+    if conditions := fitting.get("conditions"):
+        fitting["conditions"] = [
+            each for each in conditions if isinstance(_mapping(each).get("type"), str)
+        ]
+    return fitting
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -250,15 +270,8 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 
 def conditions_of(cluster: RayCluster) -> list[dict[str, Any]]:
-    """The present conditions, leaving out what is not one."""
-    conditions = status_of(cluster).get("conditions")
-    if not isinstance(conditions, list):
-        return []
-    return [
-        cast("dict[str, Any]", condition)
-        for condition in cast("list[Any]", conditions)
-        if isinstance(condition, dict)
-    ]
+    """The present conditions."""
+    return status_of(cluster).get("conditions") or []
 
 
 def _without_nulls(value: Any) -> Any:

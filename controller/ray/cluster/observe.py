@@ -199,9 +199,9 @@ def _own_head_service(identity: Identity, reads: Reads) -> Service | None:
 
 
 def _lost_head(cluster: RayCluster, heads: Sequence[Pod], reads: Reads) -> str | None:
-    head: dict[str, str] = status_of(cluster).get("head") or {}
+    head: dict[str, Any] = status_of(cluster).get("head") or {}
     name = head.get("podName")
-    if heads or not name:
+    if heads or not name or not isinstance(name, str):
         return None
     key = f"{cluster.metadata.namespace}/{name}"
     if reads.get(PODS, key) is not None or reads.looked_up_absent(PODS, key):
