@@ -18,7 +18,8 @@ from controller.runtime.accounts import Owner
 from controller.runtime.errors import Terminal
 from controller.runtime.execute import Job, Next, Outcome
 from controller.runtime.kind import Observation
-from controller.runtime.plan import Event
+from controller.runtime.plan import Event, Plan
+from controller.runtime.quarantine import error_status
 from workqueue import Closed, WorkQueue
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class Controller(Generic[Observation]):
             try:
                 await self._reconcile(key, line)
             except Exception as error:  # noqa: BLE001  a bad object must not cost others a worker
-                self._quarantine(key, error, line)
+                await self._quarantine(key, error, line)
         self._metrics.seconds.observe(self._clock.time() - began)
         self._tell(line)
 
@@ -245,8 +246,8 @@ class Controller(Generic[Observation]):
             self.queue.add_after(key, outcome.wake_after)
         self._metrics.reconciled(result)
 
-    def _quarantine(self, key: str, error: Exception, line: _Line) -> None:
-        """An exception costs only its own key: back-off, counters, an event (CTL-4)."""
+    async def _quarantine(self, key: str, error: Exception, line: _Line) -> None:
+        """An exception costs only its own key: back-off, counters, event, condition (CTL-4)."""
         line.result = "error"
         line.error = f"{type(error).__name__}: {error}"
         self._metrics.errors.inc()
@@ -263,6 +264,24 @@ class Controller(Generic[Observation]):
         if primary is not None:
             reason = error.reason if isinstance(error, Terminal) else "ReconcileError"
             self._emit(primary, Event("Warning", reason, "Reconcile", line.error))
+            if not isinstance(error, TimeoutError):
+                await self._blame(key, primary, reason, line)
+
+    async def _blame(self, key: str, primary: KubeObject, reason: str, line: _Line) -> None:
+        """Name the error on the object; if that fails too, the event must do."""
+        status = error_status(primary, reason, line.error, self._wall())
+        job = Job(
+            owner=Owner(primary.metadata.uid, key, self.name),
+            resource=self._kind.primary,
+            primary=primary,
+            plan=Plan(status=status),
+            status_after=lambda _: None,
+            emit=lambda event: self._emit(primary, event),
+        )
+        try:
+            line.writes = (await self._execute(job)).writes
+        except Exception as error:  # noqa: BLE001  as above
+            _log.warning("quarantine.unsaid", name=key, error=str(error))
 
     def _emit(self, primary: KubeObject, event: Event) -> None:
         self._recorder.record(self._kind.primary, primary.metadata, event, reporter=self.name)

@@ -181,8 +181,6 @@ class Ledger:
         """The server carried out a create or a change and returned `obj`."""
         entry = self._answer(owner, write)
         self._remember(entry, obj)
-        if entry.gone:
-            entry.gone, entry.deleted_uid = False, ""
         entry.taken = entry.absent = False
         self._close(entry)
 

@@ -30,7 +30,8 @@ from controller.runtime.ownership import index_by_owner
 from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
 from controller.runtime.writer import Fate, Writer
 from informers import Store
-from tests.runtime.flock import EGGS, LABEL, FlockKind, StaleCache, flock_world
+from informers.events import Replaced
+from tests.runtime.flock import EGGS, FLOCKS, LABEL, FlockKind, StaleCache, flock_world
 from tests.runtime.kit import (
     OWNER,
     Book,
@@ -145,6 +146,30 @@ def test_T197_terminating_is_a_deletion_and_the_real_end_is_not_a_second_one():
     assert book.names() == []
     book.show(bird("b", 8, terminating=True))
     assert (book.names(), book.live()) == (["b"], []), "also when it was never seen alive"
+
+
+def test_T197_a_deletion_without_an_object_in_its_answer_is_settled_by_terminating_too():
+    book = Book()
+    book.show(bird("a", 2))
+    book.unmake("a")
+    assert (book.live(), book.entries) == ([], 1)
+    book.show(bird("a", 5, terminating=True))
+    assert (book.live(), book.entries) == ([], 0)
+
+
+async def test_T194_T195_the_controller_closes_the_account_of_an_owner_that_is_gone(
+    flocks: FlockWorld,
+):
+    operator = flocks.start()
+    await flocks.create("first", size=1)
+    await flocks.counted(1, "first")
+    operator.transport.rules = [watch_lag("configmaps", 300.0)]
+    await flocks.create(size=3)
+    await flocks.counted(3)
+    assert operator.operator.ledger.statistics().entries == 3
+    await flocks.user.delete(FLOCKS, "default", "f")
+    await flocks.settle(1)
+    assert operator.operator.ledger.statistics().entries == 0
 
 
 def test_T204_the_newest_revision_observed_is_kept_and_only_grows():
@@ -402,6 +427,25 @@ def test_EXP20_reads_are_by_owner_uid_and_an_object_may_have_several():
     assert book.entries == 0
 
 
+def test_EXP20_the_lost_write_of_another_owner_does_not_hold_this_one_back():
+    book = Book()
+    other = Owner("uid-other", "default/o", "others")
+    book.ledger.enter(other)
+    book.make("a", 10)
+    book.ledger.lost(other, patch("a"))
+    assert book.ledger.reads.unsettled_scopes(other.uid) == {"birds"}
+    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == frozenset()
+
+
+def test_an_answer_to_a_create_outdates_what_was_known_of_the_name():
+    book = Book()
+    book.ledger.looked_up(OWNER, create("a").target, None)
+    book.ledger.occupied(OWNER, create("a"))
+    book.make("a", 10)
+    assert not book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
+    assert not book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+
+
 def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
     book = Book()
     book.show(bird("a", 2))
@@ -583,6 +627,10 @@ async def test_EXP43_an_admission_conflict_is_said_and_not_tried_again(made, sen
     (doubt,) = book.ledger.reads.doubts(OWNER.uid)
     assert doubt == f"admission changed {sentence} of configmaps default/a"
     assert (book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}) is blocks
+    book.show(made)
+    book.asked.clear()
+    book.remove(made, 60)
+    assert book.questions == ["a"], "is the doubtful object gone?"
     book.answer("a", None)
     assert book.ledger.reads.doubts(OWNER.uid) == ()
     assert book.ledger.reads.unsettled_scopes(OWNER.uid) == frozenset()
@@ -595,6 +643,8 @@ def test_M25_EXP45_after_a_reset_of_the_server_every_entry_is_asked_about():
     book.store.replace([], "20")
     book.ledger.reset(CONFIG_MAPS)
     assert book.questions == ["a"]
+    book.answer("a", bird("a", 15))
+    assert book.get().metadata.resource_version == "15", "older, and the truth"
     book.answer("a", None)
     assert book.names() == []
     assert book.ledger.reads.revision(CONFIG_MAPS, OWNER.uid) == "1.20", "another world's names"
@@ -793,6 +843,23 @@ async def test_M23_EXP27_a_new_operator_does_not_trust_a_cache_older_than_now(
     assert len(second.kind.seen[0].birds) == 3
     await flocks.settle(60)
     assert (len(flocks.created), len(flocks.deleted)) == (3, 0)
+
+
+async def test_M25_EXP45_after_the_server_lost_what_was_made_it_is_made_again(
+    flocks: FlockWorld,
+):
+    operator = flocks.start()
+    await flocks.create(size=1)
+    await flocks.counted(1)
+    operator.transport.rules = [watch_lag("configmaps", 5000.0)]
+    await flocks.resize(3)
+    await flocks.eventually(lambda: flocks.birds == 3)
+    for key in flocks.created:
+        await flocks.user.delete(CONFIG_MAPS, *split(key))
+    (informer,) = [c.informer for c in operator.operator.caches.caches if "configmaps" in str(c)]
+    informer.replace(Replaced([], (), "1", reset=True))
+    await flocks.eventually(lambda: flocks.birds == 3, seconds=20)
+    assert len(set(flocks.created)) == 6, "under names that were never used"
 
 
 async def test_M24_EXP44_a_patch_that_changes_nothing_is_settled_at_once(flocks: FlockWorld):
