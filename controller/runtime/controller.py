@@ -264,11 +264,11 @@ class Controller(Generic[Observation]):
         if primary is not None:
             reason = error.reason if isinstance(error, Terminal) else "ReconcileError"
             self._emit(primary, Event("Warning", reason, "Reconcile", line.error))
-            if not isinstance(error, TimeoutError):
+            if isinstance(error, Terminal) or self.queue.num_requeues(key) > 1:
                 await self._blame(key, primary, reason, line)
 
     async def _blame(self, key: str, primary: KubeObject, reason: str, line: _Line) -> None:
-        """Name the error on the object; if that fails too, the event must do."""
+        """Name an error that does not pass on the object; if that fails too, the event must do."""
         status = error_status(primary, reason, line.error, self._wall())
         job = Job(
             owner=Owner(primary.metadata.uid, key, self.name),

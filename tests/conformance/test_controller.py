@@ -207,8 +207,17 @@ async def test_T245_T253_an_exception_costs_only_its_own_key(flocks: FlockWorld)
     events = await flocks.user.request_json("GET", "/apis/events.k8s.io/v1/events")
     notes = [(e["regarding"]["name"], e["reason"], e["note"]) for e in events["items"]]
     assert ("bad", "ReconcileError", "RuntimeError: cannot plan this") in notes
+    [said] = (await flocks.flock("bad")).status.conditions
+    assert (said["type"], said["status"]) == ("Ready", "False")
+    assert ("bad", said["reason"], said["message"]) in notes
+    writes = flocks.requests("patch", resource="flocks")
+    with capture_logs():
+        await flocks.settle(60)
+    assert flocks.requests("patch", resource="flocks") == writes, "said once"
     bad.clear()
-    await flocks.counted(1, "bad")
+    await flocks.counted(1, "bad", seconds=600)
+    [said] = (await flocks.flock("bad")).status.conditions
+    assert said["status"] == "True"
 
 
 async def test_T246_what_takes_too_long_is_cut_off_and_then_unknown(flocks: FlockWorld):
@@ -248,13 +257,15 @@ async def test_T254_a_terminal_error_is_said_and_not_retried(flocks: FlockWorld)
     operator = flocks.start(kind=kind, registry=registry)
     await flocks.create(size=1)
     await flocks.settle(600)
-    assert len(kind.seen) == 1
-    assert sample(registry, "controller_runtime_terminal_reconcile_errors_total") == 1
-    assert sample(registry, "controller_runtime_reconcile_errors_total") == 1
+    assert len(kind.seen) == 2, "the condition that says so wakes it once"
+    assert sample(registry, "controller_runtime_terminal_reconcile_errors_total") == 2
+    assert sample(registry, "controller_runtime_reconcile_errors_total") == 2
     assert sample(registry, "controller_runtime_reconcile_panics_total") == 0
     assert queue_of(operator).num_requeues("default/f") == 0
     events = await flocks.user.request_json("GET", "/apis/events.k8s.io/v1/events")
     assert [e["reason"] for e in events["items"]] == ["Hopeless"]
+    [said] = (await flocks.flock()).status.conditions
+    assert (said["status"], said["reason"]) == ("False", "Hopeless")
 
 
 async def test_T255_the_back_off_is_reset_only_by_success(flocks: FlockWorld):
