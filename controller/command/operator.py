@@ -9,7 +9,7 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from controller.command.clock import wall
 from controller.kube.client import Client
@@ -36,6 +36,7 @@ async def operator_for(
 ) -> AsyncGenerator[Operator]:
     """The operator with every kind that Manta serves; its connections end with the context."""
     loop = asyncio.get_running_loop()
+    disable_created_metrics()  # series that upstream does not have
     registry = CollectorRegistry()
     transport = HttpTransport(credentials, user_agent=user_agent)
     client = Client(

@@ -21,7 +21,7 @@ async def test_with_every_pod_event_ten_seconds_late_exactly_the_difference_is_m
     await world.eventually(lambda: len(world.journal.ready_workers()) == 1, seconds=90)
 
     await world.scale(10)
-    await world.eventually(lambda: len(world.journal.ready_workers()) == 10, seconds=90)
+    await world.eventually(lambda: len(world.journal.workers()) == 10, seconds=90)
     assert world.journal.workers_created() == 10
 
     await world.scale(3)
