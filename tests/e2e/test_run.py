@@ -18,6 +18,7 @@ from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import custom_resource_definitions
 from tests.e2e.processes import (
     ROOT,
+    free_port,
     manta,
     manta_dev,
     manta_once,
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(180)
 
 EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def http(port: int, path: str) -> tuple[int, str]:

@@ -1,0 +1,85 @@
+"""One scrape of a running operator shows what dashboards of controller-runtime and KubeRay read."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from controller.command.embedded import embedded_cluster, write_kubeconfig
+from controller.command.manifests import load
+from controller.devcluster.nodes import NodeSettings
+from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from tests.e2e.processes import ROOT, free_port, manta, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prometheus_client.samples import Sample
+
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+
+CONTROLLER = {"controller": "raycluster-controller"}
+QUEUE = CONTROLLER | {"name": "raycluster-controller"}
+PODS = {"group": "", "version": "v1", "resource": "pods"}
+CLUSTER = {"namespace": "default", "name": "example"}
+
+AT_LEAST = [  # sample, some of its labels, least value once a cluster of three pods is ready
+    ("workqueue_depth", QUEUE, 0),
+    ("workqueue_adds_total", QUEUE, 2),
+    ("workqueue_retries_total", QUEUE, 0),
+    ("workqueue_queue_duration_seconds_count", QUEUE, 2),
+    ("workqueue_work_duration_seconds_count", QUEUE, 2),
+    ("workqueue_unfinished_work_seconds", QUEUE, 0),
+    ("workqueue_longest_running_processor_seconds", QUEUE, 0),
+    ("controller_runtime_reconcile_total", CONTROLLER | {"result": "success"}, 1),
+    ("controller_runtime_reconcile_errors_total", CONTROLLER, 0),
+    ("controller_runtime_reconcile_time_seconds_count", CONTROLLER, 2),
+    ("controller_runtime_max_concurrent_reconciles", CONTROLLER, 16),
+    ("controller_runtime_active_workers", CONTROLLER, 0),
+    ("rest_client_requests_total", {"code": "201", "method": "POST"}, 4),
+    ("rest_client_requests_total", {"code": "200", "method": "PATCH"}, 1),
+    ("rest_client_request_duration_seconds_count", {"verb": "POST"}, 4),
+    ("informer_synced", PODS, 1),
+    ("informer_objects", PODS, 3),
+    ("informer_store_resource_version", PODS, 1),
+    ("informer_queued_items", PODS, 0),
+    ("kuberay_cluster_info", CLUSTER | {"owner_kind": "None"}, 1),
+    ("kuberay_cluster_condition_provisioned", CLUSTER | {"condition": "true"}, 1),
+    ("kuberay_cluster_provisioned_duration_seconds", CLUSTER, 0),
+    ("manta_writes_total", CONTROLLER | {"verb": "create"}, 4),
+    ("manta_event_loop_lag_seconds_count", {}, 0),
+    ("process_resident_memory_bytes", {}, 1),
+]
+
+
+def scrape(port: int) -> list[Sample]:
+    """All samples, once one of them says that the cluster was provisioned."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return []
+    if 'kuberay_cluster_condition_provisioned{condition="true"' not in text:
+        return []
+    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+
+async def test_one_scrape_shows_upstreams_metrics(tmp_path: Path):
+    port, kubeconfig = free_port(), tmp_path / "kubeconfig"
+    crds, nodes = custom_resource_definitions(), NodeSettings(start_delay=0.1, ready_delay=0.1)
+    async with embedded_cluster(port=0, crds=crds, nodes=nodes) as cluster:
+        write_kubeconfig(kubeconfig, cluster.url)
+        [manifest] = load(ROOT / "examples" / "raycluster.yaml")
+        await cluster.client("user").create(RAYCLUSTERS, "default", manifest)
+        addresses = [f"--metrics-address=127.0.0.1:{port}", "--health-address="]
+        with manta(tmp_path, "run", f"--kubeconfig={kubeconfig}", *addresses) as operator:
+            samples = await asyncio.to_thread(until, lambda: scrape(port), why=operator.text)
+    for name, labels, least in AT_LEAST:
+        found = [s for s in samples if s.name == name and labels.items() <= s.labels.items()]
+        assert len(found) == 1, f"{name} {labels}: {found}"
+        assert found[0].value >= least, found
