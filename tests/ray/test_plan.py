@@ -430,6 +430,15 @@ def test_a_stored_suspension_is_carried_through_whatever_the_specification_says(
     assert conditions(emptied)["RayClusterProvisioned"] == "False"
 
 
+def test_a_suspension_does_not_end_while_a_lost_create_may_still_bring_a_pod():
+    obj = with_status(cluster(suspend=True), suspension("True", "False"))
+    made = plan(settled(obj, unsettled=frozenset({"worker/workers"})))
+    assert conditions(made)["RayClusterSuspending"] == "True"
+    assert conditions(made)["RayClusterSuspended"] == "False"
+    assert made.status is not None
+    assert made.status.wanted["state"] is None
+
+
 @pytest.mark.parametrize(("suspend", "resumes"), [(True, False), (None, False), (False, True)])
 def test_only_an_explicit_false_resumes(suspend: bool | None, resumes: bool):
     obj = with_status(cluster(suspend=suspend), suspension("False", "True"))

@@ -100,6 +100,11 @@ class Observation:
         """Heads and workers."""
         return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
 
+    @property
+    def may_have_pods(self) -> bool:
+        """Whether there are pods, or may be once a write of unknown outcome is settled."""
+        return bool(self.all_pods or self.unsettled)
+
 
 def observe_cluster(
     key: str,

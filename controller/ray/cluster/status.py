@@ -83,9 +83,9 @@ def _state(
     seen: Observation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
 ) -> str:
     """`ready` once everything was there, then for ever, but for `suspended` (trap 6)."""
-    pods = seen.all_pods
-    if spec.suspend and not pods:
+    if spec.suspend and not seen.may_have_pods:
         return "suspended"
+    pods = seen.all_pods
     complete = bool(seen.heads) and len(pods) == spec.desired_workers + 1
     if complete and not failures and all(map(_counts_ready, pods)):
         return "ready"
@@ -151,7 +151,7 @@ def _conditions(
     if pod_failure is not None or not failures:
         conditions.set_replica_failure(pod_failure)
     conditions.set_head_ready(_present_head(seen.heads))
-    conditions.set_suspension(design.spec.suspend, pods_left=bool(seen.all_pods))
+    conditions.set_suspension(design.spec.suspend, pods_left=seen.may_have_pods)
     conditions.set_provisioned(seen.all_pods, cause)
     conditions.set_ready(cause)
     conditions.set_features(design.unsupported)
