@@ -25,6 +25,7 @@ class Owner:
     uid: str
     key: str
     controller: str
+    terminating: bool = False
 
     @property
     def namespace(self) -> str:

@@ -64,6 +64,7 @@ class Cache:
     informer: SharedInformer[Any]
     confirmation: Confirmation
     last_error: SourceError | None = None
+    quarantined: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Caches:
@@ -79,6 +80,7 @@ class Caches:
         sync_timeout: seconds until caches that are not complete are an error.
         metrics: makes the metrics of one informer.
         on_synced: called once, when all caches are complete.
+        on_quarantine: called with resource, key and reason when an object cannot be read.
 
     Raises:
         ValueError: two kinds want one resource with different selectors, or two index functions
@@ -99,6 +101,7 @@ class Caches:
         sync_timeout: float,
         metrics: Callable[[Selection], Metrics] | None = None,
         on_synced: Callable[[], None] | None = None,
+        on_quarantine: Callable[[Resource[Any], str, str], None] | None = None,
     ) -> None:
         self._client = client
         self._ledger = ledger
@@ -107,6 +110,7 @@ class Caches:
         self._sync_timeout = sync_timeout
         self._metrics = metrics
         self._on_synced = on_synced
+        self._on_quarantine = on_quarantine
         self._stopped = asyncio.Event()
         self._registrations: list[Registration[Any]] = []
         self.caches: list[Cache] = []
@@ -220,6 +224,7 @@ class Caches:
         )
         informer.on_change(partial(self._changed, resource))
         informer.on_advance(partial(self._ledger.advanced, resource, namespace))
+        informer.on_advance(lambda _revision: self._notice_quarantine(cache))
         informer.on_reset(partial(self._ledger.reset, resource))
         informer.on_error(partial(_note_error, cache))
         self.caches.append(cache)
@@ -231,6 +236,16 @@ class Caches:
                     self._ledger.changed(resource, obj.metadata.key)
                 case Deleted():
                     self._ledger.vanished(resource, _last(change))
+
+    def _notice_quarantine(self, cache: Cache) -> None:
+        """Tell of objects that have become unreadable; each reason once."""
+        present = cache.informer.quarantined
+        if not present and not cache.quarantined:
+            return
+        for key, reason in present.items():
+            if cache.quarantined.get(key) != reason and self._on_quarantine is not None:
+                self._on_quarantine(cache.selection.resource, key, reason)
+        cache.quarantined = dict(present)
 
     def _subscribe(self, resource: Resource[Any], handler: KeyHandler[Any], name: str) -> None:
         for cache in self.caches:

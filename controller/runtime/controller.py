@@ -206,7 +206,7 @@ class Controller(Generic[Observation]):
         if self._uids.get(key, uid) != uid:
             self._leave(key)
         self._uids[key] = uid
-        owner = Owner(uid, key, self.name)
+        owner = Owner(uid, key, self.name, primary.metadata.terminating)
         self._ledger.enter(owner)
         return owner
 

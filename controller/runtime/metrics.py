@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from controller.kube.resources import Resource
+    from controller.runtime.events import RecorderStatistics
     from controller.runtime.ledger import LedgerStatistics
 
 ResultLabel = Literal["success", "error", "requeue", "requeue_after"]
@@ -216,6 +217,32 @@ class LedgerCollector(Collector):
         for by, count in sorted(now.settled_by.items()):
             settled.add_metric((by,), count)
         yield settled
+
+
+class EventCollector(Collector):
+    """The event recorder's numbers, read when somebody scrapes.
+
+    Args:
+        statistics: of the recorder.
+    """
+
+    def __init__(self, statistics: Callable[[], RecorderStatistics]) -> None:
+        self._statistics = statistics
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing in advance."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """All numbers as they are now."""
+        now = self._statistics()
+        yield CounterMetricFamily("manta_events_sent", "Event objects made", value=now.sent)
+        dropped = CounterMetricFamily(
+            "manta_events_dropped", "Events that were not sent, by cause", labels=("cause",)
+        )
+        for cause in ("spam", "overflow", "failed"):
+            dropped.add_metric((cause,), getattr(now, cause))
+        yield dropped
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

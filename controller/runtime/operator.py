@@ -12,16 +12,19 @@ import structlog
 from prometheus_client import ProcessCollector
 
 import controller
+from controller.kube.objects import ObjectMeta
 from controller.runtime.caches import Caches
 from controller.runtime.controller import Controller
+from controller.runtime.election import AlwaysLeader
 from controller.runtime.errors import ManagerMisuse, RuntimeFailure
 from controller.runtime.events import Recorder
 from controller.runtime.execute import Executor
 from controller.runtime.health import Health, HttpServer
 from controller.runtime.ledger import Ledger
 from controller.runtime.manager import Group, Manager
-from controller.runtime.metrics import LedgerCollector, RuntimeMetrics
+from controller.runtime.metrics import EventCollector, LedgerCollector, RuntimeMetrics
 from controller.runtime.monitor import Monitor
+from controller.runtime.plan import Event
 from controller.runtime.settings import parse_address
 from controller.runtime.settle import Settler
 from controller.runtime.writer import Writer
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from controller.kube.client import Client
+    from controller.kube.resources import Resource
     from controller.runtime.accounts import Owner
     from controller.runtime.election import Election
     from controller.runtime.kind import Kind
@@ -89,11 +93,13 @@ class Operator:
         self.ledger = Ledger(now=clock.time, wall=wall)
         registry.register(LedgerCollector(self.ledger.statistics))
         ProcessCollector(registry=registry)
-        writer = Writer(client, self.ledger)
+        leads = AlwaysLeader() if election is None else election
+        writer = Writer(client, self.ledger, may_write=leads.is_leader)
         self._settler = Settler(self.ledger, writer, clock=clock, rng=rng)
         self.recorder = Recorder(
             client, instance=settings.identity or "manta-operator", clock=clock, wall=wall, rng=rng
         )
+        registry.register(EventCollector(lambda: self.recorder.statistics))
         queues = PrometheusMetrics(registry)
         self.controllers: dict[str, Controller[Any]] = {
             kind.name: Controller(
@@ -122,10 +128,11 @@ class Operator:
             sync_timeout=settings.sync_timeout_seconds,
             metrics=_informer_metrics(registry, clock),
             on_synced=on_synced,
+            on_quarantine=self._quarantined,
         )
         for kind in kinds:
             self.caches.serve(self.controllers[kind.name], kind)
-        self._manager = Manager(clock=clock, grace=settings.grace_seconds, election=election)
+        self._manager = Manager(clock=clock, grace=settings.grace_seconds, election=leads)
         self.health = Health()
         self.health.add_readiness("caches", self.caches.unready)
         self.health.add_readiness("stopping", self._stopping)
@@ -165,6 +172,14 @@ class Operator:
 
     def _wake(self, owner: Owner) -> None:
         self.controllers[owner.controller].wake(owner.key)
+
+    def _quarantined(self, resource: Resource[Any], key: str, reason: str) -> None:
+        """Say of an object that it cannot be read; the last good state of it is worked with."""
+        _log.warning("object.unreadable", resource=str(resource), key=key, reason=reason)
+        namespace, _, name = key.rpartition("/")
+        known = self.ledger.reads.get(resource, key)
+        meta = known.metadata if known is not None else ObjectMeta(name=name, namespace=namespace)
+        self.recorder.record(resource, meta, Event("Warning", "Unreadable", "Decode", reason))
 
     def _stopping(self) -> str | None:
         return "the operator is stopping" if self._manager.stopping else None

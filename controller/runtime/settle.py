@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from controller.runtime.accounts import Owner
     from controller.runtime.ledger import Ledger
     from controller.runtime.overlay import Entry, Reference
+    from controller.runtime.plan import Write
     from controller.runtime.writer import Writer
     from workqueue import Clock
 
@@ -90,15 +91,16 @@ class Settler:
         if entry is None or (entry.write is not None and not entry.unknown):
             return True
         owner = self._ledger.writer_of(entry)
-        if entry.unknown and owner is not None and isinstance(entry.write, Create | Delete):
-            return await self._repeat(owner, entry.write, entry)
+        write = entry.write
+        if write is not None and owner is not None and _may_be_repeated(write, owner):
+            return await self._repeat(owner, write, entry)
         if entry.unknown:
             return await self._read_live(reference, entry)
         if self._ledger.next_live_read(entry) > 0 or self._ledger.expire(entry):
             return True
         return await self._read_live(reference, entry)
 
-    async def _repeat(self, owner: Owner, write: Create | Delete, entry: Entry[Any]) -> bool:
+    async def _repeat(self, owner: Owner, write: Write, entry: Entry[Any]) -> bool:
         """Whether the outcome is known now."""
         result = await self._writer.perform(owner, write, repetition=True)
         target = f"{write.target.resource} {write.target.key}"
@@ -140,3 +142,8 @@ class Settler:
             self._ask(reference, IN_FLIGHT)
         else:
             self._ask(reference, max(0.0, self._ledger.next_live_read(entry)))
+
+
+def _may_be_repeated(write: Write, owner: Owner) -> bool:
+    """Creates and deletes prove themselves; for an owner that is going nothing is made (EXP-12)."""
+    return isinstance(write, Delete) or (isinstance(write, Create) and not owner.terminating)

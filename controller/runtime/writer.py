@@ -18,6 +18,7 @@ from controller.kube.errors import (
     Invalid,
     KubeError,
     NotFound,
+    NotSent,
     Status,
     StatusError,
     may_have_happened,
@@ -27,7 +28,7 @@ from controller.runtime.ownership import is_owned_by
 from controller.runtime.plan import Create, Delete, Failure, JsonPatch, MergePatch, Replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
@@ -75,11 +76,19 @@ class Writer:
 
     Never raises for what a server can answer. A cancelled write is recorded as unknown and the
     cancellation goes on (EXP-40).
+
+    Args:
+        client: makes the requests.
+        ledger: where they are recorded.
+        may_write: whether this process leads; asked before every write (LE-14).
     """
 
-    def __init__(self, client: Client, ledger: Ledger) -> None:
+    def __init__(
+        self, client: Client, ledger: Ledger, *, may_write: Callable[[], bool] = lambda: True
+    ) -> None:
         self._client = client
         self._ledger = ledger
+        self._may_write = may_write
 
     async def perform(self, owner: Owner, write: Write, *, repetition: bool = False) -> Result:
         """Carry out one write and record what is known of it afterwards.
@@ -91,6 +100,8 @@ class Writer:
         """
         if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
             raise ValueError(f"{write.target.key} must be created under exactly this name")
+        if not self._may_write():
+            return Result(write, Fate.FAILED, error=NotSent("this process does not lead"))
         self._ledger.intend(owner, write)
         try:
             return await self._send(owner, write)

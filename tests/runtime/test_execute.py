@@ -355,3 +355,13 @@ async def test_concurrent_writes_of_one_stage_do_not_wait_for_each_other():
     began = asyncio.get_running_loop().time()
     await bench.execute(Plan(stages=(tuple(create(f"a{n}") for n in range(7)),)))
     assert asyncio.get_running_loop().time() - began == pytest.approx(3.0), "1 + 2 + 4"
+
+
+async def test_who_does_not_lead_sends_nothing():
+    book, client = Book(), ScriptedClient()
+    leads = [True, False]
+    write = Writer(client, book.ledger, may_write=lambda: leads.pop(0))
+    assert (await write.perform(OWNER, create("a"))).fate is Fate.DONE
+    assert (await write.perform(OWNER, create("b"))).fate is Fate.FAILED
+    assert client.verbs("create") == ["a"]
+    assert book.entries == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import random
 from contextlib import asynccontextmanager
@@ -239,3 +240,12 @@ async def test_many_questions_are_answered_a_few_at_a_time():
         assert len(book.client.calls) == 40
         assert book.client.most == CONCURRENCY
         assert book.entries == 0
+
+
+async def test_EXP12_for_an_owner_that_is_going_nothing_is_made():
+    async with settling() as book:
+        book.ledger.enter(dataclasses.replace(OWNER, terminating=True))
+        book.ledger.lost(OWNER, create("a"))
+        await asyncio.sleep(1)
+        assert [call.verb for call in book.client.calls] == ["get"]
+        assert (book.names(), unsettled(book)) == ([], frozenset())
