@@ -81,5 +81,5 @@ async def test_one_scrape_shows_upstreams_metrics(tmp_path: Path):
             samples = await asyncio.to_thread(until, lambda: scrape(port), why=operator.text)
     for name, labels, least in AT_LEAST:
         found = [s for s in samples if s.name == name and labels.items() <= s.labels.items()]
-        assert len(found) == 1, f"{name} {labels}: {found}"
-        assert found[0].value >= least, found
+        assert found, f"no sample of {name} with {labels}"
+        assert sum(sample.value for sample in found) >= least, found
