@@ -138,7 +138,9 @@ class Writer:
         shown = stored.fresh()
         if resource.from_stored:
             shown = resource.from_stored(shown)
+        shown["apiVersion"] = resource.api_version
         new = self._accept(resource, namespace, change(shown))
+        new["apiVersion"] = old["apiVersion"]
         warnings = self._decode(resource, new, options, patched=patched)
         _check_identity(resource, name, new, old, patched=patched)
         causes = validate_metadata_update(new["metadata"], old["metadata"])

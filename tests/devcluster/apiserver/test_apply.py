@@ -1,0 +1,151 @@
+"""Server-side apply: ownership, conflicts and what is removed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.devcluster.apiserver.support import APPLY, STRATEGIC, pod
+
+
+def config(data, **metadata):
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", **metadata},
+        "data": data,
+    }
+
+
+@pytest.fixture
+def apply(api):
+    async def call(body, manager: str = "one", **query: str):
+        return await api.patch(
+            api.path("configmaps", "a"), body, APPLY, fieldManager=manager, **query
+        )
+
+    return call
+
+
+def owned(answer) -> dict[str, dict]:
+    return {
+        entry["manager"]: entry["fieldsV1"] for entry in answer.body["metadata"]["managedFields"]
+    }
+
+
+async def test_an_apply_creates_and_notes_who_owns_what(apply):
+    answer = await apply(config({"x": "1"}, labels={"l": "1"}))
+    assert answer.status == 201
+    (entry,) = answer.body["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == ("one", "Apply")
+    assert entry["fieldsV1"] == {
+        "f:metadata": {"f:labels": {"f:l": {}}},
+        "f:data": {"f:x": {}},
+    }
+
+
+async def test_applying_the_same_again_changes_nothing(apply):
+    first = await apply(config({"x": "1"}))
+    again = await apply(config({"x": "1"}))
+    assert (again.status, again.revision) == (200, first.revision)
+
+
+async def test_what_is_no_longer_applied_is_removed(apply):
+    await apply(config({"x": "1", "y": "2"}))
+    assert (await apply(config({"x": "1"}))).body["data"] == {"x": "1"}
+
+
+async def test_managers_own_their_own_fields(apply):
+    await apply(config({"x": "1"}))
+    both = await apply(config({"y": "2"}), "two")
+    assert both.body["data"] == {"x": "1", "y": "2"}
+    assert owned(both) == {"one": {"f:data": {"f:x": {}}}, "two": {"f:data": {"f:y": {}}}}
+
+
+async def test_what_another_manager_owns_too_stays(apply):
+    await apply(config({"x": "1"}))
+    await apply(config({"x": "1", "y": "2"}), "two")
+    assert (await apply(config({}))).body["data"] == {"x": "1", "y": "2"}
+
+
+async def test_changing_what_another_owns_is_a_conflict(apply):
+    await apply(config({"x": "1"}))
+    answer = await apply(config({"x": "2"}), "two")
+    assert (answer.status, answer.body["reason"]) == (409, "Conflict")
+    assert answer.causes == [("FieldManagerConflict", ".data.x")]
+    assert answer.message == 'Apply failed with 1 conflict: conflict with "one": .data.x'
+
+
+async def test_force_takes_over(apply):
+    await apply(config({"x": "1"}))
+    answer = await apply(config({"x": "2"}), "two", force="true")
+    assert answer.body["data"] == {"x": "2"}
+    assert owned(answer) == {"two": {"f:data": {"f:x": {}}}}
+
+
+async def test_an_ordinary_write_takes_what_it_changes(api, apply):
+    await apply(config({"x": "1", "y": "1"}))
+    changed = await api.patch(
+        api.path("configmaps", "a"), {"data": {"x": "2"}}, fieldManager="hand"
+    )
+    assert owned(changed) == {
+        "one": {"f:data": {"f:y": {}}},
+        "hand": {"f:data": {"f:x": {}}},
+    }
+    conflict = await apply(config({"x": "3", "y": "1"}))
+    assert conflict.message == (
+        'Apply failed with 1 conflict: conflict with "hand" using v1: .data.x'
+    )
+
+
+async def test_lists_are_merged_by_key(api):
+    def body(*containers):
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": list(containers)}}
+        spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "a"},
+            "spec": spec,
+        }
+
+    path = api.path("deployments", "a", group="apps/v1")
+    first = {"name": "c1", "image": "i", "ports": [{"containerPort": 80}]}
+    second = {"name": "c2", "image": "i"}
+    await api.patch(path, body(first, second), APPLY, fieldManager="one")
+    environment = {"name": "c1", "env": [{"name": "A", "value": "1"}]}
+    merged = await api.patch(path, body(environment), APPLY, fieldManager="two")
+    containers = merged.body["spec"]["template"]["spec"]["containers"]
+    assert [container["name"] for container in containers] == ["c1", "c2"]
+    assert containers[0]["env"] == [{"name": "A", "value": "1"}]
+    less = await api.patch(path, body({"name": "c1", "image": "i"}), APPLY, fieldManager="one")
+    (left,) = less.body["spec"]["template"]["spec"]["containers"]
+    assert (left["name"], left["env"], "ports" in left) == (
+        "c1",
+        [{"name": "A", "value": "1"}],
+        False,
+    )
+
+
+async def test_an_apply_needs_a_manager_and_the_right_name(api):
+    path = api.path("configmaps", "a")
+    assert (await api.patch(path, config({}), APPLY)).status == 422
+    elsewhere = await api.patch(api.path("configmaps", "b"), config({}), APPLY, fieldManager="one")
+    assert elsewhere.status == 400
+
+
+async def test_objects_that_nobody_applied_are_not_tracked(embedded):
+    created = await embedded.create(embedded.path("pods"), pod("a"))
+    patched = await embedded.patch(
+        embedded.path("pods", "a"), {"metadata": {"labels": {"x": "y"}}}, STRATEGIC
+    )
+    for answer in (created, patched):
+        assert "managedFields" not in answer.body["metadata"]
+
+
+async def test_what_was_there_before_belongs_to_nobody_in_particular(embedded):
+    await embedded.create(embedded.path("configmaps"), config({"x": "1"}))
+    answer = await embedded.patch(
+        embedded.path("configmaps", "a"), config({"x": "2"}), APPLY, fieldManager="one"
+    )
+    assert answer.causes == [("FieldManagerConflict", ".data.x")]
+    assert '"before-first-apply" using v1' in answer.message

@@ -1,0 +1,90 @@
+"""Discovery, version, health and OpenAPI: what clients ask first."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.devcluster.apiserver.registry import version_priority
+from tests.devcluster.apiserver.definitions import definition
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+async def test_health(api):
+    for path in ("/healthz", "/livez", "/readyz"):
+        answer = await api.get(path)
+        assert (answer.status, answer.text) == (200, b"ok")
+
+
+async def test_version(api):
+    answer = await api.get("/version")
+    assert answer.body["major"] == "1"
+    assert answer.body["gitVersion"].startswith("v1.")
+
+
+async def test_groups_and_versions(api):
+    assert (await api.get("/api")).body["versions"] == ["v1"]
+    groups = {group["name"] for group in (await api.get("/apis")).body["groups"]}
+    assert groups >= {"apps", "batch", "apiextensions.k8s.io", "events.k8s.io"}
+    batch = (await api.get("/apis/batch")).body
+    assert batch["kind"] == "APIGroup"
+    assert batch["preferredVersion"] == {"groupVersion": "batch/v1", "version": "v1"}
+
+
+async def test_resources_of_a_version(api):
+    answer = (await api.get("/api/v1")).body
+    assert (answer["kind"], answer["groupVersion"]) == ("APIResourceList", "v1")
+    resources = {resource["name"]: resource for resource in answer["resources"]}
+    pods = resources["pods"]
+    assert (pods["kind"], pods["namespaced"], pods["shortNames"]) == ("Pod", True, ["po"])
+    assert set(pods["verbs"]) == {
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    }
+    assert resources["nodes"]["namespaced"] is False
+    assert resources["pods/status"]["verbs"] == ["get", "patch", "update"]
+    assert resources["pods/binding"]["verbs"] == ["create"]
+
+
+async def test_aggregated_discovery(api):
+    core = await api.get("/api", accept=AGGREGATED)
+    assert core.headers["content-type"] == AGGREGATED
+    assert core.body["kind"] == "APIGroupDiscoveryList"
+    (group,) = core.body["items"]
+    resources = {one["resource"]: one for one in group["versions"][0]["resources"]}
+    assert resources["pods"]["scope"] == "Namespaced"
+    assert resources["pods"]["singularResource"] == "pod"
+    names = {
+        item["metadata"]["name"]
+        for item in (await api.get("/apis", accept=AGGREGATED)).body["items"]
+    }
+    assert "batch" in names
+
+
+async def test_openapi_says_that_patches_can_be_validated(api):
+    index = (await api.get("/openapi/v3")).body["paths"]
+    place = index["api/v1"]["serverRelativeURL"].partition("?")[0]
+    document = (await api.get(place)).body
+    patch = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+    assert patch["x-kubernetes-group-version-kind"]["kind"] == "Pod"
+    assert "fieldValidation" in {parameter.get("name") for parameter in patch["parameters"]}
+
+
+async def test_openapi_has_the_schemas_of_custom_resources(embedded):
+    await embedded.define(definition("g.test.dev"))
+    document = (await embedded.get("/openapi/v3/apis/g.test.dev/v1")).body
+    (schema,) = document["components"]["schemas"].values()
+    assert schema["properties"]["spec"]["properties"]["size"]["type"] == "integer"
+
+
+@pytest.mark.parametrize(
+    "versions", [["v10", "v2", "v1", "v2beta1", "v1beta2", "v1beta1", "v1alpha1", "other"]]
+)
+def test_stable_and_newer_versions_come_first(versions):
+    assert sorted(set(versions), key=version_priority) == versions
