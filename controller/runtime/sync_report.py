@@ -27,11 +27,16 @@ def failing(cache: Cache) -> str:
 def explain(missing: Sequence[Cache], seconds: float) -> str:
     """One paragraph about all of them: what failed, why, and the remedy."""
     sentences = [f"Gave up after {seconds:.0f} s because caches are not complete."]
-    sentences += [failing(cache).capitalize().rstrip(".") + "." for cache in missing[:5]]
+    sentences += [_sentence(failing(cache)) for cache in missing[:5]]
     if len(missing) > 5:
         sentences.append(f"The same is true of {len(missing) - 5} more.")
     remedies = dict.fromkeys(_remedy(cache) for cache in missing)
     return " ".join([*sentences, *remedies])
+
+
+def _sentence(text: str) -> str:
+    """With a capital and a full stop; the server's own words stay as they are."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def _remedy(cache: Cache) -> str:

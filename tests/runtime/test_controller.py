@@ -1,0 +1,130 @@
+"""How often a key runs, and what its line says."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from controller.kube.client import Client
+from controller.kube.faults import Rule, SlowAnswer, watch_lag
+from controller.runtime.operator import Operator
+from controller.runtime.plan import Plan
+from controller.runtime.settings import Settings
+from tests.runtime.flock import FlockKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.runtime.flock import FlockWorld, Seen
+
+NAME = "flock-controller"
+
+
+class Thinking:
+    """The loop's clock, ahead by the time that was spent thinking."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.ahead = 0.0
+
+    def time(self) -> float:
+        return self.loop.time() + self.ahead
+
+    def call_at(self, when: float, callback: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
+        return self.loop.call_at(when - self.ahead, callback, *args)
+
+
+async def test_a_key_runs_at_most_twenty_times_a_second_however_often_it_is_woken(
+    flocks: FlockWorld,
+):
+    kind = FlockKind(plan_hook=lambda _seen: Plan())
+    operator = flocks.start(kind=kind)
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: kind.seen)
+    before = len(kind.seen)
+    for _ in range(1000):
+        operator.operator.controllers[NAME].wake("default/f")
+        await asyncio.sleep(0.001)
+    assert 15 <= len(kind.seen) - before <= 21
+    await flocks.settle(1)
+    assert len(kind.seen) - before <= 22, "the last wake-up is not lost, and there are no more"
+
+
+async def test_a_key_that_takes_long_to_plan_leaves_nine_tenths_of_the_time_to_others(
+    flocks: FlockWorld,
+):
+    clock = Thinking()
+    times: list[float] = []
+
+    def think(_seen: Seen) -> Plan:
+        times.append(clock.time())
+        clock.ahead += 0.2
+        return Plan()
+
+    operator = Operator(
+        Client(flocks.server, user_agent="thinker", clock=flocks.loop),
+        [FlockKind(plan_hook=think)],
+        Settings(workers=4, metrics_address="", health_address=""),
+        clock=clock,
+        wall=flocks.wall,
+        rng=random.Random(1),
+        registry=CollectorRegistry(),
+    )
+    stop = asyncio.Event()
+    running = asyncio.create_task(operator.run(stop))
+    await flocks.create(size=0)
+    for _ in range(1000):
+        operator.controllers[NAME].wake("default/f")
+        await asyncio.sleep(0.01)
+    stop.set()
+    assert await running == 0
+    gaps = [round(b - a, 1) for a, b in itertools.pairwise(times)]
+    assert len(gaps) >= 3
+    assert min(gaps[1:]) >= 2.0
+
+
+async def test_workers_bound_how_many_reconciles_run_at_once(flocks: FlockWorld):
+    registry = CollectorRegistry()
+    slow = Rule(SlowAnswer(5.0), "configmaps", frozenset({"create"}))
+    settings = Settings(workers=3, metrics_address="", health_address="")
+    flocks.start(rules=[slow], registry=registry, settings=settings)
+    for number in range(8):
+        await flocks.create(f"f{number}", size=1)
+    await flocks.settle(2)
+    labels = {"controller": NAME}
+    assert len(flocks.created) == 3
+    assert registry.get_sample_value("controller_runtime_active_workers", labels) == 3
+    assert registry.get_sample_value("controller_runtime_max_concurrent_reconciles", labels) == 3
+    await flocks.eventually(lambda: len(flocks.created) == 8, seconds=60)
+
+
+async def test_a_cache_that_hears_nothing_makes_the_process_unready(flocks: FlockWorld):
+    operator = flocks.start()
+    await flocks.settle(60)
+    assert operator.operator.caches.unready() is None
+    operator.transport.rules = [watch_lag("", 1e5)]
+    await flocks.settle(800)
+    assert operator.operator.caches.unready() is None
+    await flocks.settle(400)
+    assert "nothing heard for" in operator.operator.caches.unready()
+
+
+async def test_a_line_says_what_was_done_and_how_long_it_took(flocks: FlockWorld):
+    slow = Rule(SlowAnswer(1.5), "configmaps", frozenset({"create"}))
+    with capture_logs() as logs:
+        flocks.start(rules=[slow])
+        await flocks.create(size=1)
+        await flocks.counted(1)
+        await flocks.settle(5)
+    lines = [line for line in logs if line["event"] == "reconcile"]
+    assert lines[0]["execute_ms"] == pytest.approx(1500, abs=1)
+    assert lines[0]["result"] == "done"
+    assert lines[0]["log_level"] == "info"
+    assert lines[-1]["log_level"] == "debug", "who changes nothing is quiet"
+    assert "writes" not in lines[-1]
