@@ -21,6 +21,7 @@ from controller.kube.objects import KubeObject
 from controller.runtime.accounts import Accounts
 from controller.runtime.overlay import Entry, Overlays, Reference, effective, is_newer
 from controller.runtime.ownership import is_owned_by
+from controller.runtime.plan import Create
 from controller.runtime.reads import OverlaidReads
 from controller.runtime.timestamps import rfc3339
 from informers.revisions import is_comparable, is_older
@@ -420,6 +421,10 @@ class Ledger:
 
     def _judge(self, entry: Entry[Any], stored: KubeObject | None) -> None:
         """Settle what the store settles; question what it cannot (EXP-22)."""
+        if entry.unknown and _has_worked(entry, stored):
+            entry.write, entry.unknown = None, False
+            self._count("object")
+            self.wake_owners(entry)
         obj = entry.obj
         if obj is not None:
             if stored is not None and not is_newer(obj, stored):
@@ -441,6 +446,16 @@ class Ledger:
 
     def _count(self, by: str) -> None:
         self._settled_by[by] = self._settled_by.get(by, 0) + 1
+
+
+def _has_worked(entry: Entry[Any], stored: KubeObject | None) -> bool:
+    """Whether the store shows what a lost create was to make: then it need not be repeated."""
+    shown = effective(stored, entry)
+    return (
+        isinstance(entry.write, Create)
+        and shown is not None
+        and is_owned_by(shown.metadata, entry.writer)
+    )
 
 
 def _number(revision: str) -> int | None:

@@ -79,6 +79,38 @@ async def test_a_lost_create_that_did_happen_is_recognised():
         assert (book.names(), unsettled(book)) == (["a"], frozenset())
 
 
+def unreachable(_call: Call) -> Any:
+    raise OutcomeUnknown("reset")
+
+
+async def test_a_lost_create_that_the_cache_has_shown_is_not_repeated_under_a_name_that_was_used():
+    async with settling() as book:
+        book.client.script = unreachable
+        book.ledger.lost(OWNER, create("a"))
+        await asyncio.sleep(1)
+        book.show(bird("a", 2))
+        assert (book.names(), unsettled(book)) == (["a"], frozenset())
+        assert OWNER in book.woken
+        book.remove(bird("a", 3, terminating=True), 4)
+        book.client.script = None
+        book.client.calls.clear()
+        await asyncio.sleep(120)
+        assert book.client.calls == []
+        assert (book.names(), book.entries) == ([], 0)
+
+
+async def test_a_foreign_or_a_deleted_object_of_its_name_does_not_settle_a_lost_create():
+    async with settling() as book:
+        book.client.script = unreachable
+        book.ledger.lost(OWNER, create("a"))
+        book.show(bird("a", 2, owner="uid-of-another"))
+        assert unsettled(book) == {"birds"}
+        book.show(bird("b", 3))
+        book.ledger.absent(OWNER, delete("b"), "uid-b")
+        book.ledger.lost(OWNER, create("b"))
+        assert book.ledger.statistics().unknown == 2
+
+
 @pytest.mark.parametrize("exists", [True, False])
 async def test_a_repetition_that_is_refused_says_nothing_about_the_first_attempt(exists: bool):
     async with settling() as book:
