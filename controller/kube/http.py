@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -21,7 +23,7 @@ from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.transport import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from controller.kube.credentials import Credentials
     from controller.kube.transport import Answer
@@ -33,6 +35,9 @@ _KEEPALIVE_INTERVAL = 10
 _KEEPALIVE_PROBES = 3
 _UNACKNOWLEDGED = 60_000
 """Milliseconds after which the kernel gives up on data that the peer does not acknowledge."""
+
+_FAREWELL = 1.0
+"""Seconds that closed connections get to say good-bye before the loop may end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +81,9 @@ class HttpTransport:
         self._user_agent = user_agent
         self._credentials = credentials
         self._timeouts = timeouts or Timeouts()
-        self._requests = _session()
-        self._watches = _session()
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._requests = _session(self._open)
+        self._watches = _session(self._open)
         self._refreshing = asyncio.Lock()
 
     async def request(
@@ -107,7 +113,15 @@ class HttpTransport:
         await self._requests.close()
         await self._watches.close()
         await self._credentials.aclose()
-        await asyncio.sleep(0)  # aborted connections let go of their sockets in the next turn
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL):
+                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  sockets tell nobody
+                    await asyncio.sleep(0.01)  # TLS says good-bye in the background
+
+    def _open(self, address: tuple[Any, ...]) -> socket.socket:
+        made = _socket(address)
+        self._sockets.add(made)
+        return made
 
     async def _exchange(self, request: Request, authorization: str) -> aiohttp.ClientResponse:
         session = self._watches if request.watching else self._requests
@@ -183,9 +197,11 @@ class _Body(AsyncGenerator[bytes, None]):
         self._answer.close()
 
 
-def _session() -> aiohttp.ClientSession:
+def _session(
+    open_socket: Callable[[tuple[Any, ...]], socket.socket],
+) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
+        connector=aiohttp.TCPConnector(limit=0, socket_factory=open_socket),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"accept-encoding": "identity"},
         skip_auto_headers=("user-agent", "content-type"),
