@@ -435,6 +435,8 @@ async def test_exactly_one_version_is_stored(api):
         {"x-kubernetes-validations": [{"rule": "self ==", "message": "half a rule"}]},
         {"not": {"type": "string"}},
         {"oneOf": [{"type": "string"}]},
+        {"anyOf": [{"required": ["x"]}]},
+        {"type": "string", "format": "email"},
     ],
 )
 async def test_a_schema_that_would_be_ignored_in_part_is_refused(embedded, addition):

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from controller.devcluster.apiserver.crd.cel import EvaluationError, Rule, RuleError, compile_rule
+from controller.devcluster.apiserver.crd.limits import CHECKED_FORMATS, Limits, json_type
 from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.status import (
-    Cause,
-    duplicate,
-    invalid_type,
-    invalid_value,
-    required,
-    shown,
-    unsupported_value,
-)
+from controller.devcluster.apiserver.status import Cause, duplicate, invalid_value, required, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,11 +22,6 @@ _ROOT_PARTS = ("apiVersion", "kind", "metadata")
 
 class SchemaError(ValueError):
     """The schema uses something that this server would have to ignore."""
-
-
-@lru_cache(maxsize=1024)
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text)
 
 
 def compile_schema(source: Json) -> Schema:
@@ -56,21 +43,15 @@ class Schema:
 
     __slots__ = (
         "_additional",
-        "_any_of",
         "_defaulted",
-        "_enum",
-        "_formats",
         "_items",
+        "_limits",
         "_list_keys",
         "_list_type",
         "_preserve",
         "_properties",
-        "_range",
         "_required",
         "_rules",
-        "_size",
-        "_text",
-        "_type",
         "default_value",
         "has_rules",
         "is_atomic_map",
@@ -83,45 +64,26 @@ class Schema:
         Raises:
             SchemaError: it uses something unsupported.
         """
-        for word in _UNSUPPORTED:
-            if word in source:
-                raise SchemaError(f"{path}: {word} is not supported")
-        self._type: str = "int-or-string" if _is_int_or_string(source) else source.get("type", "")
+        _refuse_unsupported(source, path)
+        self._limits = Limits.of(source)
         self.nullable = bool(source.get("nullable"))
         self.default_value = msgspec.json.encode(source["default"]) if "default" in source else None
-        self._enum: list[Any] | None = source.get("enum")
         self._properties = {
-            name: Schema(child, f"{path}.{name}".lstrip("."))
-            for name, child in child(source, "properties").items()
+            name: Schema(node, f"{path}.{name}".lstrip("."))
+            for name, node in child(source, "properties").items()
         }
-        self._preserve = bool(source.get("x-kubernetes-preserve-unknown-fields"))
         additional = source.get("additionalProperties")
         self._additional = (
             Schema(cast("Json", additional), f"{path}.*") if isinstance(additional, dict) else None
         )
-        self._preserve = self._preserve or additional is True
+        preserve = source.get("x-kubernetes-preserve-unknown-fields")
+        self._preserve = bool(preserve) or additional is True
         items = source.get("items")
         self._items = Schema(items, f"{path}[]") if items else None
         self._required: list[str] = entries(source, "required")
-        self._range = (
-            source.get("minimum"),
-            bool(source.get("exclusiveMinimum")),
-            source.get("maximum"),
-            bool(source.get("exclusiveMaximum")),
-        )
-        self._size = tuple(
-            source.get(word) for word in ("minItems", "maxItems", "minProperties", "maxProperties")
-        )
-        self._text = (source.get("minLength"), source.get("maxLength"), source.get("pattern"))
-        self._formats: str = source.get("format", "")
         self.is_atomic_map = source.get("x-kubernetes-map-type") == "atomic"
         self._list_type: str = source.get("x-kubernetes-list-type", "")
-        self._list_keys: list[str] = source.get("x-kubernetes-list-map-keys") or []
-        self._any_of: list[list[str]] = [
-            entries(branch, "required") for branch in entries(source, "anyOf")
-        ]
-        if self._type == "int-or-string":
-            self._any_of = []
+        self._list_keys: list[str] = entries(source, "x-kubernetes-list-map-keys")
         self._rules = _compile_rules(source, path)
         self.has_rules = bool(self._rules) or any(node.has_rules for node in self._children())
         if source.get("x-kubernetes-embedded-resource"):
@@ -172,9 +134,9 @@ class Schema:
         for name in list(object_):
             if name in _ROOT_PARTS:
                 continue
-            child = self._properties.get(name)
-            if child is not None:
-                child.prune(object_[name], name, unknown)
+            node = self._properties.get(name)
+            if node is not None:
+                node.prune(object_[name], name, unknown)
             elif not self._preserve:
                 unknown.append(name)
                 del object_[name]
@@ -190,9 +152,9 @@ class Schema:
 
     def _prune_map(self, value: Json, path: str, unknown: list[str]) -> None:
         for name in list(value):
-            child = self._properties.get(name, self._additional)
-            if child is not None:
-                child.prune(value[name], f"{path}.{name}", unknown)
+            node = self._properties.get(name, self._additional)
+            if node is not None:
+                node.prune(value[name], f"{path}.{name}", unknown)
             elif not self._preserve:
                 unknown.append(f"{path}.{name}")
                 del value[name]
@@ -261,82 +223,26 @@ class Schema:
             return
         if value is None and self.nullable:
             return
-        wrong = self._wrong_type(value)
-        if wrong:
-            causes.append(_wrong_type_cause(path, value, wrong))
+        found, fits = self._limits.check(value, path)
+        causes += found
+        if not fits:
             return
-        if self._enum is not None and value not in self._enum:
-            causes.append(unsupported_value(path, value, self._enum))
-        if isinstance(value, str):
-            self._validate_text(value, path, causes)
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
             self._validate_map(cast("Json", value), old, path, causes)
         elif isinstance(value, list):
             self._validate_list(cast("list[Any]", value), old, path, causes)
-        elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            self._validate_number(value, path, causes)
-
-    def _wrong_type(self, value: Any) -> str:
-        """The expected type if a value is not of it."""
-        if self._type == "int-or-string":
-            fits = isinstance(value, (int, str)) and not isinstance(value, bool)
-            return "" if fits else "integer,string"
-        if not self._type and value is not None:
-            return ""
-        return "" if _json_type(value) in _FITTING.get(self._type, {self._type}) else self._type
-
-    def _validate_text(self, value: str, path: str, causes: list[Cause]) -> None:
-        shortest, longest, pattern = self._text
-        if longest is not None and len(value) > longest:
-            message = f"Too long: may not be more than {longest} bytes"
-            causes.append(Cause("FieldValueTooLong", path, message))
-        elif shortest is not None and len(value) < shortest:
-            detail = f"{path} in body should be at least {shortest} chars long"
-            causes.append(invalid_value(path, value, detail))
-        elif pattern and not _pattern(pattern).search(value):
-            causes.append(invalid_value(path, value, f"{path} in body should match '{pattern}'"))
-        elif self._formats == "date-time" and not _DATE_TIME.fullmatch(value):
-            detail = f"{path} in body must be of type date-time: {shown(value)}"
-            causes.append(invalid_type(path, value, detail))
-
-    def _validate_number(self, value: float, path: str, causes: list[Cause]) -> None:
-        low, low_open, high, high_open = self._range
-        if low is not None and (value < low or (low_open and value == low)):
-            words = "greater than" if low_open else "greater than or equal to"
-            causes.append(invalid_value(path, value, f"{path} in body should be {words} {low}"))
-        if high is not None and (value > high or (high_open and value == high)):
-            words = "less than" if high_open else "less than or equal to"
-            causes.append(invalid_value(path, value, f"{path} in body should be {words} {high}"))
-        bits = {"int32": 31, "int64": 63}.get(self._formats)
-        if bits and not -(2**bits) <= value < 2**bits:
-            detail = f"{path} in body must be of type {self._formats}: {shown(shown(value))}"
-            causes.append(invalid_value(path, value, detail))
 
     def _validate_map(self, value: Json, old: Any, path: str, causes: list[Cause]) -> None:
         before: Json = cast("Json", old) if isinstance(old, dict) else {}
         causes += [required(_join(path, name)) for name in self._required if name not in value]
-        _, _, fewest, most = self._size
-        if fewest is not None and len(value) < fewest:
-            detail = f"{path} in body should have at least {fewest} properties"
-            causes.append(invalid_value(path, len(value), detail))
-        if most is not None and len(value) > most:
-            message = f"Too many: {len(value)}: must have at most {most} items"
-            causes.append(Cause("FieldValueTooMany", path, message))
         for name, item in value.items():
             if not path and name in _ROOT_PARTS:
                 continue
-            child = self._properties.get(name, self._additional)
-            if child is not None:
-                child.validate(item, before.get(name, _MISSING), _join(path, name), causes)
+            node = self._properties.get(name, self._additional)
+            if node is not None:
+                node.validate(item, before.get(name, _MISSING), _join(path, name), causes)
 
     def _validate_list(self, value: list[Any], old: Any, path: str, causes: list[Cause]) -> None:
-        fewest, most, _, _ = self._size
-        if fewest is not None and len(value) < fewest:
-            detail = f"{path} in body should have at least {fewest} items"
-            causes.append(invalid_value(path, len(value), detail))
-        if most is not None and len(value) > most:
-            message = f"Too many: {len(value)}: must have at most {most} items"
-            causes.append(Cause("FieldValueTooMany", path, message))
         before = self._by_key(old)
         seen: set[str] = set()
         for index, item in enumerate(value):
@@ -392,12 +298,19 @@ _RULES_UNCHECKED = Cause(
     "Invalid value: null: some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation",
 )
-_FITTING = {"number": {"number", "integer"}}
-_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
-def _is_int_or_string(source: Json) -> bool:
-    return bool(source.get("x-kubernetes-int-or-string"))
+def _refuse_unsupported(source: Json, path: str) -> None:
+    """Refuse what would be ignored, save the usual way to say `x-kubernetes-int-or-string`."""
+    for word in _UNSUPPORTED:
+        if word in source:
+            raise SchemaError(f"{path}: {word} is not supported")
+    if not source.get("x-kubernetes-int-or-string"):
+        for word in ("anyOf", "allOf"):
+            if word in source:
+                raise SchemaError(f"{path}: {word} is not supported")
+    if source.get("format", "") not in CHECKED_FORMATS:
+        raise SchemaError(f"{path}: format {source['format']} is not supported")
 
 
 def _compile_rules(source: Json, path: str) -> list[Rule]:
@@ -411,27 +324,6 @@ def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _json_type(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer"
-    if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
-    if value is None:
-        return "null"
-    return {str: "string", dict: "object", list: "array"}[type(value)]
-
-
 def _kind_of(value: Any) -> Any:
     """How rule violations quote a value: structures by their type only."""
-    return _json_type(value) if isinstance(value, (dict, list)) else value
-
-
-def _wrong_type_cause(path: str, value: Any, expected: str) -> Cause:
-    found = _json_type(value)
-    return Cause(
-        "FieldValueTypeInvalid",
-        path,
-        f"Invalid value: {shown(found)}: {path} in body must be of type {expected}: {shown(found)}",
-    )
+    return json_type(value) if isinstance(value, (dict, list)) else value
