@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Final
 
 _NANO: Final = 10**9
 _LARGEST: Final = (2**63 - 1) * _NANO
@@ -98,14 +95,6 @@ def parse_quantity(value: str | float) -> Quantity:
     if isinstance(value, bool):
         raise InvalidQuantity(f"{value!r} is not a quantity")
     return _parse(value if isinstance(value, str) else repr(value))
-
-
-def sum_quantities(quantities: Iterable[Quantity]) -> Quantity:
-    """Add up; the text keeps the suffix family of the first that is not zero."""
-    total = ZERO
-    for quantity in quantities:
-        total += quantity
-    return total
 
 
 @lru_cache(maxsize=4096)

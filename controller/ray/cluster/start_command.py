@@ -18,7 +18,6 @@ GCS_PORT: Final = 6379
 DASHBOARD_PORT: Final = 8265
 METRICS_PORT: Final = 8080
 AGENT_PORT: Final = 52365
-RESOURCE_PARAMETERS: Final = ("num-cpus", "num-gpus", "memory", "resources")
 
 _MIG_DEVICE: Final = re.compile(r"nvidia\.com/mig-\d+g\.\d+gb$")
 _ACCELERATORS: Final = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
