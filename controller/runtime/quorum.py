@@ -3,18 +3,21 @@
 A cache that was filled from an API server's own cache, or under an earlier leader, may be older
 than the last write of whoever led before. One cheap list tells the revision of this moment. A busy
 store reaches it with its next event; a quiet one would have to wait for a bookmark, up to a minute,
-so after a second its contents are compared instead.
+so after a second its contents are compared instead. Only metadata is read, so that an object that
+does not fit its type keeps nobody from starting.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from controller.kube.objects import KubeObject
 from informers.revisions import is_older
 
 if TYPE_CHECKING:
+    from controller.kube.answers import ObjectList
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from informers import SharedInformer
@@ -82,6 +85,8 @@ class Confirmation:
         """Whether the store holds what was listed, or newer, and nothing that had gone."""
         lister = self._informer.lister
         for key, revision in wanted.items():
+            if key in self._informer.quarantined:
+                continue
             obj = lister.get(key)
             if obj is None or is_older(obj.metadata.resource_version, revision):
                 return False
@@ -102,10 +107,10 @@ class Confirmation:
         self._moved.clear()
         await self._moved.wait()
 
-    async def _list(self, *, limit: int, continue_: str = "") -> Any:
+    async def _list(self, *, limit: int, continue_: str = "") -> ObjectList[KubeObject]:
         selection = self._selection
         return await self._client.list(
-            selection.resource,
+            replace(selection.resource, view=KubeObject),
             selection.namespace,
             label_selector=selection.label_selector,
             limit=limit,

@@ -38,6 +38,7 @@ class Cache:
         self.store.replace(objects, str(revision))
         self.lister = self.store
         self.callbacks: list[Callable[[str], None]] = []
+        self.quarantined: dict[str, str] = {}
 
     @property
     def resource_version(self) -> str:
@@ -122,6 +123,30 @@ async def test_contents_that_differ_are_not_confirmed(stale: list[ConfigMap]):
         assert not task.done()
         cache.move(*truth, revision=9)
         await asyncio.wait_for(task, 0.1)
+
+
+async def test_what_the_cache_cannot_read_is_not_waited_for():
+    server, cache = (
+        Server(bird("a", 9), bird("b", 2), revision=100),
+        Cache(bird("b", 2), revision=8),
+    )
+    cache.quarantined["default/a"] = "not a flock"
+    async with confirming(server, cache) as task:
+        await asyncio.wait_for(task, 2.0)
+
+
+async def test_an_unreadable_object_keeps_no_operator_from_starting(flocks: FlockWorld):
+    body = {
+        "apiVersion": "test.dev/v1",
+        "kind": "Flock",
+        "metadata": {"name": "a-bad-one", "namespace": "default"},
+        "spec": {"size": "many"},
+    }
+    path = "/apis/test.dev/v1/namespaces/default/flocks"
+    await flocks.user.request_json("POST", path, body=body)
+    await flocks.create("good", size=1)
+    flocks.start()
+    await flocks.counted(1, "good", seconds=10)
 
 
 async def test_a_start_does_not_wait_for_bookmarks(flocks: FlockWorld):
