@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.runtime.merging import difference, holds_list
-from controller.runtime.plan import Create, Delete, MergePatch, StatusPatch, Target
+from controller.runtime.plan import Create, Delete, Event, MergePatch, StatusPatch, Target
 from controller.runtime.writer import Fate
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.accounts import Owner
-    from controller.runtime.plan import Event, Failure, Plan, Write
+    from controller.runtime.plan import Failure, Plan, Write
     from controller.runtime.writer import Result, Writer
 
 BATCH = 64
@@ -120,8 +120,15 @@ class Executor:
             tasks = [
                 group.create_task(self._writer.look_up(job.owner, lookup)) for lookup in lookups
             ]
-        failed = any(task.result() is not None for task in tasks)
-        return Outcome(Next.FAILED if failed else Next.MORE)
+        errors = {
+            lookup.target: error
+            for lookup, task in zip(lookups, tasks, strict=True)
+            if (error := task.result()) is not None
+        }
+        for target, error in errors.items():
+            note = f"cannot read {target.resource.kind} {target.name}, so nothing is done: {error}"
+            job.emit(Event("Warning", "FailedRead", "Reconcile", note))
+        return Outcome(Next.FAILED if errors else Next.MORE)
 
     async def _commit(self, run: _Run) -> bool:
         """Whether the stages may follow (DESIGN 4.2)."""

@@ -128,6 +128,7 @@ async def test_a_lookup_without_an_answer_is_tried_again_with_back_off():
     bench.fail("get", OutcomeUnknown("reset"))
     outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),)))
     assert outcome.next is Next.FAILED
+    assert bench.emitted == ["FailedRead"]
     assert not bench.book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
 
 
