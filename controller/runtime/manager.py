@@ -167,8 +167,6 @@ class Manager:
 
     async def _open(self, group: Group) -> bool:
         """Start a group and wait until all of it is ready; False if a stop came first."""
-        if self._wanted.is_set():
-            return False
         self._opened.add(group)
         for runnable in self._groups[group]:
             self._start(group, runnable)

@@ -232,13 +232,19 @@ async def test_T246_what_takes_too_long_is_cut_off_and_then_unknown(flocks: Floc
     assert flocks.created == [flocks.created[0]], "repeated under the same name"
 
 
+class SomebodyElsesTimeout(FlockKind):
+    def status_after(self, observation, plan, failures, now):
+        raise TimeoutError("somebody else's")
+
+
 @pytest.mark.parametrize("cause", ["stop", "own error", "slow but in time"])
 async def test_T247_the_time_out_metric_counts_nothing_else(flocks: FlockWorld, cause: str):
     registry = CollectorRegistry()
     kind = FlockKind()
-    if cause == "own error":
-        kind.plan_hook = failing({"f"}, TimeoutError("somebody else's"))
     slow = Rule(SlowAnswer(8.0), "configmaps", frozenset({"create"}), times=1)
+    if cause == "own error":
+        kind = SomebodyElsesTimeout()
+        slow = Rule(Refusal(422, "Invalid"), "configmaps", frozenset({"create"}))
     operator = flocks.start(
         kind=kind,
         rules=[slow],

@@ -18,6 +18,7 @@ from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import NODES, PODS
 from controller.runtime.events import (
     BURST,
+    MOST_REMEMBERED,
     MOST_UNSENT,
     REFILL,
     REFRESH,
@@ -302,3 +303,15 @@ async def test_more_than_can_be_kept_is_dropped_and_counted():
         flushing = asyncio.create_task(recorder.flush())
         await asyncio.wait([flushing], timeout=10)
         assert asyncio.get_running_loop().time() - began == pytest.approx(2.0, abs=0.1)
+
+
+async def test_memory_is_bounded_however_many_objects_there_are():
+    async with recording(Sink(seconds=0.0)) as (recorder, sink):
+        for number in range(MOST_REMEMBERED + 500):
+            meta = ObjectMeta(name=f"p{number}", namespace="ns", uid=f"uid-{number}")
+            recorder.record(PODS, meta, event())
+            if number % 200 == 0:
+                await asyncio.sleep(1)
+        await asyncio.sleep(1)
+        assert len(sink.events) == MOST_REMEMBERED + 500
+        assert len(recorder._series) == len(recorder._buckets) == MOST_REMEMBERED

@@ -559,7 +559,7 @@ async def test_EXP11_EXP37_a_terminating_namespace_stops_creating_without_retry(
         raise status_error(403, "Forbidden", cause="NamespaceTerminating")
 
     client.script = terminating
-    outcome = await executor(book, client).execute(job(stage(10)))
+    outcome = await executor(book, client).execute(job(stage(BATCH + 6)))
     assert outcome.next is Next.DONE
     assert len(client.calls) == 1
     assert outcome.failures[0].reason == "NamespaceTerminating"

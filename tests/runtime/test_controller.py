@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.client import Client
 from controller.kube.faults import Rule, SlowAnswer, watch_lag
+from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan
 from controller.runtime.settings import Settings
@@ -128,3 +129,27 @@ async def test_a_line_says_what_was_done_and_how_long_it_took(flocks: FlockWorld
     assert lines[0]["log_level"] == "info"
     assert lines[-1]["log_level"] == "debug", "who changes nothing is quiet"
     assert "writes" not in lines[-1]
+
+
+async def test_more_than_a_batch_goes_on_without_waiting_for_any_event(flocks: FlockWorld):
+    kind = FlockKind()
+    kind.plan_hook = lambda seen: Plan(
+        stages=(tuple(kind.create(seen.flock, f"b{n}") for n in range(len(seen.birds), 150)),)
+    )
+    operator = flocks.start(kind=kind)
+    await flocks.settle(5)
+    operator.transport.rules = [watch_lag("configmaps", 1000.0)]
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: flocks.birds == 150, seconds=5)
+
+
+async def test_a_name_that_is_taken_is_planned_again_with_back_off(flocks: FlockWorld):
+    kind = FlockKind()
+    kind.plan_hook = lambda seen: Plan(stages=((kind.create(seen.flock, "taken"),),))
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken"}}
+    await flocks.user.create(CONFIG_MAPS, "default", body)
+    operator = flocks.start(kind=kind)
+    await flocks.create(size=0)
+    await flocks.settle(20)
+    assert 5 <= len(kind.seen) <= 20
+    assert operator.operator.controllers[NAME].queue.num_requeues("default/f") == len(kind.seen)

@@ -144,17 +144,21 @@ async def test_a_lookup_without_an_answer_is_tried_again_with_back_off():
 async def test_without_its_commit_nothing_is_done(error: Exception, next_: Next, status: bool):
     bench = Bench()
     bench.fail("patch", error)
-    plan = Plan(commit=COMMIT, stages=((create("a"),),), status=StatusPatch({"birds": 1}))
+    bench.client.objects["b"] = bird("b", 2)
+    stages = ((create("a"), delete("b")),)
+    plan = Plan(commit=COMMIT, stages=stages, status=StatusPatch({"birds": 1}))
     outcome = await bench.execute(plan)
     assert outcome.next is next_
-    assert "create a" not in bench.order
+    assert {"create a", "delete b"}.isdisjoint(bench.order)
     assert ("patch/status f" in bench.order) is status, "a refusal is said on the object"
 
 
 async def test_a_failed_stage_stops_the_next_and_the_status_names_the_first_cause():
     bench = Bench()
     bench.fail("create", status_error(422, "Invalid", message="too wide"), name="a")
-    plan = Plan(stages=((create("a"),), (create("b"),)), status=StatusPatch({"birds": 2}))
+    bench.client.objects["c"] = bird("c", 2)
+    stages = ((create("a"),), (create("b"), delete("c")))
+    plan = Plan(stages=stages, status=StatusPatch({"birds": 2}))
     outcome = await bench.execute(plan)
     assert outcome.next is Next.FAILED
     assert bench.order == ["create a", "patch/status f"]
