@@ -28,9 +28,9 @@ _SYSTEM_FIELDS = (
     "deletionGracePeriodSeconds",
     "generation",
     "selfLink",
-    "generateName",
 )
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_IMMUTABLE_FIELDS = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 MAX_ANNOTATIONS = 256 * 1024
 
 SUBDOMAIN_RULE = (
@@ -222,9 +222,11 @@ def _validate_owners(owners: list[Json]) -> list[Cause]:
 
 def validate_metadata_update(new: Json, old: Json) -> list[Cause]:
     """Rules about changes of metadata: the uid stays, terminating objects get no finalizers."""
-    causes: list[Cause] = []
-    if new.get("uid") and new["uid"] != old["uid"]:
-        causes.append(invalid_value("metadata.uid", new["uid"], "field is immutable"))
+    causes = [
+        invalid_value(f"metadata.{name}", new[name], "field is immutable")
+        for name in _IMMUTABLE_FIELDS
+        if new.get(name) and new[name] != old.get(name)
+    ]
     if old.get("deletionTimestamp") is None:
         return causes
     before = entries(old, "finalizers")

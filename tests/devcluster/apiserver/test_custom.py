@@ -8,7 +8,14 @@ import uuid
 import pytest
 
 from tests.devcluster.apiserver.definitions import SPEC, definition
-from tests.devcluster.apiserver.support import CRDS, METADATA, STRATEGIC, TABLE, types_and_names
+from tests.devcluster.apiserver.support import (
+    CRDS,
+    JSON_PATCH,
+    METADATA,
+    STRATEGIC,
+    TABLE,
+    types_and_names,
+)
 
 
 class Things:
@@ -314,6 +321,20 @@ async def test_all_versions_show_the_same_objects(things):
     assert patched.body["apiVersion"] == f"{things.group}/v1alpha1"
     back = (await things.api.get(things.path("a"))).body
     assert (back["apiVersion"], back["spec"]["size"]) == (f"{things.group}/v1", 3)
+
+
+async def test_a_write_by_another_version_that_changes_nothing_makes_no_revision(things):
+    created = await things.create()
+    same = await things.api.patch(things.path("a", "v1alpha1"), {"spec": {"size": 1}})
+    assert same.revision == created.revision
+
+
+async def test_true_is_not_one_to_a_json_patch(things):
+    await things.create(flag=True)
+    for value, status in ((1, 422), (True, 200)):
+        operations = [{"op": "test", "path": "/spec/flag", "value": value}]
+        answer = await things.api.patch(things.path("a"), operations, JSON_PATCH)
+        assert answer.status == status
 
 
 async def test_deleting_answers_with_a_status_or_the_marked_object(things):

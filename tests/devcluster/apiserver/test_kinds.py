@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.devcluster.apiserver.kinds.allocation import Allocations
 from tests.devcluster.apiserver.support import STRATEGIC, config_map, pod
 
 CONTAINER = {"name": "main", "image": "busybox"}
@@ -321,3 +322,29 @@ async def test_access_reviews_store_nothing(api):
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     answer = await api.create(path, review)
     assert (answer.status, answer.body["status"]["allowed"]) == (201, True)
+
+
+async def test_a_terminating_pod_is_not_bound(api):
+    await api.create(api.path("pods"), pod("a", finalizers=["x.y/z"]))
+    await api.delete(api.path("pods", "a"))
+    binding = {"metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}}
+    answer = await api.create(f"{api.path('pods', 'a')}/binding", binding)
+    assert answer.status == 409
+    assert "pod a is being deleted, cannot be assigned to a host" in answer.message
+    await api.patch(api.path("pods", "a"), {"metadata": {"finalizers": None}})
+
+
+async def test_a_taken_address_is_not_given_again(embedded):
+    class Repeating:
+        def __init__(self):
+            self.numbers = [10, 10, 11]
+
+        def randrange(self, start, stop):
+            return self.numbers.pop(0)
+
+    allocations = Allocations(embedded.server.store, Repeating())
+    first = allocations.address()
+    await embedded.create(
+        embedded.path("services"), service("a", clusterIP=first, ports=[{"port": 80}])
+    )
+    assert allocations.address() != first

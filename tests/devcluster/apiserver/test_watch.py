@@ -247,3 +247,24 @@ async def test_watchers_of_one_version_share_its_encoding(embedded):
     await embedded.watch(embedded.path("configmaps"), 1)
     await embedded.get(embedded.path("configmaps"))
     assert stored._encodings["body"] is first
+
+
+async def test_a_watch_of_one_namespace_shows_no_other(api):
+    start = (await api.get(api.path("pods"))).revision
+    elsewhere = f"{api.namespace}-2"
+    await api.create("/api/v1/namespaces", {"metadata": {"name": elsewhere}})
+    await api.create(f"/api/v1/namespaces/{elsewhere}/pods", pod("other"))
+    await api.create(api.path("pods"), pod("a"))
+    events = await api.watch(api.path("pods"), 1, resourceVersion=start)
+    assert types_and_names(events) == [("ADDED", "a")]
+    everywhere = await api.watch("/api/v1/pods", 2, resourceVersion=start)
+    assert types_and_names(everywhere) == [("ADDED", "other"), ("ADDED", "a")]
+    await api.delete(f"/api/v1/namespaces/{elsewhere}")
+
+
+async def test_compaction_reaches_resources_that_have_not_changed(embedded):
+    start = (await embedded.get(embedded.path("pods"))).revision
+    await embedded.create(embedded.path("configmaps"), config_map("a"))
+    embedded.server.compact()
+    (event,) = await embedded.watch(embedded.path("pods"), 1, resourceVersion=start)
+    assert event["object"]["code"] == 410

@@ -330,3 +330,37 @@ async def test_what_is_not_served_is_not_found(api):
     assert (await api.get(f"{api.path('pods', 'a')}/unknown")).status == 404
     elsewhere = await api.get("/apis/unknown.group/v1/things")
     assert (elsewhere.status, elsewhere.text) == (404, b"404 page not found\n")
+
+
+async def test_what_only_the_server_sets_stays(api):
+    created = (await api.create(api.path("pods"), pod("a"))).body
+    patch = {
+        "metadata": {
+            "creationTimestamp": "2001-01-01T00:00:00Z",
+            "generation": 77,
+            "labels": {"x": "y"},
+        }
+    }
+    metadata = (await api.patch(api.path("pods", "a"), patch)).body["metadata"]
+    assert metadata["labels"] == {"x": "y"}
+    for name in ("creationTimestamp", "generation", "uid"):
+        assert metadata[name] == created["metadata"][name], name
+
+
+@pytest.mark.parametrize(
+    "patch", [{"deletionTimestamp": "2001-01-01T00:00:00Z"}, {"deletionGracePeriodSeconds": 5}]
+)
+async def test_only_delete_makes_an_object_terminate(api, patch):
+    await api.create(api.path("pods"), pod("a"))
+    answer = await api.patch(api.path("pods", "a"), {"metadata": patch})
+    (field,) = patch
+    assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", f"metadata.{field}")])
+
+
+async def test_a_terminating_object_stays_so(api):
+    await api.create(api.path("pods"), pod("a", finalizers=["x.y/z"]))
+    marked = (await api.delete(api.path("pods", "a"))).body["metadata"]
+    patch = {"metadata": {"deletionTimestamp": None, "labels": {"x": "y"}}}
+    answer = await api.patch(api.path("pods", "a"), patch)
+    assert answer.body["metadata"]["deletionTimestamp"] == marked["deletionTimestamp"]
+    await api.patch(api.path("pods", "a"), {"metadata": {"finalizers": None}})
