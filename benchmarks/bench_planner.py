@@ -52,6 +52,11 @@ class Cache:
         del owner_uid
         return frozenset()
 
+    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
+        """Everything can be read."""
+        del resource, namespace
+        return {}
+
     def is_taken(self, resource: Resource[Any], key: str) -> bool:
         """No name is taken."""
         del resource, key

@@ -19,7 +19,8 @@ from controller.runtime.kind import OWNER_INDEX, Owned
 from controller.runtime.ownership import index_by_owner
 from controller.runtime.quorum import Confirmation, Selection
 from controller.runtime.sync_report import explain, failing
-from informers import Codec, SharedInformer, SourceError, Tombstone
+from informers import InformerFactory, SourceError, Tombstone
+from informers import Selection as Watched
 from informers.processor import Added, Deleted, Updated
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from controller.runtime.controller import Controller
     from controller.runtime.kind import Kind
     from controller.runtime.ledger import Ledger
-    from informers import Clock, Metrics, Registration
+    from informers import Clock, Metrics, Registration, SharedInformer
     from informers.processor import Notification
 
 STALE = 900.0
@@ -106,12 +107,17 @@ class Caches:
         self._client = client
         self._ledger = ledger
         self._clock = clock
-        self._rng = rng
         self._sync_timeout = sync_timeout
-        self._metrics = metrics
         self._on_synced = on_synced
         self._on_quarantine = on_quarantine
+        self._factory = InformerFactory(
+            self._open,
+            clock=clock,
+            rng=rng,
+            metrics=None if metrics is None else lambda watched: metrics(self._wanted_by(watched)),
+        )
         self._stopped = asyncio.Event()
+        self._resources: dict[str, Resource[Any]] = {}
         self._registrations: list[Registration[Any]] = []
         self.caches: list[Cache] = []
         for resource, wanted in _wanted(kinds).items():
@@ -132,8 +138,10 @@ class Caches:
             SyncTimeout: they were not complete in time; the message says why.
         """
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(cache.informer.run()) for cache in self.caches]
-            tasks.append(group.create_task(self._sync(ready)))
+            tasks = [
+                group.create_task(self._factory.run()),
+                group.create_task(self._sync(ready)),
+            ]
             await self._stopped.wait()
             for task in tasks:
                 task.cancel()
@@ -183,8 +191,7 @@ class Caches:
         """Wait for all informers, within the time limit (CTL-2)."""
         try:
             async with asyncio.timeout(self._sync_timeout):
-                for cache in self.caches:
-                    await cache.informer.wait_for_sync()
+                await self._factory.wait_for_sync()
         except TimeoutError:
             missing = [cache for cache in self.caches if not cache.informer.has_synced]
             raise SyncTimeout(explain(missing, self._sync_timeout)) from None
@@ -205,14 +212,11 @@ class Caches:
 
     def _add(self, selection: Selection, wanted: _Wanted) -> None:
         resource, namespace = selection.resource, selection.namespace
-        informer: SharedInformer[Any] = SharedInformer(
-            selection.name,
-            ResourceSource(self._client, resource, namespace, selection.label_selector),
-            Codec(resource.view),
-            clock=self._clock,
-            rng=self._rng,
+        self._resources[str(resource)] = resource
+        informer = self._factory.informer(
+            Watched(str(resource), namespace, selection.label_selector),
+            resource.view,
             indexes=wanted.indexes,
-            metrics=self._metrics(selection) if self._metrics is not None else None,
         )
         cache = Cache(selection, informer, Confirmation(self._client, selection, informer))
         self._ledger.add_cache(
@@ -221,6 +225,7 @@ class Caches:
             informer.lister,
             wanted.indexes,
             selective=bool(selection.label_selector),
+            quarantined=informer.quarantined,
         )
         informer.on_change(partial(self._changed, resource))
         informer.on_advance(partial(self._ledger.advanced, resource, namespace))
@@ -228,6 +233,14 @@ class Caches:
         informer.on_reset(partial(self._ledger.reset, resource))
         informer.on_error(partial(_note_error, cache))
         self.caches.append(cache)
+
+    def _wanted_by(self, watched: Watched) -> Selection:
+        resource = self._resources[watched.resource]
+        return Selection(resource, watched.namespace, watched.label_selector)
+
+    def _open(self, watched: Watched) -> ResourceSource:
+        resource = self._resources[watched.resource]
+        return ResourceSource(self._client, resource, watched.namespace, watched.label_selector)
 
     def _changed(self, resource: Resource[Any], changes: list[Notification[Any]]) -> None:
         for change in changes:

@@ -79,6 +79,13 @@ class Reads(Protocol):
         """Whether a `Lookup` found nothing under this name."""
         ...
 
+    def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, str]:
+        """Names of objects that exist but cannot be decoded, with the reasons.
+
+        They are missing from all other answers: whoever counts must not take them for absent.
+        """
+        ...
+
     def doubts(self, owner_uid: str) -> tuple[str, ...]:
         """Sentences for a condition: objects that the cache does not show, admission conflicts."""
         ...

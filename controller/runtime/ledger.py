@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.kube.objects import KubeObject
@@ -95,13 +96,15 @@ class Ledger:
         indexes: Mapping[str, Callable[[T], Sequence[str]]],
         *,
         selective: bool = False,
+        quarantined: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Read `resource` in `namespace` (empty: everywhere) from `cache`.
 
-        `selective` says that a label selector filters it, so that an object may leave it alive.
+        `selective` says that a label selector filters it, so that an object may leave it alive;
+        `quarantined` holds the keys of objects that the cache cannot show, with the reasons.
         """
         overlay = self._overlays.of(resource)
-        overlay.add_cache(namespace, cache, indexes)
+        overlay.add_cache(namespace, cache, indexes, quarantined)
         overlay.selective = overlay.selective or selective
 
     def advanced(self, resource: Resource[Any], namespace: str, revision: str) -> None:

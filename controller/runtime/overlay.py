@@ -148,6 +148,7 @@ class Overlay(Generic[T]):
         self.selective = False
         self.era = 0
         self._caches: dict[str, Lister[T]] = {}
+        self._quarantined: list[Mapping[str, str]] = []
         self._functions: dict[str, Callable[[T], Sequence[str]]] = {}
         self._entries: dict[str, Entry[T]] = {}
         self._indexed: dict[tuple[str, str], dict[str, None]] = {}
@@ -158,10 +159,25 @@ class Overlay(Generic[T]):
         namespace: str,
         cache: Lister[T],
         indexes: Mapping[str, Callable[[T], Sequence[str]]],
+        quarantined: Mapping[str, str],
     ) -> None:
-        """Read from `cache`, which covers `namespace` (empty: all of them)."""
+        """Read from `cache`, which covers `namespace` (empty: all of them).
+
+        `quarantined` is a live view of the keys that the cache cannot show, with the reasons.
+        """
         self._caches[namespace] = cache
         self._functions.update(indexes)
+        self._quarantined.append(quarantined)
+
+    def unreadable(self, namespace: str) -> dict[str, str]:
+        """Names of objects that exist but were never readable, with the reasons."""
+        found: dict[str, str] = {}
+        for quarantined in self._quarantined:
+            for key, reason in quarantined.items():
+                where, _, name = key.rpartition("/")
+                if where == namespace and self.cache_of(namespace).get(key) is None:
+                    found[name] = reason
+        return found
 
     def covers(self, namespace: str) -> bool:
         """Whether a cache shows the objects of `namespace`."""

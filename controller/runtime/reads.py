@@ -71,6 +71,10 @@ class OverlaidReads:
         entry = self._overlays.of(resource).entry(key)
         return entry is not None and entry.absent
 
+    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
+        """Names of objects that exist and do not fit their type, with the reasons."""
+        return self._overlays.of(resource).unreadable(namespace)
+
     def doubts(self, owner_uid: str) -> tuple[str, ...]:
         """Sentences about this owner's objects that are not as they should be, sorted."""
         sentences: list[str] = []

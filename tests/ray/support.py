@@ -133,6 +133,7 @@ class FakeReads:
     taken: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
     said: tuple[str, ...] = ()
+    odd: dict[str, str] = field(default_factory=dict)
 
     def add(self, resource: Resource[Any], *objects: KubeObject) -> FakeReads:
         for obj in objects:
@@ -164,6 +165,9 @@ class FakeReads:
 
     def doubts(self, owner_uid: str) -> tuple[str, ...]:
         return self.said
+
+    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
+        return self.odd if resource is PODS else {}
 
 
 def reads(obj: RayCluster, *pods: Pod, **more: Any) -> FakeReads:

@@ -11,7 +11,7 @@ import pytest
 from controller.kube.objects import KubeObject, Service
 from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.plan import NAME_TAKEN_RETRY
+from controller.ray.cluster.plan import HINDERED_RETRY
 from controller.runtime.plan import NOTHING, Create, Delete, Plan
 from tests.ray.support import (
     NOW,
@@ -383,7 +383,7 @@ def test_a_service_of_that_name_that_is_not_ours_is_waited_for():
     foreign = with_meta(SERVICE, owner_references=(owner("uid-of-the-previous-example"),))
     made = plan(reads(cluster()).add(SERVICES, foreign))
     assert made.stages == ()
-    assert made.wake_after == NAME_TAKEN_RETRY
+    assert made.wake_after == HINDERED_RETRY
     taken = plan(reads(cluster(), taken={"Service/default/example-head-svc"}))
     assert taken.stages == ()
 
@@ -463,6 +463,24 @@ def test_every_delete_names_the_uid():
     deletes = [w for stage in made.stages for w in stage]
     assert len(deletes) == 4
     assert all(isinstance(d, Delete) and d.uid == f"uid-of-{d.target.name}" for d in deletes)
+
+
+def test_a_pod_that_cannot_be_read_is_not_taken_for_absent():
+    readable = settled(cluster(), head(), *workers(1))
+    assert verbs(plan(readable), Create)
+    hidden = settled(
+        cluster(), head(), *workers(1), odd={"example-workers-worker-x": "phase: not a str"}
+    )
+    made = plan(hidden)
+    assert made.stages == ()
+    assert made.wake_after == HINDERED_RETRY
+    assert made.status is not None
+    [ready] = [c for c in made.status.wanted["conditions"] if c["type"] == "Ready"]
+    assert (ready["status"], ready["reason"]) == ("False", "PodUnreadable")
+    assert "example-workers-worker-x exists but cannot be read" in ready["message"]
+
+    of_others = settled(cluster(), head(), *workers(1), odd={"unrelated-x": "odd"})
+    assert verbs(plan(of_others), Create)
 
 
 def test_everything_that_is_made_belongs_to_the_cluster():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, SERVICES
 from controller.runtime.overlay import NotCached
 from informers import Store
 from tests.runtime.kit import OWNER, Book, bird, create, delete, patch
@@ -74,6 +74,18 @@ def test_with_several_namespaces_each_is_read_from_its_own_cache():
     assert reads.get(PODS, "two/a") is None
     with pytest.raises(NotCached, match="in namespace three"):
         reads.get(PODS, "three/a")
+
+
+def test_what_a_cache_cannot_show_is_named_unless_it_shows_an_earlier_state():
+    book = Book()
+    quarantined = {"default/odd": "phase: not a str", "default/once-good": "x", "else/odd": "x"}
+    store = Store({})
+    store.replace([bird("once-good", 3)], "5")
+    book.ledger.add_cache(SERVICES, "", store, {}, quarantined=quarantined)
+    reads = book.ledger.reads
+    assert reads.unreadable(SERVICES, "default") == {"odd": "phase: not a str"}
+    quarantined.clear()
+    assert reads.unreadable(SERVICES, "default") == {}
 
 
 @given(st.data())

@@ -82,6 +82,8 @@ def _verb(write: Write) -> str:
 
 
 def _name_taken(seen: Observation) -> Cause | None:
+    if seen.unreadable:
+        return Cause("PodUnreadable", f"{seen.unreadable[0]}; nothing is made until it is gone")
     if seen.blocked:
         return Cause("NameTaken", f"{seen.blocked[0]}; waiting until it is gone")
     if not seen.heads and seen.foreign_heads:

@@ -71,6 +71,8 @@ class Observation:
         head_service: the service in front of the head.
         absent: parts with fixed names that do not exist: `Service/a-head-svc`.
         blocked: sentences about parts whose name belongs to somebody else.
+        unreadable: sentences about pods that exist and cannot be decoded, so that nobody can
+            count them.
         names: for each scope, names for the pods that are missing.
         unsettled: scopes with a write of unknown outcome.
         lost_head: name of a head that the status knows and the cache does not show.
@@ -85,6 +87,7 @@ class Observation:
     head_service: Service | None = None
     absent: frozenset[str] = frozenset()
     blocked: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     unsettled: frozenset[str] = frozenset()
     lost_head: str | None = None
@@ -131,6 +134,7 @@ def observe_cluster(
         head_service=service,
         absent=absent,
         blocked=blocked,
+        unreadable=tuple(_unreadable_pods(cluster, reads)),
         names=_free_names(design, heads, workers, reads, settings.batch),
         unsettled=reads.unsettled_scopes(uid),
         lost_head=_lost_head(cluster, heads, reads),
@@ -158,6 +162,14 @@ def _foreign_heads(key: str, uid: str, reads: Reads) -> Iterable[str]:
                 f"pod {pod.metadata.name} carries the labels of this cluster's head "
                 f"and belongs to {whose}"
             )
+
+
+def _unreadable_pods(cluster: RayCluster, reads: Reads) -> Iterable[str]:
+    """Pods that go by their name are ours, but whose labels and state nobody can tell."""
+    meta = cluster.metadata
+    for name, reason in sorted(reads.unreadable(PODS, meta.namespace).items()):
+        if name.startswith(f"{meta.name}-"):
+            yield f"pod {name} exists but cannot be read: {reason}"
 
 
 def _fixed_parts(

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     from controller.ray.cluster.settings import ClusterSettings
     from controller.runtime.plan import StatusPatch, Write
 
-NAME_TAKEN_RETRY = 30.0
-"""Seconds until a name that belongs to somebody else is tried again: nobody need tell us."""
+HINDERED_RETRY = 30.0
+"""Seconds until a name that is taken or a pod that cannot be read is looked at again: nobody need
+tell us when it has gone."""
 
 
 def plan_cluster(seen: Observation, settings: ClusterSettings, now: datetime) -> Plan:
@@ -64,8 +65,8 @@ def _build(
 ) -> Plan:
     """Make what is missing and delete what is too much."""
     parts = list(create_fixed_parts(seen, design, settings))
-    if seen.blocked:
-        return Plan(stages=_stages(parts), status=status, wake_after=NAME_TAKEN_RETRY)
+    if seen.blocked or seen.unreadable:
+        return Plan(stages=_stages(parts), status=status, wake_after=HINDERED_RETRY)
     if design.spec.suspend or is_true(seen.conditions, SUSPENDED):
         return Plan(stages=_stages(parts), status=status)
     if _must_not_restart(seen):
