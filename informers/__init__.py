@@ -47,7 +47,6 @@ from informers.source import Source
 from informers.statistics import InformerStatistics
 from informers.store import Lister, Store
 from informers.transform import Transform
-from informers.union import NamespacedLister
 
 __all__ = [
     "AlreadyStarted",
@@ -74,7 +73,6 @@ __all__ = [
     "Malformed",
     "Metadata",
     "Metrics",
-    "NamespacedLister",
     "NotWatched",
     "ReflectorSettings",
     "Registration",

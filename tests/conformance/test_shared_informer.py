@@ -23,7 +23,6 @@ from informers import (
     IndexFunctionError,
     InformerFactory,
     InformerStopped,
-    NamespacedLister,
     NotWatched,
     ReflectorSettings,
     Selection,
@@ -1088,29 +1087,6 @@ class TestFactory:
         await asyncio.wait([run])
         assert second.stopped
         assert other.stopped
-
-    async def test_T273_a_namespace_that_is_not_watched_is_an_error_not_an_absence(self):
-        listers = {}
-        for namespace, revision in (("ns", 30), ("empty", 7)):
-            source = ScriptedSource(
-                lists=[page([thing("a", 5, colour="red")] if namespace == "ns" else [], revision)]
-            )
-            informer = informer_of(
-                source, settings=PAGED, indexes={"colour": lambda obj: [obj.colour]}
-            )
-            async with running(informer):
-                listers[namespace] = informer.lister
-                union = NamespacedLister(listers)
-                if namespace == "empty":
-                    assert union.resource_version == ""
-                await informer.wait_for_sync()
-        assert union.resource_version == "7"
-        assert union.get("ns/a").metadata.name == "a"
-        assert union.get("empty/a") is None
-        assert len(union.list()) == len(union.by_index("colour", "red")) == 1
-        assert union.keys_by_index("colour", "red") == {"ns/a"}
-        with pytest.raises(NotWatched):
-            union.get("elsewhere/a")
 
 
 async def test_the_settings_of_one_informer_do_not_touch_another():

@@ -62,7 +62,7 @@ def test_what_nobody_watches_is_an_error_and_not_absent():
         book.ledger.reads.by_index(PODS, "owner", "x")
 
 
-def test_with_several_namespaces_each_is_read_from_its_own_cache():
+def test_T273_with_several_namespaces_each_is_read_from_its_own_cache_and_no_other():
     book = Book()
     reads = book.ledger.reads
     stores = {name: Store({"owner": lambda _o: ("x",)}) for name in ("one", "two")}
