@@ -18,6 +18,7 @@ from controller.devcluster.apiserver.options import (
 )
 from controller.devcluster.apiserver.patches import APPLY, patcher
 from controller.devcluster.apiserver.representation import MetadataOnly, WholeObjects
+from controller.devcluster.apiserver.resource import EVERYWHERE
 from controller.devcluster.apiserver.selectors import (
     Selection,
     parse_field_selector,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.representation import Representation
     from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.status import ApiError
     from controller.devcluster.apiserver.store import Store, Stored
     from controller.devcluster.apiserver.subresources import Hooks
     from controller.devcluster.apiserver.watch import Clock
@@ -85,7 +87,7 @@ class ResourceHandler:
         self._store = store
         self._registry = registry
         self._audit = audit
-        self._subresources = Subresources(store, self.writer, self.deleter, hooks, wall)
+        self._subresources = Subresources(store, self.deleter, hooks, wall)
         self._wall = wall
         self._clock = clock
         self._rng = rng
@@ -146,22 +148,14 @@ class ResourceHandler:
         return WholeObjects(resource)
 
     def _selection(self, request: Request, where: ResourcePath, resource: ApiResource) -> Selection:
-        def unsupported(label: str) -> Exception:
-            if resource.custom:
-                return bad_request(f"field label not supported: {label}")
-            return bad_request(
-                f'"{label}" is not a known field selector: only "metadata.name", '
-                '"metadata.namespace"'
-                if len(resource.fields) == 2
-                else f"field label not supported: {label}"
-            )
-
         fields = request.query.get("fieldSelector", "")
         if where.name:
             fields = f"{fields},metadata.name={where.name}".strip(",")
         return Selection(
             parse_label_selector(request.query.get("labelSelector", "")),
-            parse_field_selector(fields, resource.fields, unsupported),
+            parse_field_selector(
+                fields, resource.fields, lambda label: _not_selectable(resource, label)
+            ),
         )
 
     def _get(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
@@ -343,6 +337,13 @@ def _verb(request: Request, where: ResourcePath) -> str:
     ):
         raise method_not_allowed()
     return _VERBS[request.method]
+
+
+def _not_selectable(resource: ApiResource, label: str) -> ApiError:
+    if resource.custom or resource.fields.keys() != EVERYWHERE.keys():
+        return bad_request(f"field label not supported: {label}")
+    known = ", ".join(f'"{name}"' for name in EVERYWHERE)
+    return bad_request(f'"{label}" is not a known field selector: only {known}')
 
 
 def _warn(answer: Answer, warnings: list[str]) -> None:

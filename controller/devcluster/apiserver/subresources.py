@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Store
-    from controller.devcluster.apiserver.writer import Writer
 
 
 _CREATED: Json = {
@@ -69,13 +68,11 @@ class Subresources:
     def __init__(
         self,
         store: Store,
-        writer: Writer,
         deleter: Deleter,
         hooks: Hooks,
         wall: Callable[[], datetime],
     ) -> None:
         self._store = store
-        self._writer = writer
         self._deleter = deleter
         self._hooks = hooks
         self._wall = wall

@@ -202,3 +202,11 @@ async def test_a_collection_is_deleted_by_selection_and_listed(api):
 
 async def test_namespaces_have_no_collection_deletion(api):
     assert (await api.delete("/api/v1/namespaces")).status == 405
+
+
+async def test_an_evicted_pod_is_deleted(api):
+    await api.create(api.path("pods"), pod("a"))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    answer = await api.create(f"{api.path('pods', 'a')}/eviction", eviction)
+    assert (answer.status, answer.body["status"]) == (201, "Success")
+    assert (await api.get(api.path("pods", "a"))).status == 404

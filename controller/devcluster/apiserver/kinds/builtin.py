@@ -120,9 +120,7 @@ def _kind(group: str, plural: str, kind: str, strategy: Strategy, **rest: Any) -
         blank=blank_object(kind),
         columns=BUILTIN_COLUMNS.get(table, DEFAULT_COLUMNS),
         singular=rest.pop("singular", kind.lower()),
-        subresources=_STATUS | rest.pop("more", frozenset())
-        if strategy.has_status
-        else rest.pop("more", frozenset()),
+        subresources=rest.pop("more", frozenset()) | (_STATUS if strategy.has_status else set()),
         strategy=strategy,
         **rest,
     )
@@ -136,7 +134,7 @@ def builtin_resources(
 
 
 def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
-    pods = frozenset({"binding", "log", "proxy"})
+    pods = frozenset({"binding", "eviction", "log", "proxy"})
     no_collection = ("create", "delete", "get", "list", "patch", "update", "watch")
     return [
         _core("configmaps", "ConfigMap", ConfigMapStrategy(), short_names=("cm",)),
