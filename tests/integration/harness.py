@@ -38,6 +38,7 @@ from informers import Codec, SharedInformer, Tombstone
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 
+    from controller.kube.faults import Rule
     from controller.kube.transport import Transport
 
 REAL_KUBECONFIG = os.environ.get("MANTA_TEST_KUBECONFIG")
@@ -242,9 +243,12 @@ class World:
 
 @asynccontextmanager
 async def embedded_world(
-    *, seed: int = 0, nodes: NodeSettings | None = None
+    *, seed: int = 0, nodes: NodeSettings | None = None, node_rules: Iterable[Rule] = ()
 ) -> AsyncIterator[World]:
-    """A world on an embedded API server of its own, in virtual time."""
+    """A world on an embedded API server of its own, in virtual time.
+
+    `node_rules` are what goes wrong between it and the node components.
+    """
     loop = asyncio.get_running_loop()
     epoch = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -254,7 +258,7 @@ async def embedded_world(
     server = ApiServer(wall=wall, clock=loop, rng=random.Random(seed))
     try:
         world = World(server, namespace="default", server=server, wall=wall, seed=seed)
-        async with _inhabited(world, COMPONENTS, nodes or NodeSettings()):
+        async with _inhabited(world, COMPONENTS, nodes or NodeSettings(), node_rules):
             yield world
     finally:
         await server.aclose()
@@ -286,13 +290,17 @@ async def real_world(kubeconfig: str, *, nodes: NodeSettings | None = None) -> A
 
 @asynccontextmanager
 async def _inhabited(
-    world: World, components: frozenset[str], nodes: NodeSettings
+    world: World,
+    components: frozenset[str],
+    nodes: NodeSettings,
+    node_rules: Iterable[Rule] = (),
 ) -> AsyncIterator[None]:
+    between = FaultyTransport(world.transport, node_rules, clock=world.loop)
     async with AsyncExitStack() as stack:
         await _install_crds(world)
         await stack.enter_async_context(
             run_nodes(
-                world.client("manta-nodes"),
+                world.client("manta-nodes", between),
                 clock=world.loop,
                 wall=world.wall,
                 rng=random.Random(world.rng.random()),
