@@ -127,16 +127,16 @@ def run() -> dict[str, float]:
     """Milliseconds a plan takes, by situation."""
     full = pods(WORKERS)
     situations = {
-        "planner_5000_at_rest_ms": Cache(cluster(WORKERS), full),
-        "planner_5000_from_nothing_ms": Cache(cluster(WORKERS), []),
-        "planner_5000_to_2500_ms": Cache(cluster(WORKERS // 2), full),
+        "5,000 workers, nothing to do: ms": Cache(cluster(WORKERS), full),
+        "5,000 workers, none there yet: ms": Cache(cluster(WORKERS), []),
+        "5,000 workers, 2,500 too many: ms": Cache(cluster(WORKERS // 2), full),
     }
     results: dict[str, float] = {}
     for name, cache in situations.items():
         kind = RayClusterKind()
         first = planning_ms(cache, kind)
         results[name] = min(planning_ms(cache, kind) for _ in range(ROUNDS))
-        results[name.replace("_ms", "_first_ms")] = first
+        results[f"{name}, first plan of the object"] = first
     return results
 
 

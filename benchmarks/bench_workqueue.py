@@ -68,11 +68,13 @@ async def _rate(scenario: Callable[[WorkQueue[str]], Awaitable[int]]) -> float:
 def run() -> dict[str, float]:
     """Return operations a second by scenario, the best of three."""
     return {
-        scenario.__name__: max(asyncio.run(_rate(scenario)) for _ in range(3))
+        f"{scenario.__name__.replace('_', ', ')}, operations/s": max(
+            asyncio.run(_rate(scenario)) for _ in range(3)
+        )
         for scenario in (add_get_done, duplicates, add_after, back_off)
     }
 
 
 if __name__ == "__main__":
     for scenario, rate in run().items():
-        print(f"{scenario:<14}{rate:>12,.0f} a second")
+        print(f"{scenario:<34}{rate:>12,.0f}")
