@@ -68,7 +68,7 @@ async def _rate(scenario: Callable[[WorkQueue[str]], Awaitable[int]]) -> float:
 def run() -> dict[str, float]:
     """Return operations a second by scenario, the best of three."""
     return {
-        f"{scenario.__name__.replace('_', ', ')}, operations/s": max(
+        f"{scenario.__name__.replace('_', ' ')}, operations/s": max(
             asyncio.run(_rate(scenario)) for _ in range(3)
         )
         for scenario in (add_get_done, duplicates, add_after, back_off)
