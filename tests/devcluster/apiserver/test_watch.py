@@ -41,7 +41,9 @@ async def test_a_watch_replays_everything_since_its_revision(api):
 async def test_a_deletion_has_a_revision_of_its_own(api):
     created = await api.create(api.path("configmaps"), config_map("a"))
     await api.delete(api.path("configmaps", "a"))
-    (event,) = await api.watch(api.path("configmaps"), 1, resourceVersion=created.revision)
+    (event,) = await api.watch(
+        api.path("configmaps"), 1, resourceVersion=created.revision, fieldSelector="metadata.name=a"
+    )
     assert event["type"] == "DELETED"
     assert int(event["object"]["metadata"]["resourceVersion"]) > int(created.revision)
 
