@@ -28,9 +28,9 @@ bench: $(VENV)/.dev
 
 # New pins from pyproject.toml: hashes for every platform, no addresses. Needs uv.
 lock:
-	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --extra cli --group build pyproject.toml -o requirements.lock
-	uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header \
+	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --extra cli --group build --group dev pyproject.toml \
 	    -o requirements-dev.lock
 
