@@ -16,7 +16,7 @@ import structlog
 
 from controller.runtime.accounts import Owner
 from controller.runtime.errors import Terminal
-from controller.runtime.execute import Job, Next, Outcome
+from controller.runtime.execute import FAILED_READ, Job, Next, Outcome
 from controller.runtime.kind import Observation
 from controller.runtime.plan import Event, Plan
 from controller.runtime.quarantine import error_status
@@ -187,6 +187,8 @@ class Controller(Generic[Observation]):
         finally:
             line.execute_ms = 1e3 * (self._clock.time() - planned)
         self._conclude(key, outcome, line)
+        if outcome.error and self.queue.num_requeues(key) > 1:
+            await self._blame(key, primary, FAILED_READ, line)
 
     async def _execute(self, job: Job) -> Outcome:
         """Carry out a plan within the time limit (CTL-6); what was under way is then unknown."""
@@ -223,6 +225,7 @@ class Controller(Generic[Observation]):
         line.result = outcome.next.value
         line.writes = outcome.writes
         line.wake_after = outcome.wake_after
+        line.error = outcome.error
         if outcome.failures:
             line.error = f"{outcome.failures[0].reason}: {outcome.failures[0].message}"
         for verb, count in outcome.writes.items():

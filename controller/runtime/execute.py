@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 BATCH = 64
 """Writes of one reconcile at most; the rest of the plan is for the next one."""
 
+FAILED_READ = "FailedRead"
+"""Reason of the event and the condition when a plan's live read failed."""
+
 STATUS_INTERVAL = 1.0
 """Least seconds between two status writes of one object that only move counters."""
 
@@ -54,12 +57,14 @@ class Outcome:
         wake_after: seconds until the key must be looked at again, None if only events matter.
         writes: requests that changed something or tried to, by verb.
         failures: writes that did not succeed, the first cause first.
+        error: a sentence about a live read that failed, so that nothing was done; empty if none.
     """
 
     next: Next
     wake_after: float | None = None
     writes: Mapping[str, int] = field(default_factory=dict[str, int])
     failures: tuple[Failure, ...] = ()
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +125,14 @@ class Executor:
             tasks = [
                 group.create_task(self._writer.look_up(job.owner, lookup)) for lookup in lookups
             ]
-        errors = {
-            lookup.target: error
-            for lookup, task in zip(lookups, tasks, strict=True)
+        notes = [
+            f"cannot read {target.resource.kind} {target.name}, so nothing is done: {error}"
+            for target, task in zip((lookup.target for lookup in lookups), tasks, strict=True)
             if (error := task.result()) is not None
-        }
-        for target, error in errors.items():
-            note = f"cannot read {target.resource.kind} {target.name}, so nothing is done: {error}"
-            job.emit(Event("Warning", "FailedRead", "Reconcile", note))
-        return Outcome(Next.FAILED if errors else Next.MORE)
+        ]
+        for note in notes:
+            job.emit(Event("Warning", FAILED_READ, "Reconcile", note))
+        return Outcome(Next.FAILED, error=notes[0]) if notes else Outcome(Next.MORE)
 
     async def _commit(self, run: _Run) -> bool:
         """Whether the stages may follow (DESIGN 4.2)."""

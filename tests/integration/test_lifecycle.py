@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.kube.faults import Refusal, Rule
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import example_cluster, role
@@ -106,6 +107,27 @@ async def test_an_invalid_cluster_says_why_on_the_object_and_harms_nobody(world:
         return any("minReplicas" in condition.get("message", "") for condition in conditions)
 
     await world.eventually(explained)
+
+
+async def test_a_live_read_that_is_refused_is_named_on_the_cluster(world: World):
+    first = world.start_operator()
+    await world.create_cluster(replicas=1)
+    await world.eventually(world.is_ready)
+    assert await first.stop() == 0
+    [head] = [pod for pod in world.journal.present.values() if role(pod) == "head"]
+    await world.user.delete(PODS, world.namespace, head.metadata.name)
+    await world.eventually(lambda: head.metadata.uid not in world.journal.present)
+
+    refused = Refusal(403, "Forbidden", "pods may not be read")
+    world.start_operator(rules=[Rule(refused, resource="pods", verbs=frozenset({"get"}))])
+
+    async def said() -> bool:
+        conditions = (await world.cluster()).status["conditions"]
+        [ready] = [each for each in conditions if each["type"] == "Ready"]
+        return ready["status"] == "False" and "pods may not be read" in ready["message"]
+
+    await world.eventually(said)
+    assert len(world.journal.created) == 2, "no head is made before it is known that none exists"
 
 
 async def test_a_new_operator_takes_over_without_touching_anything(world: World):

@@ -447,6 +447,14 @@ def test_only_an_explicit_false_resumes(suspend: bool | None, resumes: bool):
     assert conditions(made)["RayClusterSuspended"] == ("False" if resumes else "True")
 
 
+@pytest.mark.parametrize("suspend", [True, None])
+def test_a_pod_that_comes_late_to_a_suspended_cluster_goes_again(suspend: bool | None):
+    obj = with_status(cluster(suspend=suspend), suspension("False", "True"))
+    assert verbs(plan(settled(obj, head(), *workers(1))), Delete) != []
+    resumed = with_status(cluster(suspend=False), suspension("False", "True"))
+    assert verbs(plan(settled(resumed, head(), *workers(1))), Delete) == []
+
+
 def test_one_plan_creates_a_batch_and_not_more():
     made = plan(settled(scaled(500, maxReplicas=None), head(), *workers(3)))
     assert len(verbs(made, Create)) <= ClusterSettings().batch
@@ -463,6 +471,14 @@ def test_every_delete_names_the_uid():
     deletes = [w for stage in made.stages for w in stage]
     assert len(deletes) == 4
     assert all(isinstance(d, Delete) and d.uid == f"uid-of-{d.target.name}" for d in deletes)
+
+
+@pytest.mark.parametrize("lost", ["ray.io/node-type", "ray.io/group"])
+def test_a_head_that_has_lost_a_label_is_neither_deleted_nor_doubled(lost: str):
+    whole = head()
+    kept = {name: value for name, value in (whole.metadata.labels or {}).items() if name != lost}
+    made = plan(settled(cluster(), with_meta(whole, labels=kept), *workers(2)))
+    assert verbs(made, Create) == verbs(made, Delete) == []
 
 
 def test_a_pod_that_cannot_be_read_is_not_taken_for_absent():

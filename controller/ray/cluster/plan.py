@@ -68,7 +68,7 @@ def _build(
     if seen.blocked or seen.unreadable:
         return Plan(stages=_stages(parts), status=status, wake_after=HINDERED_RETRY)
     if design.spec.suspend or is_true(seen.conditions, SUSPENDED):
-        return Plan(stages=_stages(parts), status=status)
+        return Plan(stages=_stages([*parts, *_delete_latecomers(seen, design)]), status=status)
     if _must_not_restart(seen):
         return Plan(stages=_stages(parts), status=status)
     head = list(_create_head(seen, design))
@@ -170,6 +170,12 @@ def _delete_removed_groups(seen: Observation, design: Design) -> Iterator[Write]
             if not pod.metadata.terminating:
                 reason = f"group {group!r} is no longer in the specification"
                 yield _delete(seen, pod, scope, "WorkerPod", reason)
+
+
+def _delete_latecomers(seen: Observation, design: Design) -> Iterator[Write]:
+    """Pods of a suspended cluster: creates that were still under way when it was suspended."""
+    if is_true(seen.conditions, SUSPENDED) and design.spec.suspend is not False:
+        yield from _delete_all(seen)
 
 
 def _delete_all(seen: Observation) -> Iterator[Write]:

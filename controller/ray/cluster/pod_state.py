@@ -46,8 +46,14 @@ def is_ready(pod: Pod) -> bool:
 
 
 def is_head(pod: Pod) -> bool:
-    """Whether it is labelled as a head."""
-    return (pod.metadata.labels or {}).get(labels.NODE_TYPE) == labels.HEAD
+    """Whether it is labelled as a head: one of the two labels is enough.
+
+    A head that has lost the other one is still the only head that there may be.
+    """
+    found = pod.metadata.labels or {}
+    return found.get(labels.NODE_TYPE) == labels.HEAD or (
+        found.get(labels.GROUP) == labels.HEAD_GROUP
+    )
 
 
 def group_of(pod: Pod) -> str:
