@@ -119,6 +119,13 @@ def failure(stderr: str) -> str:
     return str(failed["error"])
 
 
+def test_a_setting_that_makes_no_sense_is_named():
+    done = manta_once("run", "--workers=0")
+    assert done.returncode == 2
+    assert "workers must be at least 1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_an_unreachable_server_is_named_with_the_remedy(tmp_path: Path):
     port = free_port()
     config = kubeconfig_for(tmp_path, f"http://127.0.0.1:{port}")

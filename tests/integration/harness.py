@@ -167,8 +167,14 @@ class World:
     def client(self, user_agent: str, transport: Transport | None = None) -> Client:
         return Client(transport or self.transport, user_agent=user_agent, clock=self.loop)
 
-    def start_operator(self, *, rules: Iterable[Any] = (), workers: int = 16) -> RunningOperator:
-        faulty = FaultyTransport(self.transport, list(rules), clock=self.loop)
+    def start_operator(
+        self,
+        *,
+        rules: Iterable[Any] = (),
+        workers: int = 16,
+        transport: Transport | None = None,
+    ) -> RunningOperator:
+        faulty = FaultyTransport(transport or self.transport, list(rules), clock=self.loop)
         settings = Settings(
             namespaces=(self.namespace,), workers=workers, metrics_address="", health_address=""
         )

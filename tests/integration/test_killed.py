@@ -39,7 +39,7 @@ async def manta_run(world: World, log: Path) -> AsyncIterator[asyncio.subprocess
         await process.wait()
 
 
-async def test_killed_three_times_while_scaling_it_makes_and_removes_just_the_difference(
+async def test_killed_again_and_again_while_scaling_it_makes_and_removes_just_the_difference(
     world: World, tmp_path: Path
 ):
     journal, log = world.journal, tmp_path / "manta.log"
