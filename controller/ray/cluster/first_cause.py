@@ -84,8 +84,8 @@ def _verb(write: Write) -> str:
 def _name_taken(seen: Observation) -> Cause | None:
     if seen.unreadable:
         return Cause("PodUnreadable", f"{seen.unreadable[0]}; nothing is made until it is gone")
-    if seen.blocked:
-        return Cause("NameTaken", f"{seen.blocked[0]}; waiting until it is gone")
+    if seen.fixed.blocked:
+        return Cause("NameTaken", f"{seen.fixed.blocked[0]}; waiting until it is gone")
     if not seen.heads and seen.foreign_heads:
         message = f"{seen.foreign_heads[0]}; the head is not made before that pod is gone"
         return Cause("ForeignHead", message)

@@ -65,7 +65,7 @@ def _build(
 ) -> Plan:
     """Make what is missing and delete what is too much."""
     parts = list(create_fixed_parts(seen, design, settings))
-    if seen.blocked or seen.unreadable:
+    if seen.fixed.blocked or seen.unreadable:
         return Plan(stages=_stages(parts), status=status, wake_after=HINDERED_RETRY)
     if design.spec.suspend or is_true(seen.conditions, SUSPENDED):
         return Plan(stages=_stages([*parts, *_delete_latecomers(seen, design)]), status=status)

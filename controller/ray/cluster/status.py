@@ -57,8 +57,8 @@ def cluster_status(
         "observedGeneration": seen.cluster.metadata.generation,
         **_counters(seen, design.spec),
         **desired_resources(design.spec),
-        "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.head_service),
-        "head": _head(seen.heads, seen.head_service),
+        "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.fixed.head_service),
+        "head": _head(seen.heads, seen.fixed.head_service),
         "conditions": _conditions(seen, design, failures, cause, now),
     }
     if state and state != present.get("state"):
