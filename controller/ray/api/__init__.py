@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from controller.ray.api.crds import custom_resource_definitions
+from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.problem import Problem
 from controller.ray.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster, WorkerGroup
@@ -11,6 +12,7 @@ from controller.ray.api.validation import validate_cluster
 __all__ = [
     "RAYCLUSTERS",
     "ClusterSpec",
+    "FeatureGates",
     "InvalidQuantity",
     "Problem",
     "Quantity",

@@ -1,10 +1,10 @@
-"""Checks of a RayCluster's optional features: fault tolerance, auth, network, TLS, history."""
+"""Checks of a RayCluster's optional features: auth, network, TLS, history server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.ray.api import labels
+from controller.ray.api.fault_tolerance_rules import fault_tolerance_problems
 from controller.ray.api.names import is_dns_1123_label
 from controller.ray.api.problem import Problem
 from controller.ray.api.version import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
@@ -12,12 +12,10 @@ from controller.ray.api.version import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.ray.api.raycluster import GcsFaultToleranceOptions, NetworkRules
+    from controller.ray.api.raycluster import NetworkRules
     from controller.ray.api.template_shape import Container
     from controller.ray.api.validation import Subject
 
-_FT: Final = "spec.gcsFaultToleranceOptions"
-_HEAD_ENV: Final = "spec.headGroupSpec.template.spec.containers[0].env"
 _HISTORY: Final = "spec.historyServerOptions.collectorOptions"
 _COLLECTOR: Final = "ray-history-collector"
 _COLLECTOR_OWN_ENV: Final = frozenset({
@@ -36,93 +34,11 @@ _TLS_VARIABLES: Final = (
 
 def option_problems(subject: Subject) -> Iterator[Problem]:
     """Everything wrong with the optional features; callers take the first."""
-    yield from _fault_tolerance(subject)
-    yield from _redis_username(subject)
+    yield from fault_tolerance_problems(subject)
     yield from _history_server(subject)
     yield from _auth(subject)
     yield from _network_policy(subject)
     yield from _tls(subject)
-
-
-def _fault_tolerance(subject: Subject) -> Iterator[Problem]:
-    options = subject.spec.gcs_fault_tolerance_options
-    annotation = subject.annotations.get(labels.FT_ENABLED, "")
-    if options is None:
-        if annotation.lower() != "true" and subject.head.ray.variable("RAY_REDIS_ADDRESS"):
-            yield Problem(
-                f"{_HEAD_ENV}[RAY_REDIS_ADDRESS]",
-                f"has no effect without fault tolerance; use {_FT}.redisAddress",
-            )
-        return
-    if annotation:
-        yield Problem(
-            f"metadata.annotations[{labels.FT_ENABLED}]",
-            f"says the same as {_FT}; remove the annotation",
-        )
-    if "redis-password" in (subject.spec.head_group_spec.ray_start_params or {}):
-        yield Problem(
-            "spec.headGroupSpec.rayStartParams[redis-password]", f"use {_FT}.redisPassword"
-        )
-    for name, instead in (
-        ("REDIS_PASSWORD", "redisPassword"),
-        ("RAY_REDIS_ADDRESS", "redisAddress"),
-    ):
-        if subject.head.ray.variable(name):
-            yield Problem(f"{_HEAD_ENV}[{name}]", f"use {_FT}.{instead} instead")
-    if labels.EXTERNAL_STORAGE_NAMESPACE in subject.annotations:
-        yield Problem(
-            f"metadata.annotations[{labels.EXTERNAL_STORAGE_NAMESPACE}]",
-            f"use {_FT}.externalStorageNamespace instead",
-        )
-    if options.backend == "rocksdb":
-        yield from _embedded_storage(subject, options)
-    elif options.storage is not None:
-        yield Problem(f"{_FT}.storage", "is for backend rocksdb; Redis keeps its own storage")
-
-
-def _embedded_storage(subject: Subject, options: GcsFaultToleranceOptions) -> Iterator[Problem]:
-    redis_only = {
-        "redisAddress": options.redis_address,
-        "redisUsername": options.redis_username,
-        "redisPassword": options.redis_password,
-        "externalStorageNamespace": options.external_storage_namespace,
-    }
-    for field, value in redis_only.items():
-        if value:
-            yield Problem(f"{_FT}.{field}", "is for backend redis; remove it")
-    storage = options.storage
-    if (
-        storage is not None
-        and storage.claim_name
-        and (storage.size or storage.storage_class_name or storage.access_modes)
-    ):
-        yield Problem(
-            f"{_FT}.storage.claimName",
-            "names an existing claim; size, storageClassName and accessModes are for a new one",
-        )
-    for name in ("RAY_gcs_storage", "RAY_gcs_storage_path"):
-        if subject.head.ray.variable(name):
-            yield Problem(f"{_HEAD_ENV}[{name}]", "is set by the operator for backend rocksdb")
-    for mount in subject.head.ray.volume_mounts:
-        if mount.name == "gcs-storage" or mount.mount_path.rstrip("/") == "/data/gcs":
-            yield Problem(
-                f"spec.headGroupSpec.template.spec.containers[0].volumeMounts[{mount.name}]",
-                "is mounted by the operator for backend rocksdb",
-            )
-    if any(volume.name == "gcs-storage" for volume in subject.head.spec.volumes):
-        yield Problem(
-            "spec.headGroupSpec.template.spec.volumes[gcs-storage]",
-            "is added by the operator for backend rocksdb",
-        )
-
-
-def _redis_username(subject: Subject) -> Iterator[Problem]:
-    if "redis-username" in (subject.spec.head_group_spec.ray_start_params or {}):
-        yield Problem(
-            "spec.headGroupSpec.rayStartParams[redis-username]", f"use {_FT}.redisUsername"
-        )
-    if subject.head.ray.variable("REDIS_USERNAME"):
-        yield Problem(f"{_HEAD_ENV}[REDIS_USERNAME]", f"use {_FT}.redisUsername instead")
 
 
 def _history_server(subject: Subject) -> Iterator[Problem]:
@@ -169,7 +85,7 @@ def _auth(subject: Subject) -> Iterator[Problem]:
     auth, version = subject.spec.auth_options, subject.spec.ray_version
     if auth is None:
         return
-    if auth.mode != "token":
+    if not auth.by_token:
         if auth.enable_k8s_token_auth:
             yield Problem("spec.authOptions.enableK8sTokenAuth", "needs mode token")
         return

@@ -53,6 +53,16 @@ class AuthOptions(View, frozen=True):
     secret_name: str | None = None
     enable_k8s_token_auth: bool | None = msgspec.field(default=None, name="enableK8sTokenAuth")
 
+    @property
+    def by_token(self) -> bool:
+        """Whether requests need a token: also when no mode is given, as documented (trap 12)."""
+        return self.mode in {"", "token"}
+
+    @property
+    def by_kubernetes(self) -> bool:
+        """Whether the API server judges the tokens, which then are service account tokens."""
+        return self.by_token and bool(self.enable_k8s_token_auth)
+
 
 class AutoscalerOptions(View, frozen=True):
     """`spec.autoscalerOptions`; what Ray itself reads from the object is not here."""
@@ -90,6 +100,11 @@ class GcsFaultToleranceOptions(View, frozen=True):
     redis_password: dict[str, Any] | None = None
     external_storage_namespace: str | None = None
     storage: GcsStorage | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the state is kept in a volume of the head instead of in Redis."""
+        return self.backend == "rocksdb"
 
 
 class CollectorOptions(View, frozen=True):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from controller.ray.api import labels
+from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
 from controller.ray.api.names import (
     MAX_CLUSTER_NAME,
     is_dns_1035_label,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _RESOURCE_PARAMETERS: Final = ("num-cpus", "num-gpus", "memory", "resources")
 _GROUP_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _V2_VARIABLE: Final = "RAY_enable_autoscaler_v2"
+_DEFAULT_GATES: Final = FeatureGates()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,14 @@ class Subject:
         spec: its specification.
         head: the head's template.
         workers: the groups' templates, in the order of the groups.
+        gates: which features are on.
     """
 
     cluster: RayCluster
     spec: ClusterSpec
     head: TemplateShape
     workers: tuple[TemplateShape, ...]
+    gates: FeatureGates
 
     @property
     def annotations(self) -> Mapping[str, str]:
@@ -69,9 +73,11 @@ class Subject:
         return by_variable or (options is not None and options.version == "v2")
 
 
-def validate_cluster(cluster: RayCluster) -> ClusterSpec | Problem:
+def validate_cluster(
+    cluster: RayCluster, gates: FeatureGates = _DEFAULT_GATES
+) -> ClusterSpec | Problem:
     """The specification if it is valid, else the first thing wrong with the object."""
-    subject = _read(cluster)
+    subject = _read(cluster, gates)
     if isinstance(subject, Problem):
         return subject
     return next(_problems(subject), subject.spec)
@@ -89,7 +95,7 @@ def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
     )
 
 
-def _read(cluster: RayCluster) -> Subject | Problem:
+def _read(cluster: RayCluster, gates: FeatureGates) -> Subject | Problem:
     problem = _name_problem(cluster)
     if problem is not None:
         return problem
@@ -109,7 +115,7 @@ def _read(cluster: RayCluster) -> Subject | Problem:
         if isinstance(shape, Problem):
             return shape
         workers.append(shape)
-    return Subject(cluster, spec, head, tuple(workers))
+    return Subject(cluster, spec, head, tuple(workers), gates)
 
 
 def _name_problem(cluster: RayCluster) -> Problem | None:
@@ -221,6 +227,10 @@ def _autoscaled_group(subject: Subject, group: WorkerGroup, path: str) -> Iterat
 
 def _suspended_groups(subject: Subject) -> Iterator[Problem]:
     for position, group in enumerate(subject.spec.worker_group_specs):
+        if group.suspend and not subject.gates.enabled(JOB_DELETION_POLICY):
+            yield Problem(
+                f"{_group(position)}.suspend", f"needs the feature gate {JOB_DELETION_POLICY}"
+            )
         if group.suspend and subject.spec.autoscaling:
             yield Problem(
                 f"{_group(position)}.suspend",

@@ -78,7 +78,7 @@ class RayClusterKind:
         return cluster_status(observation, observation.design, failures, now)
 
     def _design(self, cluster: RayCluster) -> Design | Problem:
-        spec = validate_cluster(cluster)
+        spec = validate_cluster(cluster, self._settings.feature_gates)
         if isinstance(spec, Problem):
             return spec
         identity = Identity.of(cluster, spec, domain=self._settings.cluster_domain)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import controller
+from controller.ray.api.feature_gates import FeatureGates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,7 @@ class ClusterSettings:
         container_env: variables added to Ray containers that do not have them.
         pod_labels: labels added to pods that do not have them.
         pod_annotations: annotations added to pods that do not have them.
+        feature_gates: which features are on.
         batch: most pods created by one plan; the runtime carries out 64 and plans again.
     """
 
@@ -43,6 +45,7 @@ class ClusterSettings:
     container_env: tuple[Mapping[str, Any], ...] = ()
     pod_labels: Mapping[str, str] = field(default_factory=dict[str, str])
     pod_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
     batch: int = 128
 
     @classmethod

@@ -1,0 +1,93 @@
+"""Feature gates: KubeRay's switches for what is new, under its names.
+
+A gate that Manta has built to the end is on by default, also where KubeRay still calls it alpha.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EMBEDDED_STORAGE: Final = "GCSFaultToleranceEmbeddedStorage"
+JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
+MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One gate.
+
+    Attributes:
+        stage: KubeRay's stage, by which `AllAlpha` and `AllBeta` reach it.
+        default: what counts when nobody says anything.
+    """
+
+    stage: Literal["Alpha", "Beta"]
+    default: bool
+
+
+GATES: Final[Mapping[str, Gate]] = MappingProxyType(
+    {
+        EMBEDDED_STORAGE: Gate("Alpha", default=True),
+        "KubernetesWAS": Gate("Alpha", default=False),
+        "RayClusterHistoryServer": Gate("Alpha", default=False),
+        "RayClusterMTLS": Gate("Alpha", default=False),
+        "RayClusterNetworkPolicy": Gate("Alpha", default=False),
+        "RayClusterStatusConditions": Gate("Beta", default=True),
+        "RayCronJob": Gate("Alpha", default=False),
+        JOB_DELETION_POLICY: Gate("Beta", default=True),
+        MULTI_HOST_INDEXING: Gate("Beta", default=True),
+        "RayServiceIncrementalUpgrade": Gate("Beta", default=True),
+        "SidecarSubmitterRestart": Gate("Alpha", default=False),
+    }
+)
+_STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+_TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
+_FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGates:
+    """Which features are on.
+
+    Attributes:
+        chosen: what an administrator said, by gate; the rest has its default.
+    """
+
+    chosen: Mapping[str, bool] = field(default_factory=dict[str, bool])
+
+    @classmethod
+    def parse(cls, text: str) -> FeatureGates:
+        """Read `A=true,B=false`; `AllAlpha` and `AllBeta` stand for what is not named itself.
+
+        Raises:
+            ValueError: a gate that does not exist, or a value that is neither true nor false.
+        """
+        chosen = dict(_assignment(part) for part in text.split(",") if part.strip())
+        for stage_gate, stage in _STAGES.items():
+            if stage_gate in chosen:
+                value = chosen.pop(stage_gate)
+                chosen = {n: value for n, gate in GATES.items() if gate.stage == stage} | chosen
+        return cls(chosen)
+
+    def enabled(self, name: str) -> bool:
+        """Whether the feature is on.
+
+        Raises:
+            KeyError: there is no such gate.
+        """
+        return self.chosen.get(name, GATES[name].default)
+
+
+def _assignment(text: str) -> tuple[str, bool]:
+    name, _, value = (part.strip() for part in text.partition("="))
+    if name not in GATES and name not in _STAGES:
+        known = ", ".join([*_STAGES, *GATES])
+        raise ValueError(f"there is no feature gate {name!r}; there are {known}")
+    if value not in _TRUE | _FALSE:
+        raise ValueError(f"feature gate {name} is {value!r}; it must be true or false")
+    return name, value in _TRUE
