@@ -303,7 +303,7 @@ async def _inhabited(
 ) -> AsyncIterator[None]:
     between = FaultyTransport(world.transport, node_rules, clock=world.loop)
     async with AsyncExitStack() as stack:
-        await _install_crds(world)
+        await install_crds(world)
         await stack.enter_async_context(
             run_nodes(
                 world.client("manta-nodes", between),
@@ -333,7 +333,8 @@ async def _inhabited(
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def _install_crds(world: World) -> None:
+async def install_crds(world: World) -> None:
+    """Have RayClusters served, whoever installed them first."""
     for crd in custom_resource_definitions():
         try:
             await world.user.create(CRDS, "", crd)

@@ -1,0 +1,164 @@
+"""Fifty clusters with three workers each, alone and beside one that grows by two thousand.
+
+What users of the fifty want to know is how much longer their pods take because of the big one;
+what its user wants to know is pods per second. Real time, on the embedded API server, which shares
+this process, and on a real one when KUBEBUILDER_ASSETS names a folder with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.planes import (
+    Witness,
+    children_seconds,
+    control_plane,
+    embedded_plane,
+    real_plane,
+)
+from controller.ray.api import RAYCLUSTERS
+from controller.runtime.logs import configure_logging
+from tests.integration.harness import example_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+
+    from tests.integration.harness import World
+
+BIG = "big"
+HEADS = 1
+WORKERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How many clusters there are beside the big one, and by how many workers it grows."""
+
+    clusters: int = 50
+    growth: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one trial took.
+
+    Attributes:
+        delays: seconds from the creation of each small cluster to its last pod, sorted.
+        growth: seconds in which the big cluster grew, 0 if there was none.
+        operator: processor seconds of this process.
+        servers: processor seconds of the control plane's processes.
+    """
+
+    delays: list[float]
+    growth: float
+    operator: float
+    servers: float
+
+
+async def trial(world: World, sizes: Sizes) -> Trial:
+    """Create the small clusters while the big one grows, if it shall."""
+    witness = Witness(world.transport)
+    operator = world.start_operator(transport=witness)
+    try:
+        await world.create_cluster("first", replicas=0)
+        await witness.until("first", HEADS)
+        if sizes.growth:
+            await world.user.create(RAYCLUSTERS, world.namespace, _big_cluster())
+            await witness.until(BIG, HEADS)
+        used, used_by_servers = time.process_time(), children_seconds()
+        began = time.perf_counter()
+        if sizes.growth:
+            await world.scale(sizes.growth, BIG)
+        names = [f"c{number}" for number in range(sizes.clusters)]
+        delays = await asyncio.gather(*(_delay(world, witness, name) for name in names))
+        grown = await witness.until(BIG, HEADS + sizes.growth) - began if sizes.growth else 0.0
+        return Trial(
+            sorted(delays),
+            grown,
+            time.process_time() - used,
+            children_seconds() - used_by_servers,
+        )
+    finally:
+        await operator.kill()
+
+
+async def _delay(world: World, witness: Witness, name: str) -> float:
+    """Seconds from the request for a cluster to the answer about its last pod."""
+    began = time.perf_counter()
+    await world.create_cluster(name, replicas=WORKERS)
+    return await witness.until(name, HEADS + WORKERS) - began
+
+
+def _big_cluster() -> dict[str, Any]:
+    cluster = example_cluster(BIG, replicas=0)
+    cluster["spec"]["workerGroupSpecs"][0]["maxReplicas"] = 10_000
+    return cluster
+
+
+async def measure(
+    label: str, plane: Callable[[], AbstractAsyncContextManager[World]], sizes: Sizes
+) -> dict[str, float]:
+    """Both trials and the big cluster by itself, on a fresh world each."""
+    async with plane() as world:
+        alone = await trial(world, Sizes(sizes.clusters, 0))
+    async with plane() as world:
+        together = await trial(world, sizes)
+    async with plane() as world:
+        single = await trial(world, Sizes(0, sizes.growth))
+    figures = {
+        f"{name}, {sizes.clusters} clusters {how}, s": value
+        for how, tried in (("alone", alone), ("beside the big one", together))
+        for name, value in _spread(tried.delays).items()
+    }
+    figures["ratio of the medians"] = _ratio(together, alone, "p50")
+    figures["ratio of the slowest"] = _ratio(together, alone, "max")
+    figures["pods/s of the big one beside the others"] = sizes.growth / together.growth
+    figures["pods/s of the big one by itself"] = sizes.growth / single.growth
+    figures["processor ms per pod, this process"] = 1e3 * single.operator / sizes.growth
+    figures["processor ms per pod, control plane"] = 1e3 * single.servers / sizes.growth
+    return {f"{label}: {name}": value for name, value in figures.items()}
+
+
+def _spread(delays: list[float]) -> dict[str, float]:
+    cuts = statistics.quantiles(delays, n=100, method="inclusive")
+    return {"p50": cuts[49], "p99": cuts[98], "max": delays[-1]}
+
+
+def _ratio(a: Trial, b: Trial, which: str) -> float:
+    return _spread(a.delays)[which] / _spread(b.delays)[which]
+
+
+def run(sizes: Sizes | None = None, *, embedded: bool = True) -> dict[str, float]:
+    """All figures; those of the real API server only where there is one."""
+    configure_logging(level="error")
+    sizes = sizes or Sizes()
+    figures = asyncio.run(measure("embedded", embedded_plane, sizes)) if embedded else {}
+    with control_plane() as kubeconfig:
+        if kubeconfig is None:
+            figures["real: NOT MEASURED, KUBEBUILDER_ASSETS is not set"] = float("nan")
+        else:
+            figures |= asyncio.run(measure("real", lambda: real_plane(kubeconfig), sizes))
+    figures["load of the machine at the end"] = os.getloadavg()[0]
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clusters", type=int, default=Sizes().clusters)
+    parser.add_argument("--growth", type=int, default=Sizes().growth)
+    parser.add_argument("--only-real", action="store_true")
+    arguments = parser.parse_args()
+    sizes = Sizes(arguments.clusters, arguments.growth)
+    for label, value in run(sizes, embedded=not arguments.only_real).items():
+        print(f"{label:<70}{value:>10.2f}")
+
+
+if __name__ == "__main__":
+    main()
