@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.ray.api import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observe import Design
+from controller.ray.cluster.place import Place
 from tests.ray.support import cluster, manifest, plan, reads
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -295,10 +297,39 @@ def test_building_pods_changes_neither_the_object_nor_other_pods():
     design = RayClusterKind()._design(obj)
     assert isinstance(design, Design)
     group = design.spec.worker_group_specs[0]
-    first = design.builder.worker(group, "a", 0)
-    second = design.builder.worker(group, "b", 1)
+    first = design.builder.worker(group, "a", Place(0))
+    second = design.builder.worker(group, "b", Place(1))
     assert (obj.spec, obj.metadata) == before
     assert first["metadata"]["name"] == "a"
     assert second["metadata"]["name"] == "b"
     assert first["spec"] is second["spec"]
     assert first["metadata"]["labels"] != second["metadata"]["labels"]
+
+
+@pytest.mark.parametrize(
+    ("place", "gates", "expected"),
+    [
+        (Place(2), "", {"ray.io/worker-group-replica-index": "2"}),
+        (
+            Place(2, "workers-abcde", 1),
+            "",
+            {
+                "ray.io/worker-group-replica-index": "2",
+                "ray.io/worker-group-replica-name": "workers-abcde",
+                "ray.io/replica-host-index": "1",
+            },
+        ),
+        (Place(2, "workers-abcde", 1), "RayMultiHostIndexing=false", {}),
+        (None, "", {}),
+    ],
+)
+def test_a_worker_tells_its_place_by_labels(
+    place: Place | None, gates: str, expected: dict[str, str]
+):
+    kind = RayClusterKind(ClusterSettings(feature_gates=FeatureGates.parse(gates)))
+    design = kind._design(cluster())
+    assert isinstance(design, Design)
+    worker = design.builder.worker(design.spec.worker_group_specs[0], "a", place)
+    got = worker["metadata"]["labels"]
+    keys = ("worker-group-replica-index", "worker-group-replica-name", "replica-host-index")
+    assert {key: got[key] for key in (f"ray.io/{k}" for k in keys) if key in got} == expected

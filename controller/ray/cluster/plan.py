@@ -22,6 +22,7 @@ from controller.ray.cluster.conditions import (
 from controller.ray.cluster.fixed_parts import create_fixed_parts
 from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
 from controller.ray.cluster.observe import Design
+from controller.ray.cluster.place import Place
 from controller.ray.cluster.pod_state import is_head, is_ready, unhealthy_reason
 from controller.ray.cluster.status import cluster_status, refusal_status
 from controller.runtime.conditions import find_condition
@@ -135,11 +136,11 @@ def _create_workers(seen: Observation, design: Design, batch: int) -> Iterator[W
             continue
         batch -= len(names)
         present = seen.workers.get(group.group_name, ())
-        indices: list[int | None] = [None] * len(names)
+        places: list[Place | None] = [None] * len(names)
         if group.hosts == 1:
-            indices = [*scale.free_indices(present, len(names))]
-        for name, index in zip(names, indices, strict=True):
-            body = design.builder.worker(group, name, index)
+            places = [Place(index) for index in scale.free_indices(present, len(names))]
+        for name, place in zip(names, places, strict=True):
+            body = design.builder.worker(group, name, place)
             yield _create(seen, body, name, scope, "WorkerPod")
 
 

@@ -10,6 +10,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import labels
+from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.cluster import autoscaler, hashing
 from controller.ray.cluster.environment import (
     Environment,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
     from controller.ray.cluster.identity import Identity
+    from controller.ray.cluster.place import Place
     from controller.ray.cluster.settings import ClusterSettings
 
 Body = dict[str, Any]
@@ -80,14 +82,15 @@ class PodBuilder:
             template = self._templates[labels.HEAD_GROUP] = self._build_head()
         return _named(template, name, {})
 
-    def worker(self, group: WorkerGroup, name: str, replica_index: int | None) -> Body:
-        """A worker pod of the group under this name."""
+    def worker(self, group: WorkerGroup, name: str, place: Place | None) -> Body:
+        """A worker pod of the group under this name; it tells its place if there is one."""
         key = f"worker/{group.group_name}"
         template = self._templates.get(key)
         if template is None:
             template = self._templates[key] = self._build_worker(group)
-        index = {} if replica_index is None else {labels.REPLICA_INDEX: str(replica_index)}
-        return _named(template, name, index)
+        if place is None or not self._settings.feature_gates.enabled(MULTI_HOST_INDEXING):
+            return _named(template, name, {})
+        return _named(template, name, place.labels())
 
     @property
     def head_hash(self) -> str:

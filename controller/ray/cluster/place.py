@@ -1,0 +1,32 @@
+"""Where in its group a worker belongs: which replica it is part of, and which host of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.ray.api import labels
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A worker's place, told to Ray and to users by labels of the pod.
+
+    Attributes:
+        index: of the replica in its group, from 0.
+        replica_name: name of the replica, if one replica has several hosts; else empty.
+        host_index: of the pod in its replica, from 0.
+    """
+
+    index: int
+    replica_name: str = ""
+    host_index: int = 0
+
+    def labels(self) -> dict[str, str]:
+        """The labels of a pod in this place."""
+        replica = {labels.REPLICA_INDEX: str(self.index)}
+        if not self.replica_name:
+            return replica
+        return replica | {
+            labels.REPLICA_NAME: self.replica_name,
+            labels.HOST_INDEX: str(self.host_index),
+        }
