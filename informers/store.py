@@ -163,15 +163,18 @@ class Store(Generic[T]):
 
 
 class _Index(Generic[T]):
-    """value -> keys. Values without keys are dropped, or the index would leak."""
+    """value -> keys, in the order of their coming, so that a run can be repeated exactly.
+
+    Values without keys are dropped, or the index would leak.
+    """
 
     def __init__(self, name: str, function: IndexFunction[T]) -> None:
         self.name = name
         self.function = function
-        self._keys: dict[str, set[str]] = {}
+        self._keys: dict[str, dict[str, None]] = {}
 
-    def keys(self, value: str) -> set[str]:
-        return self._keys.get(value, set())
+    def keys(self, value: str) -> Mapping[str, None]:
+        return self._keys.get(value, {})
 
     def values(self, key: str, obj: T) -> frozenset[str]:
         try:
@@ -187,8 +190,8 @@ class _Index(Generic[T]):
         before, after = frozenset(before), frozenset(after)
         for value in before - after:
             keys = self._keys[value]
-            keys.discard(key)
+            keys.pop(key, None)
             if not keys:
                 del self._keys[value]
         for value in after - before:
-            self._keys.setdefault(value, set()).add(key)
+            self._keys.setdefault(value, {})[key] = None

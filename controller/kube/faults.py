@@ -177,7 +177,7 @@ class FaultyTransport:
         self._inner = inner
         self._clock = clock
         self._severed = False
-        self._watches: set[DisturbedWatch] = set()
+        self._watches: dict[DisturbedWatch, None] = {}
 
     async def request(
         self,
@@ -268,9 +268,12 @@ class FaultyTransport:
         def delivered(line: bytes) -> None:
             self.journal.events.append(SeenEvent(about.resource, attributes_of_event(line)))
 
-        watch = DisturbedWatch(chunks, self._clock, judge, delivered, self._watches.discard)
-        self._watches.add(watch)
+        watch = DisturbedWatch(chunks, self._clock, judge, delivered, self._forget)
+        self._watches[watch] = None
         return watch
+
+    def _forget(self, watch: DisturbedWatch) -> None:
+        self._watches.pop(watch, None)
 
     def _verdict(self, resource: str, line: bytes) -> Verdict:
         name = attributes_of_event(line).name

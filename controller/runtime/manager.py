@@ -227,8 +227,9 @@ class Manager:
         for running in self._running[group]:
             running.runnable.stop()
         pending = await self._wait(tasks, soft)
-        for task in pending:
-            task.cancel()
+        for running in self._running[group]:
+            if running.task in pending:
+                running.task.cancel()
         pending = await self._wait(pending, hard)
         return [task.get_name() for task in pending]
 

@@ -87,7 +87,7 @@ class Table:
         self._log: deque[StoredEvent] = deque()
         self._start = 0
         self._history = history
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}  # in order: runs can be replayed
 
     @property
     def end(self) -> int:
@@ -164,7 +164,7 @@ class Table:
 
     def wake(self) -> None:
         """Let all waiting watches look at the log again."""
-        waiting, self._waiting = self._waiting, set()
+        waiting, self._waiting = self._waiting, {}
         for future in waiting:
             if not future.done():
                 future.set_result(None)
@@ -172,8 +172,8 @@ class Table:
     def next_change(self) -> asyncio.Future[None]:
         """A future that is done at the next change of the table."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
-        future.add_done_callback(self._waiting.discard)
+        self._waiting[future] = None
+        future.add_done_callback(lambda done: self._waiting.pop(done, None))
         return future
 
 

@@ -79,7 +79,7 @@ class EndpointSlices:
                 content.endpoints,
             ):
                 await self._update(present[name], content)
-        for name in present.keys() - wanted.keys():
+        for name in sorted(present.keys() - wanted.keys()):
             await self._delete(present[name])
 
     def _selected(self, service: Service) -> list[Pod]:

@@ -64,7 +64,7 @@ class GarbageCollector:
         self._resources: dict[str, Resource[Any]] = {}
         self._by_kind: dict[tuple[str, str], Resource[Any]] = {}
         self._informers: dict[str, SharedInformer[Any]] = {}
-        self._unresolved: set[Item] = set()
+        self._unresolved: dict[Item, None] = {}
         self._loop = surroundings.control_loop("gc", self._sync)
         crds = surroundings.caches.informer(CRDS)
         crds.add_handler(Enqueue(self._loop.add, lambda _: (DISCOVERY,)), name="gc")
@@ -153,7 +153,7 @@ class GarbageCollector:
             return
         owners = await self._classify(meta)
         if owners is None:
-            self._unresolved.add(item)
+            self._unresolved[item] = None
         elif owners.solid:
             await self._drop_references(resource, meta, owners.waiting + owners.absent)
         else:

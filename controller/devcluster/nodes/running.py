@@ -74,10 +74,10 @@ async def run_nodes(
         raise ValueError(f"no such component: {', '.join(sorted(unknown))}")
     try:
         async with asyncio.TaskGroup() as group:
-            tasks: set[asyncio.Task[None]] = set()
+            tasks: list[asyncio.Task[None]] = []
 
             def spawn(work: Coroutine[Any, Any, None]) -> None:
-                tasks.add(group.create_task(work))
+                tasks.append(group.create_task(work))
 
             caches = Caches(client, clock=clock, rng=rng, spawn=spawn)
             surroundings = Surroundings(
