@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.exchange import Answer, bytes_answer, json_answer
 from controller.devcluster.apiserver.negotiation import accepted
-from controller.devcluster.apiserver.openapi import document, index
+from controller.devcluster.apiserver.openapi import EMPTY_V2, V2_MEDIA_TYPE, document, index
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.exchange import Request
@@ -56,6 +56,8 @@ class Discovery:
             return json_answer(200, VERSION)
         if path in {"/api", "/apis"}:
             return self._root(request, path)
+        if path == "/openapi/v2":
+            return bytes_answer(200, EMPTY_V2, V2_MEDIA_TYPE)
         if path.startswith("/openapi/v3"):
             found = self._openapi(path.removeprefix("/openapi/v3").strip("/"))
         else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.audit import Attributes
 from controller.devcluster.apiserver.deletion import Deleter
 from controller.devcluster.apiserver.exchange import Answer, bytes_answer, json_answer
+from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.lists import list_page
 from controller.devcluster.apiserver.negotiation import JSON, accepted, content_type, decode_object
 from controller.devcluster.apiserver.options import (
@@ -82,7 +83,7 @@ class ResourceHandler:
         clock: Clock,
         rng: random.Random,
     ) -> None:
-        self.writer = Writer(store, wall=wall, rng=rng)
+        self.writer = Writer(store, Quotas(store), wall=wall, rng=rng)
         self.deleter = Deleter(store, wall=wall)
         self._store = store
         self._registry = registry

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.resource import ApiResource
 
+V2_MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+EMPTY_V2 = b"\x0a\x032.0"
+"""An empty OpenAPI v2 document: kubectl asks for one about kinds that v3 does not have."""
+
 _PARAMETERS = [
     {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
     for name, kind in (

@@ -30,10 +30,7 @@ def canonical_quantity(value: str | float) -> str:
     Raises:
         QuantityError: it is no quantity.
     """
-    match = _QUANTITY.fullmatch(str(value).strip())
-    if match is None:
-        raise QuantityError(RULE)
-    number, suffix = Decimal(match[1]), match[2] or ""
+    number, suffix = _parse(value)
     if suffix.endswith("i"):
         amount = number * Decimal(_BINARY[suffix])
         is_whole = amount == amount.to_integral_value()
@@ -41,6 +38,35 @@ def canonical_quantity(value: str | float) -> str:
     if len(suffix) > 1:
         return _exponential(number.scaleb(int(suffix[1:])))
     return _decimal(number.scaleb(_DECIMAL[suffix]))
+
+
+def _parse(value: str | float) -> tuple[Decimal, str]:
+    match = _QUANTITY.fullmatch(str(value).strip())
+    if match is None:
+        raise QuantityError(RULE)
+    return Decimal(match[1]), match[2] or ""
+
+
+def quantity_value(value: str | float) -> Decimal:
+    """The number that a quantity means.
+
+    Raises:
+        QuantityError: it is no quantity.
+    """
+    number, suffix = _parse(value)
+    if suffix.endswith("i"):
+        return number * Decimal(_BINARY[suffix])
+    if len(suffix) > 1:
+        return number.scaleb(int(suffix[1:]))
+    return number.scaleb(_DECIMAL[suffix])
+
+
+def add_quantities(left: str, right: str, *, times: int = 1) -> str:
+    """`left` plus `times` `right`, in powers of two if one of them is."""
+    amount = quantity_value(left) + times * quantity_value(right)
+    if left.endswith("i") or right.endswith("i"):
+        return canonical_quantity(f"{amount / 1024:f}Ki")
+    return canonical_quantity(f"{amount:f}")
 
 
 def _binary(amount: int) -> str:

@@ -28,6 +28,8 @@ _FIELD = re.compile(
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INTEGERS = {"int32": 31, "int64": 63}
+_LINE_ENDS = {ord(sign): None for sign in "\r\n"}
+"""What upstream skips in base64 data."""
 _BLANKS = {"string": "", "int32": 0, "int64": 0, "bool": False}
 _EXTERNAL = {
     "quantity": "resource.Quantity",
@@ -276,7 +278,7 @@ def _decode_quantity(value: Any, place: Place) -> str:
 
 def _check_base64(value: str) -> None:
     try:
-        base64.b64decode(value, validate=True)
+        base64.b64decode(value.translate(_LINE_ENDS), validate=True)
     except binascii.Error:
         raise DecodeError("illegal base64 data") from None
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.kinds import Quotas
     from controller.devcluster.apiserver.options import WriteOptions
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Store
@@ -66,8 +67,11 @@ class Written:
 class Writer:
     """Writes objects into the store."""
 
-    def __init__(self, store: Store, *, wall: Callable[[], datetime], rng: random.Random) -> None:
+    def __init__(
+        self, store: Store, quotas: Quotas, *, wall: Callable[[], datetime], rng: random.Random
+    ) -> None:
         self._store = store
+        self._quotas = quotas
         self._wall = wall
         self._rng = rng
 
@@ -95,6 +99,7 @@ class Writer:
         causes = resource.strategy.validate(object_, None)
         if causes:
             raise invalid(resource.name, metadata.get("name", ""), causes)
+        self._quotas.admit(resource, namespace, object_)
         key = resource.key(namespace, metadata["name"])
         if key in self._store.table(resource.table).items:
             raise already_exists(resource.name, metadata["name"])
