@@ -46,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_dev(commands)
     _add_demo(commands)
+    _add_plan(commands)
     _add_crds(commands)
     return parser
 
@@ -134,6 +135,30 @@ def _add_demo(commands: Commands) -> None:
     demo.set_defaults(start=_demo)
 
 
+def _add_plan(commands: Commands) -> None:
+    plan = commands.add_parser(
+        "plan",
+        help="show what applying a manifest would do",
+        description="Show what would be created, changed, replaced and deleted if a manifest were "
+        "applied, by the operator's own planner. Nothing is written: the API server is only "
+        "asked for a dry run.",
+        epilog="Exit status: 0 planned, 1 a cluster would be refused, 2 unusable input.",
+    )
+    plan.add_argument(
+        "-f", "--file", type=Path, required=True, help="manifest, or a folder of manifests"
+    )
+    plan.add_argument(
+        "-n", "--namespace", default="default", help="for manifests that name none (%(default)s)"
+    )
+    plan.add_argument(
+        "--offline", action="store_true", help="plan for an empty cluster instead of asking one"
+    )
+    plan.add_argument("--kubeconfig", help="file to use instead of $KUBECONFIG")
+    plan.add_argument("--context", help="kubeconfig context to use instead of the current one")
+    plan.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    plan.set_defaults(start=_plan)
+
+
 def _add_crds(commands: Commands) -> None:
     crds = commands.add_parser(
         "crds",
@@ -187,6 +212,21 @@ def _demo(options: argparse.Namespace) -> int:
     from controller.command.demo import demo  # noqa: PLC0415
 
     return asyncio.run(demo(options.file))
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from controller.command.planning import plan  # noqa: PLC0415
+
+    return asyncio.run(
+        plan(
+            options.file,
+            namespace=options.namespace,
+            offline=options.offline,
+            kubeconfig=options.kubeconfig,
+            context=options.context,
+            output=options.output,
+        )
+    )
 
 
 def _crds(options: argparse.Namespace) -> int:

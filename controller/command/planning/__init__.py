@@ -1,0 +1,7 @@
+"""`manta plan`: what the operator would do for a manifest, found by its own planner."""
+
+from __future__ import annotations
+
+from controller.command.planning.plan import plan
+
+__all__ = ["plan"]

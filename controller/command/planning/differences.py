@@ -1,0 +1,55 @@
+"""What differs between two pieces of plain data, leaf by leaf, with paths a person can read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_KEYS = ("name", "groupName", "type", "mountPath", "containerPort")
+"""Members by which the entries of a list are told apart, the first that all of them have."""
+
+
+class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One leaf: `old` is absent if it is new, `new` if it goes."""
+
+    path: str
+    old: Any = None
+    new: Any = None
+
+
+def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
+    """All leaves in which `new` differs from `old`; None counts as absent."""
+    if old == new:
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        left, right = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
+        for name in [*left, *(name for name in right if name not in left)]:
+            inner = f"{path}.{name}" if path else name
+            yield from differences(left.get(name), right.get(name), inner)
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _in_lists(cast("list[Any]", old), cast("list[Any]", new), path)
+    else:
+        yield Difference(path, old, new)
+
+
+def _in_lists(old: list[Any], new: list[Any], path: str) -> Iterator[Difference]:
+    key = next((key for key in _KEYS if _tells_apart(old, key) and _tells_apart(new, key)), None)
+    if key is None:
+        yield Difference(path, old, new)
+        return
+    left: dict[Any, Any] = {entry[key]: entry for entry in old}
+    right: dict[Any, Any] = {entry[key]: entry for entry in new}
+    for name in [*left, *(name for name in right if name not in left)]:
+        yield from differences(left.get(name), right.get(name), f"{path}[{name}]")
+
+
+def _tells_apart(entries: list[Any], key: str) -> bool:
+    if not all(isinstance(entry, dict) for entry in entries):
+        return False
+    mappings = cast("list[Mapping[str, Any]]", entries)
+    names = [mapping.get(key) for mapping in mappings]
+    return None not in names and len(set(map(str, names))) == len(names)

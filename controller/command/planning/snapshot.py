@@ -1,0 +1,162 @@
+"""A fixed set of objects that a planner can read, and on which its writes can be carried out.
+
+It stands in for the caches and the API server at once: nothing in it happens by itself.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from controller.devcluster.apiserver.patches.json import json_patch
+from controller.kube.objects import KubeObject
+from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.merging import apply_merge_patch
+from controller.runtime.ownership import index_by_owner
+from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Replace
+from controller.runtime.timestamps import rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from controller.kube.resources import Resource
+    from controller.runtime.kind import Kind
+    from controller.runtime.plan import Target, Write
+
+T = TypeVar("T", bound=KubeObject)
+Json = dict[str, Any]
+_Index = dict[str, "Callable[[Any], Sequence[str]]"]
+
+
+class Snapshot:
+    """Implements `kind.Reads` over plain objects.
+
+    Args:
+        kind: whose resources it holds.
+        now: creation time of what is made on it.
+    """
+
+    def __init__(self, kind: Kind[Any], *, now: datetime) -> None:
+        self._now = rfc3339(now)
+        self._resources: list[Resource[Any]] = [kind.primary]
+        self._raw: dict[str, dict[str, Json]] = {str(kind.primary): {}}
+        self._views: dict[tuple[str, str], KubeObject] = {}
+        self._indexes: dict[str, _Index] = {}
+        self._absent: set[tuple[str, str]] = set()
+        self._writes = 0
+        for owned in kind.owned:
+            self._resources.append(owned.resource)
+            self._raw[str(owned.resource)] = {}
+            self._indexes[str(owned.resource)] = {OWNER_INDEX: index_by_owner, **owned.indexes}
+
+    def add(self, resource: Resource[Any], objects: Iterable[Json]) -> None:
+        """Take in objects as the API server has them."""
+        for obj in objects:
+            meta = obj["metadata"]
+            self._put(resource, _key(meta.get("namespace", ""), meta["name"]), obj)
+
+    def contents(self) -> dict[Resource[Any], dict[str, Json]]:
+        """All objects as they are now, by key; later writes do not change what is returned."""
+        return {resource: dict(self._raw[str(resource)]) for resource in self._resources}
+
+    def raw(self, resource: Resource[Any], key: str) -> Json | None:
+        """The whole object as plain data."""
+        return self._raw[str(resource)].get(key)
+
+    def get(self, resource: Resource[T], key: str) -> T | None:
+        """The object `namespace/name`, or None."""
+        raw = self._raw[str(resource)].get(key)
+        if raw is None:
+            return None
+        identity = str(resource), key
+        view = self._views.get(identity)
+        if view is None:
+            view = self._views[identity] = msgspec.convert(raw, resource.view)
+        return view  # pyright: ignore[reportReturnType]  made from this resource's view
+
+    def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
+        """All objects whose index function gives `value`."""
+        function = self._indexes[str(resource)][index]
+        objects = (self.get(resource, key) for key in self._raw[str(resource)])
+        return [obj for obj in objects if obj is not None and value in function(obj)]
+
+    def revision(self, resource: Resource[Any], owner_uid: str) -> str:
+        """Grows with every write, so that names differ."""
+        del resource, owner_uid
+        return str(self._writes)
+
+    def unsettled_scopes(self, owner_uid: str) -> frozenset[str]:
+        """Every write here has a known outcome."""
+        del owner_uid
+        return frozenset()
+
+    def is_taken(self, resource: Resource[Any], key: str) -> bool:
+        """No create here meets anything."""
+        del resource, key
+        return False
+
+    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
+        """Whether a lookup found nothing."""
+        return (str(resource), key) in self._absent
+
+    def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, str]:
+        """Whatever cannot be read has stopped the command before."""
+        del resource, namespace
+        return {}
+
+    def doubts(self, owner_uid: str) -> tuple[str, ...]:
+        """There is nothing to disagree with."""
+        del owner_uid
+        return ()
+
+    def look_up(self, target: Target) -> None:
+        """Answer a live read: what is not here does not exist."""
+        if target.key not in self._raw[str(target.resource)]:
+            self._absent.add((str(target.resource), target.key))
+
+    def carry_out(self, write: Write) -> None:
+        """Do one write; preconditions hold, because nobody else writes here."""
+        target = write.target
+        match write:
+            case Create():
+                self._put(target.resource, target.key, self._created(target, write.body))
+            case Delete():
+                self._remove(target)
+            case MergePatch():
+                self._change(target, lambda raw: apply_merge_patch(raw, write.patch))
+            case Replace():
+                self._change(target, lambda raw: apply_merge_patch(raw, write.merge))
+            case JsonPatch():
+                operations = [dict(operation) for operation in write.operations]
+                self._change(target, lambda raw: json_patch(copy.deepcopy(raw), operations))
+        self._writes += 1
+
+    def _created(self, target: Target, body: Mapping[str, Any]) -> Json:
+        meta: Json = {
+            "uid": f"planned-{self._writes}",
+            "creationTimestamp": self._now,
+            "namespace": target.namespace,
+        }
+        return {**body, "metadata": {**meta, **body["metadata"], "name": target.name}}
+
+    def _remove(self, target: Target) -> None:
+        self._raw[str(target.resource)].pop(target.key, None)
+        self._views.pop((str(target.resource), target.key), None)
+
+    def _change(self, target: Target, change: Callable[[Json], Json]) -> None:
+        present = self._raw[str(target.resource)].get(target.key)
+        if present is not None:
+            changed = change(present)
+            changed["metadata"] = {**changed["metadata"], "resourceVersion": str(self._writes)}
+            self._put(target.resource, target.key, changed)
+
+    def _put(self, resource: Resource[Any], key: str, obj: Json) -> None:
+        self._raw[str(resource)][key] = obj
+        self._views.pop((str(resource), key), None)
+
+
+def _key(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name

@@ -1,0 +1,92 @@
+"""Where a plan's objects come from: a cluster, or an embedded API server with nothing in it.
+
+Either way the API server itself says, in a dry run, what it would make of the manifest: its
+defaults, its pruning and its refusals are part of the plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.kube.bodies import JSON, MERGE_PATCH
+from controller.kube.errors import NotFound, PathNotFound
+from controller.ray.api import RAYCLUSTERS
+from controller.runtime.merging import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.client import Client
+    from controller.kube.resources import Resource
+    from controller.runtime.kind import Kind
+
+Json = dict[str, Any]
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_DRY_RUN: Final = {"dryRun": "All", "fieldManager": "manta-plan"}
+
+
+async def present(client: Client, namespace: str, name: str) -> Json | None:
+    """The RayCluster as it is, None if there is none."""
+    try:
+        return await client.get_raw(RAYCLUSTERS, namespace, name)
+    except NotFound:
+        return None
+
+
+async def applied(client: Client, namespace: str, manifest: Json, now: Json | None) -> Json:
+    """The RayCluster as it would be after `kubectl apply` of the manifest.
+
+    Raises:
+        StatusError: the API server would refuse it, in its own words.
+    """
+    if now is None:
+        path = RAYCLUSTERS.path(namespace)
+        return await client.request_json(
+            "POST", path, query=_DRY_RUN, body=manifest, content_type=JSON
+        )
+    path = RAYCLUSTERS.path(namespace, manifest["metadata"]["name"])
+    patch = three_way_patch(now, manifest)
+    return await client.request_json(
+        "PATCH", path, query=_DRY_RUN, body=patch, content_type=MERGE_PATCH
+    )
+
+
+async def children(
+    client: Client, kind: Kind[Any], namespace: str
+) -> dict[Resource[Any], list[Json]]:
+    """All objects in the namespace that the kind could have made."""
+    found: dict[Resource[Any], list[Json]] = {}
+    for owned in kind.owned:
+        query = {"labelSelector": owned.label_selector} if owned.label_selector else {}
+        try:
+            listed: Json = await client.request_json(
+                "GET", owned.resource.path(namespace), query=query
+            )
+        except PathNotFound:
+            listed = {}  # an API that this cluster does not have
+        found[owned.resource] = listed.get("items") or []
+    return found
+
+
+def three_way_patch(now: Json, manifest: Json) -> Json:
+    """The merge patch that `kubectl apply` sends: set what the file has, drop what it had."""
+    annotations: Mapping[str, str] = now["metadata"].get("annotations") or {}
+    last = annotations.get(_LAST_APPLIED)
+    wanted = manifest
+    if last is not None:
+        wanted = _with_removals(msgspec.json.decode(last), manifest)
+    wanted = {key: value for key, value in wanted.items() if key not in {"status", "kind"}}
+    return difference(now, wanted)
+
+
+def _with_removals(last: Any, manifest: Json) -> Json:
+    result = dict(manifest)
+    for key, value in last.items():
+        if key not in manifest:
+            result[key] = None
+        elif isinstance(value, dict) and isinstance(manifest[key], dict):
+            result[key] = _with_removals(value, manifest[key])
+    return result

@@ -1,0 +1,162 @@
+"""`manta plan` says beforehand what the operator then does, on whichever API server there is."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.command.planning.plan import plan_one
+from controller.kube.bodies import JSON
+from controller.kube.resources import PODS, SERVICES
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import example_cluster, role
+
+if TYPE_CHECKING:
+    from controller.command.planning.outcome import ClusterPlan
+    from tests.integration.harness import World
+
+
+async def planned(world: World, manifest: dict[str, Any]) -> ClusterPlan:
+    return await plan_one(world.user, manifest, world.namespace)
+
+
+async def apply(world: World, manifest: dict[str, Any]) -> None:
+    """As `kubectl apply` stores a new object."""
+    last = msgspec.json.encode(manifest).decode()
+    body = copy.deepcopy(manifest)
+    body["metadata"].setdefault("annotations", {})[
+        "kubectl.kubernetes.io/last-applied-configuration"
+    ] = last
+    path = RAYCLUSTERS.path(world.namespace)
+    await world.user.request_json("POST", path, body=body, content_type=JSON)
+
+
+async def ready(world: World, manifest: dict[str, Any]) -> None:
+    world.start_operator()
+    await apply(world, manifest)
+    await world.eventually(world.is_ready)
+
+
+def by_action(plan: ClusterPlan) -> dict[str, list[tuple[str, str, int]]]:
+    found: dict[str, list[tuple[str, str, int]]] = {}
+    for item in plan.items:
+        found.setdefault(item.action, []).append((item.kind, item.group, item.count))
+    return found
+
+
+async def test_what_is_planned_for_a_new_cluster_is_what_is_then_made(world: World):
+    manifest = example_cluster(replicas=3)
+    plan = await planned(world, manifest)
+    assert not plan.exists
+    assert not plan.problem
+    await ready(world, manifest)
+
+    pods = await world.user.list(PODS, world.namespace)
+    services = await world.user.list(SERVICES, world.namespace, label_selector="ray.io/cluster")
+    assert by_action(plan)["create"] == [
+        ("Pod", "headgroup", 1),
+        ("Pod", "workers", 3),
+        *(("Service", "", 1) for _ in services.items),
+    ]
+    prefixes = {item.new.rstrip("*") for item in plan.items if item.kind == "Pod"}
+    assert {pod.metadata.name[:-8] for pod in pods.items} == prefixes
+
+
+async def test_planning_writes_nothing(world: World):
+    await planned(world, example_cluster())
+    assert not (await world.user.list(RAYCLUSTERS, world.namespace)).items
+    await ready(world, example_cluster())
+    before = await world.cluster()
+    await planned(world, example_cluster(replicas=5))
+    after = await world.cluster()
+    assert after.metadata.resource_version == before.metadata.resource_version
+    assert len(world.journal.present) == 3
+
+
+async def test_an_applied_manifest_leaves_nothing_to_do(world: World):
+    await ready(world, example_cluster())
+    plan = await planned(world, example_cluster())
+    assert plan.exists
+    assert (plan.edits, plan.items, plan.notes) == ((), (), ())
+
+
+async def test_scaling_is_planned_as_edits_and_pods(world: World):
+    await ready(world, example_cluster(replicas=2))
+    more = await planned(world, example_cluster(replicas=4))
+    assert [(edit.path, edit.old, edit.new) for edit in more.edits] == [
+        ("spec.workerGroupSpecs[workers].replicas", 2, 4)
+    ]
+    assert by_action(more) == {"create": [("Pod", "workers", 2)]}
+
+    fewer = await planned(world, example_cluster(replicas=1))
+    assert by_action(fewer) == {"delete": [("Pod", "workers", 1)]}
+    (item,) = fewer.items
+    assert item.names[0] in {pod.metadata.name for pod in world.journal.workers()}
+    assert item.why == "the group has more pods than it should"
+
+
+async def test_a_removed_group_is_planned_to_go(world: World):
+    manifest = example_cluster(replicas=2)
+    await ready(world, manifest)
+    manifest["spec"]["workerGroupSpecs"] = []
+    plan = await planned(world, manifest)
+    assert by_action(plan) == {"delete": [("Pod", "workers", 2)]}
+
+
+async def test_a_template_that_reaches_new_pods_only_is_noted(world: World):
+    manifest = example_cluster()
+    await ready(world, manifest)
+    template = manifest["spec"]["workerGroupSpecs"][0]["template"]
+    template["spec"]["containers"][0]["image"] = "rayproject/ray:next"
+    plan = await planned(world, manifest)
+    assert plan.items == ()
+    assert "2 pods were made from an older template" in " ".join(plan.notes)
+
+
+async def test_recreate_is_planned_as_replacing_every_pod(world: World):
+    manifest = example_cluster(replicas=2)
+    manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+    await ready(world, manifest)
+    template = manifest["spec"]["workerGroupSpecs"][0]["template"]
+    template["spec"]["containers"][0]["image"] = "rayproject/ray:next"
+    plan = await planned(world, manifest)
+    assert by_action(plan) == {"replace": [("Pod", "headgroup", 1), ("Pod", "workers", 2)]}
+
+
+async def test_what_the_manifest_no_longer_says_goes_as_with_kubectl_apply(world: World):
+    manifest = example_cluster()
+    manifest["metadata"]["annotations"] = {"team": "a"}
+    await ready(world, manifest)
+    del manifest["metadata"]["annotations"]
+    plan = await planned(world, manifest)
+    assert [(edit.path, edit.old, edit.new) for edit in plan.edits] == [
+        ("metadata.annotations.team", "a", None)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"workerGroupSpecs": [{"groupName": "workers"}]}, "template"),
+        ({"suspend": "perhaps"}, "suspend"),
+        ({"rayVersion": "2.46.0", "authOptions": {"mode": "token"}}, "rayVersion"),
+    ],
+)
+async def test_a_refused_manifest_names_the_field(world: World, change: dict[str, Any], word: str):
+    manifest = example_cluster()
+    manifest["spec"] |= change
+    plan = await planned(world, manifest)
+    assert word in plan.problem
+    assert plan.items == ()
+
+
+async def test_suspension_is_planned_through_all_of_its_steps(world: World):
+    manifest = example_cluster(replicas=2)
+    await ready(world, manifest)
+    manifest["spec"]["suspend"] = True
+    plan = await planned(world, manifest)
+    assert by_action(plan) == {"delete": [("Pod", "headgroup", 1), ("Pod", "workers", 2)]}
+    assert len({role(pod) for pod in world.journal.present.values()}) == 2
