@@ -44,6 +44,9 @@ PLANNING_SHARE = 10
 CLOCK_RESOLUTION = 0.001
 """Timers may fire this many seconds early; a key that is as near to its time as that runs."""
 
+_MAY_BE_WOKEN = frozenset({Next.DONE, Next.WAIT, Next.FAILED})
+"""Where a plan's `wake_after` counts: a deadline is not put off by the back-off of a failure."""
+
 _log = structlog.stdlib.get_logger("manta.reconcile")
 
 
@@ -245,7 +248,7 @@ class Controller(Generic[Observation]):
                 self.queue.add_rate_limited(key)
                 self._metrics.errors.inc()
                 result = "error"
-        if outcome.wake_after is not None and outcome.next in {Next.DONE, Next.WAIT}:
+        if outcome.wake_after is not None and outcome.next in _MAY_BE_WOKEN:
             self.queue.add_after(key, outcome.wake_after)
         self._metrics.reconciled(result)
 

@@ -132,7 +132,9 @@ class Executor:
         ]
         for note in notes:
             job.emit(Event("Warning", FAILED_READ, "Reconcile", note))
-        return Outcome(Next.FAILED, error=notes[0]) if notes else Outcome(Next.MORE)
+        if notes:
+            return Outcome(Next.FAILED, job.plan.wake_after, error=notes[0])
+        return Outcome(Next.MORE)
 
     async def _commit(self, run: _Run) -> bool:
         """Whether the stages may follow (DESIGN 4.2)."""
@@ -240,7 +242,9 @@ class _Run:
             return Next.AGAIN
         if Fate.UNKNOWN in self._fates:
             return Next.WAIT
-        if self.more and Fate.UNWANTED not in self._fates:
+        if Fate.UNWANTED in self._fates:  # what a deleted owner waits for will never be there
+            return Next.AGAIN if self.job.primary.metadata.terminating else Next.DONE
+        if self.more:
             return Next.MORE
         return Next.DONE
 

@@ -1,47 +1,46 @@
 """Finalizers are added and removed one at a time, leaving those of others alone.
 
-Both are JSON patches for `Plan.commit`: a `test` on the resourceVersion makes sure that the list
-is the one that was read.
+Both are patches for `Plan.commit` that replace the whole list, with the resourceVersion as proof
+that it is the one that was read: where somebody else was faster, the answer is a plain conflict.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from controller.runtime.plan import JsonPatch
+from controller.runtime.plan import MergePatch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controller.kube.objects import ObjectMeta
-    from controller.runtime.plan import Target
+    from controller.runtime.plan import Event, Target
 
 
-def add_finalizer(target: Target, meta: ObjectMeta, finalizer: str) -> JsonPatch | None:
+def add_finalizer(target: Target, meta: ObjectMeta, finalizer: str) -> MergePatch | None:
     """The patch that adds `finalizer`, None if it is there already."""
     if finalizer in meta.finalizers:
         return None
-    operation: dict[str, Any]
-    if meta.finalizers:
-        operation = {"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}
-    else:
-        operation = {"op": "add", "path": "/metadata/finalizers", "value": [finalizer]}
-    return JsonPatch(target, meta.uid, (_unchanged(meta), operation))
+    return _replace(target, meta, [*meta.finalizers, finalizer])
 
 
-def remove_finalizer(target: Target, meta: ObjectMeta, finalizer: str) -> JsonPatch | None:
+def remove_finalizer(
+    target: Target, meta: ObjectMeta, finalizer: str, *, on_success: Event | None = None
+) -> MergePatch | None:
     """The patch that removes `finalizer`, None if it is not there."""
     if finalizer not in meta.finalizers:
         return None
-    path = f"/metadata/finalizers/{meta.finalizers.index(finalizer)}"
-    return JsonPatch(
+    left = (each for each in meta.finalizers if each != finalizer)
+    return _replace(target, meta, left, on_success)
+
+
+def _replace(
+    target: Target, meta: ObjectMeta, finalizers: Iterable[str], on_success: Event | None = None
+) -> MergePatch:
+    return MergePatch(
         target,
         meta.uid,
-        (
-            _unchanged(meta),
-            {"op": "test", "path": path, "value": finalizer},
-            {"op": "remove", "path": path},
-        ),
+        {"metadata": {"finalizers": list(finalizers)}},
+        resource_version=meta.resource_version,
+        on_success=on_success,
     )
-
-
-def _unchanged(meta: ObjectMeta) -> dict[str, Any]:
-    return {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}

@@ -26,6 +26,23 @@ OWNER_INDEX = "owner"
 """Index by uid of the controller owner, present for every owned resource."""
 
 
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""Reason of a refusal that will not pass: nothing can be made in a namespace that is going."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The server's definite answer that it will not create an object now.
+
+    Attributes:
+        reason: of the Status, `Forbidden`, or `NamespaceTerminating`.
+        message: the server's words.
+    """
+
+    reason: str
+    message: str
+
+
 @dataclass(frozen=True, slots=True)
 class Owned(Generic[T]):
     """A resource whose objects a kind makes, counts and deletes.
@@ -73,6 +90,10 @@ class Reads(Protocol):
 
     def is_taken(self, resource: Resource[Any], key: str) -> bool:
         """Whether a create met an object of this name that belongs to somebody else."""
+        ...
+
+    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+        """The last refusal to create an object of this name, until one succeeds."""
         ...
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:

@@ -24,6 +24,7 @@ from controller.runtime.overlay import Entry, Overlays, Reference, effective, is
 from controller.runtime.ownership import is_owned_by
 from controller.runtime.plan import Create
 from controller.runtime.reads import OverlaidReads
+from controller.runtime.refusals import Refusals
 from controller.runtime.timestamps import rfc3339
 from informers.revisions import is_comparable, is_older
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.accounts import Owner
+    from controller.runtime.kind import Refusal
     from controller.runtime.plan import Target, Write
     from informers.store import Lister
 
@@ -79,7 +81,8 @@ class Ledger:
         self._wall = wall
         self._overlays = Overlays()
         self._accounts = Accounts()
-        self.reads = OverlaidReads(self._overlays, self._accounts)
+        self._refusals = Refusals(self._accounts)
+        self.reads = OverlaidReads(self._overlays, self._accounts, self._refusals)
         self._waiting: dict[tuple[Resource[Any], str], list[tuple[int, str]]] = {}
         self._live_reads = 0
         self._settled_by: dict[str, int] = {}
@@ -185,6 +188,7 @@ class Ledger:
         """The server carried out a create or a change and returned `obj`."""
         entry = self._answer(owner, write)
         self._remember(entry, obj)
+        self._refusals.forget(entry.reference)
         entry.taken = entry.absent = False
         self._close(entry)
 
@@ -207,6 +211,11 @@ class Ledger:
     def failed(self, owner: Owner, write: Write) -> None:
         """The server certainly did not carry out `write`: it leaves no trace (EXP-41)."""
         self._close(self._answer(owner, write))
+
+    def refused(self, owner: Owner, write: Create, refusal: Refusal) -> None:
+        """The server would not create the object: nothing is there, and planners are told why."""
+        reference = Reference(write.target.resource, write.target.key)
+        self._refusals.note(owner, reference, refusal)
 
     def lost(self, owner: Owner, write: Write) -> None:
         """The answer to `write` was lost: unknown, until repeated or read live (EXP-32)."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.kube.objects import KubeObject
+from controller.runtime.overlay import Reference
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.accounts import Accounts
+    from controller.runtime.kind import Refusal
     from controller.runtime.overlay import Entry, Overlays
+    from controller.runtime.refusals import Refusals
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -20,9 +23,10 @@ class OverlaidReads:
     An observation costs O(objects read + entries of the owner).
     """
 
-    def __init__(self, overlays: Overlays, accounts: Accounts) -> None:
+    def __init__(self, overlays: Overlays, accounts: Accounts, refusals: Refusals) -> None:
         self._overlays = overlays
         self._accounts = accounts
+        self._refusals = refusals
 
     def get(self, resource: Resource[T], key: str) -> T | None:
         """The newest object known under `key`.
@@ -65,6 +69,10 @@ class OverlaidReads:
         """Whether a create met somebody else's object of this name."""
         entry = self._overlays.of(resource).entry(key)
         return entry is not None and entry.taken
+
+    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+        """The last refusal to create an object of this name, until one succeeds."""
+        return self._refusals.get(Reference(resource, key))
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
         """Whether a lookup found nothing under this name."""

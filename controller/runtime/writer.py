@@ -23,6 +23,7 @@ from controller.kube.errors import (
     StatusError,
     may_have_happened,
 )
+from controller.runtime.kind import NAMESPACE_TERMINATING, Refusal
 from controller.runtime.merging import apply_merge_patch
 from controller.runtime.ownership import is_owned_by
 from controller.runtime.plan import Create, Delete, Failure, JsonPatch, MergePatch, Replace
@@ -62,13 +63,17 @@ class Result:
         """For the status: None if it worked or will be planned again."""
         if self.error is None or self.fate in {Fate.DONE, Fate.CONFLICT, Fate.TAKEN}:
             return None
-        reason = type(self.error).__name__
-        if isinstance(self.error, StatusError) and self.error.status.reason:
-            reason = self.error.status.reason
-        if self.fate is Fate.UNWANTED:
-            reason = "NamespaceTerminating"
         unknown = self.fate is Fate.UNKNOWN
-        return Failure(self.write, reason, str(self.error), unknown=unknown)
+        return Failure(self.write, self.reason, str(self.error), unknown=unknown)
+
+    @property
+    def reason(self) -> str:
+        """The error in one word, the server's if it gave one."""
+        if self.fate is Fate.UNWANTED:
+            return NAMESPACE_TERMINATING
+        if isinstance(self.error, StatusError) and self.error.status.reason:
+            return self.error.status.reason
+        return type(self.error).__name__
 
 
 class Writer:
@@ -106,21 +111,29 @@ class Writer:
         try:
             return await self._send(owner, write)
         except KubeError as error:
-            unknown = may_have_happened(error)
-            if unknown or repetition:
-                self._ledger.lost(owner, write)
-            else:
-                self._ledger.failed(owner, write)
-            if unknown:
-                return Result(write, Fate.UNKNOWN, error=error)
-            unwanted = isinstance(write, Create) and _namespace_terminating(error)
-            return Result(write, Fate.UNWANTED if unwanted else Fate.FAILED, error=error)
+            return self._not_done(owner, write, error, repetition=repetition)
         except asyncio.CancelledError:
             self._ledger.lost(owner, write)
             raise
         except BaseException:
             self._ledger.failed(owner, write)
             raise
+
+    def _not_done(
+        self, owner: Owner, write: Write, error: KubeError, *, repetition: bool
+    ) -> Result:
+        unknown = may_have_happened(error)
+        if unknown or repetition:
+            self._ledger.lost(owner, write)
+        else:
+            self._ledger.failed(owner, write)
+        if unknown:
+            return Result(write, Fate.UNKNOWN, error=error)
+        unwanted = isinstance(write, Create) and _namespace_terminating(error)
+        result = Result(write, Fate.UNWANTED if unwanted else Fate.FAILED, error=error)
+        if isinstance(write, Create) and isinstance(error, StatusError):
+            self._ledger.refused(owner, write, Refusal(result.reason, str(error)))
+        return result
 
     async def look_up(self, owner: Owner, lookup: Lookup) -> KubeError | None:
         """Answer a lookup of a plan by a live read; the error if that failed."""
@@ -287,7 +300,7 @@ def _replaced(target: Target, uid: str) -> Conflict:
 
 def _namespace_terminating(error: KubeError) -> bool:
     return isinstance(error, Forbidden) and any(
-        reason == "NamespaceTerminating" for reason, _ in error.status.causes
+        reason == NAMESPACE_TERMINATING for reason, _ in error.status.causes
     )
 
 

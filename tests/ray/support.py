@@ -19,6 +19,7 @@ from controller.runtime.ownership import index_by_owner
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
+    from controller.runtime.kind import Refusal
     from controller.runtime.plan import Plan
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
@@ -132,6 +133,7 @@ class FakeReads:
     unsettled: frozenset[str] = frozenset()
     taken: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
+    refused: dict[str, Refusal] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     odd: dict[str, str] = field(default_factory=dict)
 
@@ -162,6 +164,9 @@ class FakeReads:
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
         return key in self.absent
+
+    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+        return self.refused.get(f"{resource.kind}/{key}")
 
     def doubts(self, owner_uid: str) -> tuple[str, ...]:
         return self.said

@@ -6,12 +6,14 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.execute import Executor, Job, Next, Outcome
+from controller.runtime.kind import NAMESPACE_TERMINATING
 from controller.runtime.plan import (
     Event,
     Failure,
@@ -176,6 +178,24 @@ async def test_an_unknown_outcome_is_not_told_as_a_failure():
     assert bench.told == []
     assert bench.client.calls[-1].body["status"] == {"birds": 2}
     assert outcome.failures[0].unknown
+
+
+async def test_a_deleted_owner_hears_at_once_that_its_namespace_takes_nothing_more():
+    refused = status_error(403, "Forbidden", cause=NAMESPACE_TERMINATING)
+    living, going = Bench(), Bench()
+    going.primary = Flock(metadata=msgspec.structs.replace(META, deletion_timestamp="2026"))
+    for bench in (living, going):
+        bench.fail("create", refused)
+    plan = Plan(stages=((create("a"),),))
+    assert (await living.execute(plan)).next is Next.DONE
+    assert (await going.execute(plan)).next is Next.AGAIN
+
+
+async def test_a_failed_lookup_does_not_put_off_a_deadline():
+    bench = Bench()
+    bench.fail("get", status_error(403, "Forbidden"))
+    outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),), wake_after=7.0))
+    assert (outcome.next, outcome.wake_after) == (Next.FAILED, 7.0)
 
 
 async def test_events_of_writes_follow_what_became_of_them():

@@ -42,28 +42,18 @@ def test_the_order_of_conditions_is_kept_and_others_are_left_alone():
 
 
 def test_a_finalizer_is_added_beside_those_of_others():
-    meta = ObjectMeta(name="a", uid="u", resource_version="7")
-    guard = {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
-    first = add_finalizer(target(), meta, "ours")
-    assert first.operations == (
-        guard,
-        {"op": "add", "path": "/metadata/finalizers", "value": ["ours"]},
-    )
-    with_theirs = ObjectMeta(name="a", uid="u", resource_version="7", finalizers=("theirs",))
-    second = add_finalizer(target(), with_theirs, "ours")
-    assert second.operations[1] == {"op": "add", "path": "/metadata/finalizers/-", "value": "ours"}
+    meta = ObjectMeta(name="a", uid="u", resource_version="7", finalizers=("theirs",))
+    patch = add_finalizer(target(), meta, "ours")
+    assert patch.patch == {"metadata": {"finalizers": ["theirs", "ours"]}}
+    assert (patch.uid, patch.resource_version) == ("u", "7")
     assert add_finalizer(target(), ObjectMeta(finalizers=("ours",)), "ours") is None
 
 
-def test_a_finalizer_is_removed_at_its_place_and_only_if_it_is_there():
-    meta = ObjectMeta(name="a", uid="u", resource_version="7", finalizers=("theirs", "ours"))
+def test_a_finalizer_is_removed_alone_and_only_if_it_is_there():
+    meta = ObjectMeta(name="a", uid="u", resource_version="7", finalizers=("a", "ours", "z"))
     patch = remove_finalizer(target(), meta, "ours")
-    assert patch.uid == "u"
-    assert patch.operations[0]["path"] == "/metadata/resourceVersion"
-    assert patch.operations[1:] == (
-        {"op": "test", "path": "/metadata/finalizers/1", "value": "ours"},
-        {"op": "remove", "path": "/metadata/finalizers/1"},
-    )
+    assert patch.patch == {"metadata": {"finalizers": ["a", "z"]}}
+    assert (patch.uid, patch.resource_version) == ("u", "7")
     assert remove_finalizer(target(), ObjectMeta(), "ours") is None
 
 

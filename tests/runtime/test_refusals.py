@@ -1,0 +1,86 @@
+"""What is remembered of creates that the server refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kube.errors import OutcomeUnknown
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime import refusals
+from controller.runtime.kind import NAMESPACE_TERMINATING, Refusal
+from controller.runtime.writer import Writer
+from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create, delete, status_error
+
+QUOTA = status_error(403, "Forbidden", message="exceeded quota")
+
+
+class Desk:
+    """A writer over a scripted client."""
+
+    def __init__(self) -> None:
+        self.book, self.client = Book(), ScriptedClient(seconds=0.01)
+        self.writer = Writer(self.client, self.book.ledger)
+
+    async def create(self, name: str, error: Exception | None, *, repeat: bool = False) -> None:
+        def script(call: Call):
+            if error is not None and call.verb == "create":
+                raise error
+            return self.client.serve(call)
+
+        self.client.script = script
+        await self.writer.perform(OWNER, create(name), repetition=repeat)
+
+    def refusal(self, name: str = "a") -> Refusal | None:
+        return self.book.ledger.reads.refusal(CONFIG_MAPS, f"default/{name}")
+
+
+async def test_a_refusal_is_remembered_until_a_create_succeeds():
+    desk = Desk()
+    assert desk.refusal() is None
+    await desk.create("a", QUOTA)
+    assert desk.refusal() == Refusal("Forbidden", str(QUOTA))
+    assert desk.refusal("b") is None
+    await desk.create("a", None)
+    assert desk.refusal() is None
+
+
+async def test_the_last_refusal_counts_and_a_namespace_that_is_going_has_its_own_reason():
+    desk = Desk()
+    await desk.create("a", QUOTA)
+    await desk.create("a", status_error(403, "Forbidden", cause=NAMESPACE_TERMINATING))
+    assert desk.refusal().reason == NAMESPACE_TERMINATING
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("cut"), status_error(504, "Timeout")])
+async def test_an_unknown_outcome_is_no_refusal(error: Exception):
+    desk = Desk()
+    await desk.create("a", error)
+    assert desk.refusal() is None
+
+
+async def test_a_repetition_that_is_refused_is_remembered_as_well():
+    desk = Desk()
+    await desk.create("a", QUOTA, repeat=True)
+    assert desk.refusal() is not None
+
+
+async def test_a_refused_delete_is_none_of_it():
+    desk = Desk()
+    desk.client.script = lambda _call: (_ for _ in ()).throw(QUOTA)
+    await desk.writer.perform(OWNER, delete("a"))
+    assert desk.refusal() is None
+
+
+async def test_refusals_go_with_their_owner():
+    desk = Desk()
+    await desk.create("a", QUOTA)
+    desk.book.ledger.forget(OWNER.controller, OWNER.key)
+    assert desk.refusal() is None
+
+
+async def test_only_so_many_are_remembered_the_latest_ones(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(refusals, "CAPACITY", 2)
+    desk = Desk()
+    for name in ("a", "b", "a", "c"):
+        await desk.create(name, QUOTA)
+    assert [desk.refusal(name) is not None for name in "abc"] == [True, False, True]
