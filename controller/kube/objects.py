@@ -87,11 +87,18 @@ class ContainerPort(View, frozen=True):
     protocol: str = "TCP"
 
 
+class ContainerResources(View, frozen=True):
+    """`spec.containers[].resources`."""
+
+    limits: dict[str, Any] | None = None
+
+
 class Container(View, frozen=True):
     """`spec.containers[]`: what probes, services and the kubelet need to know."""
 
     name: str = ""
     ports: tuple[ContainerPort, ...] = ()
+    resources: ContainerResources = ContainerResources()
 
 
 class PodSpec(View, frozen=True):
@@ -99,8 +106,14 @@ class PodSpec(View, frozen=True):
 
     node_name: str = ""
     restart_policy: str = "Always"
+    init_containers: tuple[Container, ...] = ()
     containers: tuple[Container, ...] = ()
     termination_grace_period_seconds: int | None = None
+
+    @property
+    def all_containers(self) -> tuple[Container, ...]:
+        """Init containers and containers."""
+        return self.init_containers + self.containers
 
 
 class ContainerStateTerminated(View, frozen=True):
@@ -119,9 +132,16 @@ class ContainerStateWaiting(View, frozen=True):
     message: str = ""
 
 
+class ContainerStateRunning(View, frozen=True):
+    """`state.running`."""
+
+    started_at: str | None = None
+
+
 class ContainerState(View, frozen=True):
     """`status.containerStatuses[].state`: at most one of the members is set."""
 
+    running: ContainerStateRunning | None = None
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
 
@@ -169,19 +189,95 @@ class ServicePort(View, frozen=True):
 
 
 class ServiceSpec(View, frozen=True):
-    """`spec` of a Service."""
+    """`spec` of a Service, whole: a user may ask for any of it."""
 
     type: str = "ClusterIP"
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
     selector: dict[str, str] | None = None
     ports: tuple[ServicePort, ...] = ()
     publish_not_ready_addresses: bool = False
+    allocate_load_balancer_node_ports: bool | None = None
+    cluster_ips: tuple[str, ...] = msgspec.field(default=(), name="clusterIPs")
+    external_ips: tuple[str, ...] = msgspec.field(default=(), name="externalIPs")
+    external_name: str = ""
+    external_traffic_policy: str = ""
+    health_check_node_port: int = 0
+    internal_traffic_policy: str = ""
+    ip_families: tuple[str, ...] = ()
+    ip_family_policy: str = ""
+    load_balancer_class: str = ""
+    load_balancer_ip: str = msgspec.field(default="", name="loadBalancerIP")
+    load_balancer_source_ranges: tuple[str, ...] = ()
+    session_affinity: str = ""
+    session_affinity_config: dict[str, Any] | None = None
+    traffic_distribution: str = ""
 
 
 class Service(KubeObject, frozen=True):
     """A Service."""
 
     spec: ServiceSpec = ServiceSpec()
+
+
+class IngressSpec(View, frozen=True):
+    """`spec` of an Ingress. Rules stay plain data: they are compared, not read."""
+
+    ingress_class_name: str | None = None
+    rules: tuple[dict[str, Any], ...] = ()
+    tls: tuple[dict[str, Any], ...] = ()
+
+
+class Ingress(KubeObject, frozen=True):
+    """An Ingress."""
+
+    spec: IngressSpec = IngressSpec()
+
+
+class RouteSpec(View, frozen=True):
+    """`spec` of an OpenShift Route."""
+
+    to: dict[str, Any] | None = None
+    port: dict[str, Any] | None = None
+    wildcard_policy: str = ""
+
+
+class Route(KubeObject, frozen=True):
+    """An OpenShift Route."""
+
+    spec: RouteSpec = RouteSpec()
+
+
+class ClaimResources(View, frozen=True):
+    """`spec.resources` of a PersistentVolumeClaim."""
+
+    requests: dict[str, str | int | float] | None = None
+
+
+class ClaimSpec(View, frozen=True):
+    """`spec` of a PersistentVolumeClaim."""
+
+    access_modes: tuple[str, ...] = ()
+    storage_class_name: str | None = None
+    resources: ClaimResources = ClaimResources()
+
+
+class PersistentVolumeClaim(KubeObject, frozen=True):
+    """A PersistentVolumeClaim."""
+
+    spec: ClaimSpec = ClaimSpec()
+
+
+class Role(KubeObject, frozen=True):
+    """A Role."""
+
+    rules: tuple[dict[str, Any], ...] = ()
+
+
+class RoleBinding(KubeObject, frozen=True):
+    """A RoleBinding."""
+
+    subjects: tuple[dict[str, Any], ...] = ()
+    role_ref: dict[str, Any] | None = None
 
 
 class ConfigMap(KubeObject, frozen=True):

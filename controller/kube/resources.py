@@ -9,11 +9,16 @@ from controller.kube.objects import (
     ConfigMap,
     CustomResourceDefinition,
     EndpointSlice,
+    Ingress,
     Job,
     KubeObject,
     Namespace,
     Node,
+    PersistentVolumeClaim,
     Pod,
+    Role,
+    RoleBinding,
+    Route,
     Service,
 )
 
@@ -81,7 +86,15 @@ CRDS = Resource(
     namespaced=False,
 )
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", KubeObject)
-ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", KubeObject)
+SECRETS = Resource("", "v1", "secrets", "Secret", KubeObject)
+"""Without a view of their data: nothing in the process keeps what is secret."""
+
+CLAIMS = Resource(
+    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim
+)
+INGRESSES = Resource("networking.k8s.io", "v1", "ingresses", "Ingress", Ingress)
+ROUTES = Resource("route.openshift.io", "v1", "routes", "Route", Route)
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", Role)
 ROLE_BINDINGS = Resource(
-    "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", KubeObject
+    "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", RoleBinding
 )

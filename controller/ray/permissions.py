@@ -1,0 +1,75 @@
+"""What the operator may do on the API server: KubeRay's ClusterRole, as data.
+
+Plans must keep to it, because Manta has to run under the RBAC objects of KubeRay's chart. Tests
+compare plans, and the chart's own role, with this table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.resources import Resource
+    from controller.runtime.plan import Write
+
+_ALL: Final = frozenset({"create", "delete", "get", "list", "patch", "update", "watch"})
+_WITHOUT_PATCH: Final = _ALL - {"patch"}
+_MADE_ONCE: Final = _WITHOUT_PATCH - {"update"}
+_READ: Final = frozenset({"get", "list", "watch"})
+_CHANGE: Final = frozenset({"get", "patch", "update"})
+
+PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
+    "pods": _ALL | {"deletecollection"},
+    "pods/status": _ALL,
+    "pods/proxy": _CHANGE,
+    "pods/resize": frozenset({"patch"}),
+    "services": _ALL,
+    "services/status": _CHANGE,
+    "services/proxy": _CHANGE | {"create"},
+    "persistentvolumeclaims": _ALL,
+    "secrets": _WITHOUT_PATCH,
+    "serviceaccounts": _MADE_ONCE,
+    "jobs.batch": _ALL,
+    "leases.coordination.k8s.io": frozenset({"create", "get", "list", "update"}),
+    "endpointslices.discovery.k8s.io": _READ,
+    "events.events.k8s.io": frozenset({"create", "patch"}),
+    "ingresses.networking.k8s.io": _ALL,
+    "ingressclasses.networking.k8s.io": _READ,
+    "networkpolicies.networking.k8s.io": _WITHOUT_PATCH,
+    "roles.rbac.authorization.k8s.io": _WITHOUT_PATCH,
+    "rolebindings.rbac.authorization.k8s.io": _MADE_ONCE,
+    "routes.route.openshift.io": _ALL,
+} | {
+    f"{plural}{part}.ray.io": verbs
+    for plural in ("rayclusters", "rayjobs", "rayservices", "raycronjobs")
+    for part, verbs in (
+        ("", _ALL),
+        ("/status", _CHANGE),
+        ("/finalizers", frozenset({"update"})),
+    )
+}
+"""Verbs by resource, written `plural/subresource.group`."""
+
+
+def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
+    """The verbs on a resource; none if the table does not know it."""
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    name = f"{plural}.{resource.group}" if resource.group else plural
+    return PERMISSIONS.get(name, frozenset())
+
+
+def needed(write: Write) -> frozenset[str]:
+    """The verbs that carrying out a write takes; a GET follows when it meets something else."""
+    match write:
+        case Create():
+            return frozenset({"create", "get"})
+        case MergePatch() | JsonPatch():
+            return frozenset({"patch", "get"})
+        case Replace():
+            return frozenset({"get", "update"})
+        case Delete():
+            return frozenset({"delete", "get"})
