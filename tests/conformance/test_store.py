@@ -47,7 +47,7 @@ def names(objects) -> set[str]:
 
 
 def buckets(filled: Store[Thing]) -> dict[str, set[str]]:
-    return filled._indexes["colour"]._keys
+    return {value: set(keys) for value, keys in filled._indexes["colour"]._keys.items()}
 
 
 class TestContents:
