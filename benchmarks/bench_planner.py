@@ -20,6 +20,8 @@ from controller.ray.cluster import RayClusterKind
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
+    from controller.runtime.kind import Refusal
+    from controller.runtime.plan import LiveList
 
 WORKERS = 5000
 ROUNDS = 5
@@ -62,10 +64,25 @@ class Cache:
         del resource, key
         return False
 
+    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+        """Nothing was refused."""
+        del resource, key
+        return None
+
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
         """Nothing was looked up."""
         del resource, key
         return False
+
+    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
+        """Nothing was listed live."""
+        del lookup, owner_uid
+        return False
+
+    def begun_units(self, owner_uid: str) -> dict[str, int]:
+        """Nothing is half made."""
+        del owner_uid
+        return {}
 
     def doubts(self, owner_uid: str) -> tuple[str, ...]:
         """There is no doubt."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.overlay import Reference
+    from controller.runtime.plan import LiveList, Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +43,16 @@ class Account:
         owners: the same object as each controller knows it, by controller.
         entries: objects with entries in the ledger.
         revisions: newest revision observed of each resource.
+        lists: live lists that were answered; nothing of their resource was made since.
+        begun: units of which some members were made and not yet all, with their number.
     """
 
     namespace: str
     owners: dict[str, Owner] = field(default_factory=dict[str, Owner])
     entries: dict[Reference, None] = field(default_factory=dict["Reference", None])
     revisions: dict[Resource[Any], str] = field(default_factory=dict["Resource[Any]", str])
+    lists: set[LiveList] = field(default_factory=set["LiveList"])
+    begun: dict[str, int] = field(default_factory=dict[str, int])
 
     def note_revision(self, resource: Resource[Any], revision: str) -> str:
         """The newest revision observed, this one included; it never goes back."""
@@ -55,6 +60,17 @@ class Account:
         if known is None or is_older(known, revision):
             self.revisions[resource] = known = revision
         return known
+
+    def will_make(self, resource: Resource[Any]) -> None:
+        """Something of `resource` is about to be made: what was listed live counts no more."""
+        self.lists = {known for known in self.lists if known.resource is not resource}
+
+    def has_made(self, member: Member) -> None:
+        """A member of a unit exists; a complete unit need not be remembered."""
+        if member.position + 1 < member.size:
+            self.begun[member.unit] = member.position + 1
+        else:
+            self.begun.pop(member.unit, None)
 
 
 class Accounts:

@@ -1,4 +1,4 @@
-"""Carries out a plan: lookups, commit, stages, status, events, in this order (DESIGN 4.1, 4.2).
+"""Carries out a plan: lookups, commit, stages, aside, status, events, in this order (DESIGN 4.1).
 
 What waits, waits here, and is bounded: by the time limits of requests and by the batch. Creates
 start slowly, so that a quota or an admission webhook that refuses all costs a few requests and not
@@ -110,6 +110,7 @@ class Executor:
             job.emit(event)
         if await self._commit(run):
             await self._stages(run)
+            await self._at_once(run, job.plan.aside)
         if run.ended:
             return run.outcome(job.plan.wake_after)
         wake_after = await self._status(run)
@@ -126,8 +127,8 @@ class Executor:
                 group.create_task(self._writer.look_up(job.owner, lookup)) for lookup in lookups
             ]
         notes = [
-            f"cannot read {target.resource.kind} {target.name}, so nothing is done: {error}"
-            for target, task in zip((lookup.target for lookup in lookups), tasks, strict=True)
+            f"cannot read {lookup.subject}, so nothing is done: {error}"
+            for lookup, task in zip(lookups, tasks, strict=True)
             if (error := task.result()) is not None
         ]
         for note in notes:
@@ -185,8 +186,7 @@ class Executor:
         """Write the status if it differs; seconds until the key must be looked at again."""
         job = run.job
         wake_after = job.plan.wake_after
-        definite = tuple(failure for failure in run.failures if not failure.unknown)
-        status = job.status_after(definite) if definite else job.plan.status
+        status = job.status_after(tuple(run.failures)) if run.failures else job.plan.status
         if status is None:
             return wake_after
         patch = difference(_status_of(run.primary), status.wanted)
@@ -199,6 +199,9 @@ class Executor:
         result = await self._perform(run, _status_write(job.resource, run.primary, patch))
         if result.fate is Fate.DONE:
             self._status_written[uid] = self._now()
+        if result.fate is not Fate.CONFLICT:
+            for event in status.events:
+                job.emit(event)
         return wake_after
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.runtime.plan import Failure, Plan, StatusPatch
+    from controller.runtime.plan import Failure, LiveList, Plan, StatusPatch
 
 T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")
@@ -53,6 +53,8 @@ class Owned(Generic[T]):
         indexes: index functions besides `owner`.
         also_wakes: keys ("namespace/name" of primaries) that an event of this object wakes
             besides its controller owner's (CTL-22): for objects that matter by label.
+        optional: whether the API server may lack it. Then there is no cache of it, and it must
+            not be read: `Reads.serves` tells.
     """
 
     resource: Resource[T]
@@ -61,6 +63,7 @@ class Owned(Generic[T]):
         default_factory=dict[str, Callable[[T], Sequence[str]]]
     )
     also_wakes: Callable[[T], Sequence[str]] | None = None
+    optional: bool = False
 
 
 class Reads(Protocol):
@@ -71,6 +74,10 @@ class Reads(Protocol):
 
     def get(self, resource: Resource[T], key: str) -> T | None:
         """The object `namespace/name`, or None."""
+        ...
+
+    def serves(self, resource: Resource[Any]) -> bool:
+        """Whether the API server had this optional resource at the start."""
         ...
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
@@ -98,6 +105,14 @@ class Reads(Protocol):
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
         """Whether a `Lookup` found nothing under this name."""
+        ...
+
+    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
+        """Whether that list was answered and nothing of its resource was made since."""
+        ...
+
+    def begun_units(self, owner_uid: str) -> Mapping[str, int]:
+        """Units that this process is making, with the number of members made so far (`Member`)."""
         ...
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, str]:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.accounts import Owner
     from controller.runtime.kind import Refusal
-    from controller.runtime.plan import Target, Write
+    from controller.runtime.plan import LiveList, Target, Write
     from informers.store import Lister
 
 T = TypeVar("T", bound=KubeObject)
@@ -181,6 +181,9 @@ class Ledger:
         """A request for `write` is about to be sent."""
         entry = self._entry(owner, write.target)
         entry.write, entry.unknown = write, False
+        account = self._accounts.get(owner.uid)
+        if account is not None and isinstance(write, Create):
+            account.will_make(write.target.resource)
         self._touch(entry)
         self._close(entry)
 
@@ -188,6 +191,7 @@ class Ledger:
         """The server carried out a create or a change and returned `obj`."""
         entry = self._answer(owner, write)
         self._remember(entry, obj)
+        self._has_made(owner.uid, write)
         self._refusals.forget(entry.reference)
         entry.taken = entry.absent = False
         self._close(entry)
@@ -247,6 +251,12 @@ class Ledger:
         entry.absent = obj is None
         self._touch(entry)
         self._found(entry, obj)
+
+    def listed(self, owner: Owner, lookup: LiveList) -> None:
+        """A live list of the plan was answered, and all that it found has been looked up."""
+        account = self._accounts.get(owner.uid)
+        if account is not None:
+            account.lists.add(lookup)
 
     def contradicted(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
         """A precondition of `write` failed; a live read found `obj`, or nothing (EXP-34)."""
@@ -434,6 +444,7 @@ class Ledger:
     def _judge(self, entry: Entry[Any], stored: KubeObject | None) -> None:
         """Settle what the store settles; question what it cannot (EXP-22)."""
         if entry.unknown and _has_worked(entry, stored):
+            self._has_made(entry.writer, entry.write)
             entry.write, entry.unknown = None, False
             self._count("object")
             self.wake_owners(entry)
@@ -455,6 +466,11 @@ class Ledger:
             elif stored.metadata.terminating and not entry.gone:
                 entry.deleted_uid = ""
                 self._count("uid")
+
+    def _has_made(self, owner_uid: str, write: Write | None) -> None:
+        account = self._accounts.get(owner_uid)
+        if account is not None and isinstance(write, Create) and write.member is not None:
+            account.has_made(write.member)
 
     def _count(self, by: str) -> None:
         self._settled_by[by] = self._settled_by.get(by, 0) + 1

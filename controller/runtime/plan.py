@@ -6,11 +6,11 @@ be compared, and is carried out by `execute.py`; nothing in here does anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from controller.kube.resources import Resource
 
@@ -53,13 +53,36 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """The place of an object in a unit whose members are made one after the other.
+
+    The runtime remembers how far a unit has come, so that a planner can tell a unit that this
+    process is still making from one that has lost a member.
+
+    Attributes:
+        unit: name of the unit, never used for another one.
+        position: of this member, from 0.
+        size: members of the whole unit.
+    """
+
+    unit: str
+    position: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Create:
-    """POST `body` under a name chosen by the planner; repetitions use the same name."""
+    """POST `body` under a name chosen by the planner; repetitions use the same name.
+
+    `secret` gives what is merged into the body for each request and kept nowhere: random tokens.
+    """
 
     target: Target
     body: Mapping[str, Any]
+    member: Member | None = None
     on_success: Event | None = None
     on_failure: Event | None = None
+    secret: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +146,43 @@ class Lookup:
 
     target: Target
 
+    @property
+    def subject(self) -> str:
+        """What is read, for messages."""
+        return f"{self.target.resource.kind} {self.target.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveList:
+    """A live list that must be answered before the planner can decide.
+
+    What it finds of the owner's and the caches do not show becomes visible: for decisions that
+    need to know that nothing is left.
+    """
+
+    resource: Resource[Any]
+    namespace: str
+    label_selector: str
+
+    @property
+    def subject(self) -> str:
+        """What is read, for messages."""
+        return f"the list of {self.resource} with {self.label_selector}"
+
 
 @dataclass(frozen=True, slots=True)
 class StatusPatch:
     """The complete wanted values of the status fields that we own.
 
     Compared with what is there; equal means no request. `urgent` is False when only counters
-    move: such writes are limited to one a second per object.
+    move: such writes are limited to one a second per object. `events` tell of a transition in
+    it: they are recorded with the write, so that a transition that is stored is told once,
+    whoever restarts.
     """
 
     wanted: Mapping[str, Any]
     urgent: bool = True
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +196,16 @@ class Plan:
             outcome is unknown, the reconcile ends.
         stages: writes; those of one stage run concurrently, a stage starts when all of the one
             before succeeded.
+        aside: writes that no stage waits for; made after the stages, whatever became of them.
         status: written last, also after failed stages.
         events: recorded whatever happens to the writes.
         wake_after: seconds until the key must be looked at again, None if only events matter.
     """
 
-    lookups: tuple[Lookup, ...] = ()
+    lookups: tuple[Lookup | LiveList, ...] = ()
     commit: MergePatch | JsonPatch | None = None
     stages: tuple[tuple[Write, ...], ...] = ()
+    aside: tuple[Write, ...] = ()
     status: StatusPatch | None = None
     events: tuple[Event, ...] = ()
     wake_after: float | None = None

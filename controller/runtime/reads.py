@@ -8,10 +8,13 @@ from controller.kube.objects import KubeObject
 from controller.runtime.overlay import Reference
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controller.kube.resources import Resource
     from controller.runtime.accounts import Accounts
     from controller.runtime.kind import Refusal
     from controller.runtime.overlay import Entry, Overlays
+    from controller.runtime.plan import LiveList
     from controller.runtime.refusals import Refusals
 
 T = TypeVar("T", bound=KubeObject)
@@ -35,6 +38,10 @@ class OverlaidReads:
             NotCached: nobody watches it.
         """
         return self._overlays.of(resource).get(key)
+
+    def serves(self, resource: Resource[Any]) -> bool:
+        """Whether anybody watches it: what is not served cannot be watched."""
+        return self._overlays.of(resource).watched
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
         """All newest objects whose index function gives `value`, in no particular order.
@@ -78,6 +85,16 @@ class OverlaidReads:
         """Whether a lookup found nothing under this name."""
         entry = self._overlays.of(resource).entry(key)
         return entry is not None and entry.absent
+
+    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
+        """Whether that list was answered and nothing of its resource was made since."""
+        account = self._accounts.get(owner_uid)
+        return account is not None and lookup in account.lists
+
+    def begun_units(self, owner_uid: str) -> Mapping[str, int]:
+        """Units that this process is making, with the number of members made so far."""
+        account = self._accounts.get(owner_uid)
+        return dict(account.begun) if account is not None else {}
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
         """Names of objects that exist and do not fit their type, with the reasons."""

@@ -7,7 +7,7 @@ answer means is decided here and nowhere else (EXP-31 to EXP-44).
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,19 +23,29 @@ from controller.kube.errors import (
     StatusError,
     may_have_happened,
 )
+from controller.kube.objects import KubeObject
 from controller.runtime.kind import NAMESPACE_TERMINATING, Refusal
 from controller.runtime.merging import apply_merge_patch
 from controller.runtime.ownership import is_owned_by
-from controller.runtime.plan import Create, Delete, Failure, JsonPatch, MergePatch, Replace
+from controller.runtime.plan import (
+    Create,
+    Delete,
+    Failure,
+    JsonPatch,
+    LiveList,
+    MergePatch,
+    Replace,
+    Target,
+)
+from controller.runtime.quorum import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.kube.client import Client
-    from controller.kube.objects import KubeObject
     from controller.runtime.accounts import Owner
     from controller.runtime.ledger import Ledger
-    from controller.runtime.plan import Lookup, Target, Write
+    from controller.runtime.plan import Lookup, Write
 
 
 class Fate(Enum):
@@ -135,14 +145,37 @@ class Writer:
             self._ledger.refused(owner, write, Refusal(result.reason, str(error)))
         return result
 
-    async def look_up(self, owner: Owner, lookup: Lookup) -> KubeError | None:
-        """Answer a lookup of a plan by a live read; the error if that failed."""
+    async def look_up(self, owner: Owner, lookup: Lookup | LiveList) -> KubeError | None:
+        """Answer a lookup of a plan by live reads; the error if one failed."""
         try:
-            obj = await self.read(lookup.target)
+            if isinstance(lookup, LiveList):
+                await self._list(owner, lookup)
+            else:
+                self._ledger.looked_up(owner, lookup.target, await self.read(lookup.target))
         except KubeError as error:
             return error
-        self._ledger.looked_up(owner, lookup.target, obj)
         return None
+
+    async def _list(self, owner: Owner, lookup: LiveList) -> None:
+        """Read only metadata, so that one malformed object hides nothing, then what is new."""
+        resource, namespace = lookup.resource, lookup.namespace
+        continue_ = ""
+        while True:
+            page = await self._client.list(
+                replace(resource, view=KubeObject),
+                namespace,
+                label_selector=lookup.label_selector,
+                limit=PAGE,
+                continue_=continue_,
+            )
+            for found in page.items:
+                target = Target(resource, namespace, found.metadata.name)
+                if is_owned_by(found.metadata, owner.uid) and self._ledger.peek(target) is None:
+                    self._ledger.looked_up(owner, target, await self.read(target))
+            continue_ = page.continue_
+            if not continue_:
+                break
+        self._ledger.listed(owner, lookup)
 
     async def read(self, target: Target) -> KubeObject | None:
         """A live read at quorum; None if there is no such object.
@@ -167,7 +200,7 @@ class Writer:
     async def _create(self, owner: Owner, write: Create) -> Result:
         target = write.target
         try:
-            obj = await self._client.create(target.resource, target.namespace, write.body)
+            obj = await self._client.create(target.resource, target.namespace, _whole_body(write))
         except AlreadyExists as error:
             return await self._meet(owner, write, error)
         self._ledger.answered(owner, write, obj)
@@ -308,6 +341,11 @@ def _owner_asked(write: Create) -> str:
     """Uid of the controller owner reference in the body, empty if there is none."""
     references = cast("list[Mapping[str, Any]]", _metadata(write).get("ownerReferences") or [])
     return next((r.get("uid", "") for r in references if r.get("controller")), "")
+
+
+def _whole_body(write: Create) -> Mapping[str, Any]:
+    """The body with its secret part, which exists for one request only."""
+    return write.body if write.secret is None else apply_merge_patch(write.body, write.secret())
 
 
 def _metadata(write: Create) -> Mapping[str, Any]:

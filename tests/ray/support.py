@@ -20,7 +20,7 @@ from controller.runtime.ownership import index_by_owner
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.kind import Refusal
-    from controller.runtime.plan import Plan
+    from controller.runtime.plan import LiveList, Plan
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -136,6 +136,8 @@ class FakeReads:
     refused: dict[str, Refusal] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     odd: dict[str, str] = field(default_factory=dict)
+    listed: bool = False
+    begun: dict[str, int] = field(default_factory=dict)
 
     def add(self, resource: Resource[Any], *objects: KubeObject) -> FakeReads:
         for obj in objects:
@@ -167,6 +169,12 @@ class FakeReads:
 
     def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
         return self.refused.get(f"{resource.kind}/{key}")
+
+    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
+        return self.listed
+
+    def begun_units(self, owner_uid: str) -> dict[str, int]:
+        return self.begun
 
     def doubts(self, owner_uid: str) -> tuple[str, ...]:
         return self.said

@@ -63,7 +63,7 @@ def _carry_out(
 ) -> bool:
     """Whether anything was done."""
     for lookup in plan.lookups:
-        snapshot.look_up(lookup.target)
+        snapshot.look_up(lookup)
     if plan.lookups:
         return True
     rehearsal.events += plan.events
@@ -79,6 +79,7 @@ def _writes(plan: Plan) -> Iterator[Write]:
         yield plan.commit
     for stage in plan.stages:
         yield from stage
+    yield from plan.aside
 
 
 def _write_status(plan: Plan, kind: Kind[Any], key: str, snapshot: Snapshot) -> bool:

@@ -15,7 +15,7 @@ from controller.kube.objects import KubeObject
 from controller.runtime.kind import OWNER_INDEX
 from controller.runtime.merging import apply_merge_patch
 from controller.runtime.ownership import index_by_owner
-from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Replace
+from controller.runtime.plan import Create, Delete, JsonPatch, LiveList, MergePatch, Replace
 from controller.runtime.timestamps import rfc3339
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind
-    from controller.runtime.plan import Target, Write
+    from controller.runtime.kind import Kind, Refusal
+    from controller.runtime.plan import Lookup, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]
@@ -46,6 +46,7 @@ class Snapshot:
         self._views: dict[tuple[str, str], KubeObject] = {}
         self._indexes: dict[str, _Index] = {}
         self._absent: set[tuple[str, str]] = set()
+        self._served: set[str] = set()
         self._writes = 0
         for owned in kind.owned:
             self._resources.append(owned.resource)
@@ -53,7 +54,8 @@ class Snapshot:
             self._indexes[str(owned.resource)] = {OWNER_INDEX: index_by_owner, **owned.indexes}
 
     def add(self, resource: Resource[Any], objects: Iterable[Json]) -> None:
-        """Take in objects as the API server has them."""
+        """Take in objects as the API server has them; it serves this resource."""
+        self._served.add(str(resource))
         for obj in objects:
             meta = obj["metadata"]
             self._put(resource, _key(meta.get("namespace", ""), meta["name"]), obj)
@@ -77,6 +79,10 @@ class Snapshot:
             view = self._views[identity] = msgspec.convert(raw, resource.view)
         return view  # pyright: ignore[reportReturnType]  made from this resource's view
 
+    def serves(self, resource: Resource[Any]) -> bool:
+        """Whether objects of it have been taken in, be it none."""
+        return str(resource) in self._served
+
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
         """All objects whose index function gives `value`."""
         function = self._indexes[str(resource)][index]
@@ -98,6 +104,11 @@ class Snapshot:
         del resource, key
         return False
 
+    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+        """Nothing was refused."""
+        del resource, key
+        return None
+
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
         """Whether a lookup found nothing."""
         return (str(resource), key) in self._absent
@@ -112,8 +123,21 @@ class Snapshot:
         del owner_uid
         return ()
 
-    def look_up(self, target: Target) -> None:
+    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
+        """A live list shows what is here."""
+        del lookup, owner_uid
+        return True
+
+    def begun_units(self, owner_uid: str) -> Mapping[str, int]:
+        """Every unit here is complete: whole plans are carried out."""
+        del owner_uid
+        return {}
+
+    def look_up(self, lookup: Lookup | LiveList) -> None:
         """Answer a live read: what is not here does not exist."""
+        if isinstance(lookup, LiveList):
+            return
+        target = lookup.target
         if target.key not in self._raw[str(target.resource)]:
             self._absent.add((str(target.resource), target.key))
 
