@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
 
+    from controller.ray.api import FeatureGates
     from controller.runtime.settings import Settings
 
     # argparse has no public name for it
@@ -102,9 +103,19 @@ def _add_run(commands: Commands) -> None:
         default=default.sync_timeout_seconds,
         help="seconds until caches that cannot be filled end the process",
     )
+    _add_feature_gates(run)
     run.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     run.add_argument("--log-format", choices=["auto", "console", "json"], default="auto")
     run.set_defaults(start=_run)
+
+
+def _add_feature_gates(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="NAME=BOOL,...",
+        help="switch features on or off by KubeRay's names",
+    )
 
 
 def _add_dev(commands: Commands) -> None:
@@ -155,6 +166,7 @@ def _add_plan(commands: Commands) -> None:
     )
     plan.add_argument("--kubeconfig", help="file to use instead of $KUBECONFIG")
     plan.add_argument("--context", help="kubeconfig context to use instead of the current one")
+    _add_feature_gates(plan)
     plan.add_argument("-o", "--output", choices=["text", "json"], default="text")
     plan.set_defaults(start=_plan)
 
@@ -176,7 +188,23 @@ def _run(options: argparse.Namespace) -> int:
         settings = _settings(options)
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
-    return asyncio.run(run(settings, kubeconfig=options.kubeconfig, context=options.context))
+    return asyncio.run(
+        run(
+            settings,
+            feature_gates=_feature_gates(options),
+            kubeconfig=options.kubeconfig,
+            context=options.context,
+        )
+    )
+
+
+def _feature_gates(options: argparse.Namespace) -> FeatureGates:
+    from controller.ray.api import FeatureGates  # noqa: PLC0415
+
+    try:
+        return FeatureGates.parse(options.feature_gates)
+    except ValueError as error:
+        raise ConfigurationError(f"--feature-gates: {error}") from error
 
 
 def _settings(options: argparse.Namespace) -> Settings:
@@ -222,6 +250,7 @@ def _plan(options: argparse.Namespace) -> int:
             options.file,
             namespace=options.namespace,
             offline=options.offline,
+            feature_gates=_feature_gates(options),
             kubeconfig=options.kubeconfig,
             context=options.context,
             output=options.output,

@@ -7,6 +7,7 @@ import gc
 import os
 import random
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
@@ -16,7 +17,7 @@ from controller.kube.client import Client
 from controller.kube.http import HttpTransport
 from controller.kube.metrics import RestClientMetrics
 from controller.kube.objects import KubeObject
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, FeatureGates
 from controller.ray.cluster import ClusterCollector, ClusterSettings, RayClusterKind
 from controller.runtime.operator import Operator
 
@@ -32,7 +33,11 @@ T = TypeVar("T", bound=KubeObject)
 
 @asynccontextmanager
 async def operator_for(
-    credentials: Credentials, settings: Settings, *, user_agent: str
+    credentials: Credentials,
+    settings: Settings,
+    *,
+    user_agent: str,
+    feature_gates: FeatureGates | None = None,
 ) -> AsyncGenerator[Operator]:
     """The operator with every kind that Manta serves; its connections end with the context."""
     loop = asyncio.get_running_loop()
@@ -48,7 +53,7 @@ async def operator_for(
     )
     operator = Operator(
         client,
-        [RayClusterKind(ClusterSettings.from_environment(os.environ))],
+        [RayClusterKind(cluster_settings(feature_gates))],
         settings,
         clock=loop,
         wall=wall,
@@ -61,6 +66,12 @@ async def operator_for(
         yield operator
     finally:
         await transport.aclose()
+
+
+def cluster_settings(feature_gates: FeatureGates | None = None) -> ClusterSettings:
+    """What this process's environment and command line decide for all RayClusters."""
+    settings = ClusterSettings.from_environment(os.environ)
+    return replace(settings, feature_gates=feature_gates or FeatureGates())
 
 
 def _freeze() -> None:

@@ -11,16 +11,24 @@ from controller.kube.credentials import load_credentials
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:
+    from controller.ray.api import FeatureGates
     from controller.runtime.settings import Settings
 
 USER_AGENT = f"manta-operator/{controller.__version__}"
 
 
-async def run(settings: Settings, *, kubeconfig: str | None, context: str | None) -> int:
+async def run(
+    settings: Settings,
+    *,
+    feature_gates: FeatureGates,
+    kubeconfig: str | None,
+    context: str | None,
+) -> int:
     """Run the operator until a signal; returns the exit status.
 
     Args:
         settings: everything that can be set, already validated.
+        feature_gates: what is switched on and off.
         kubeconfig: path or colon-separated paths; None means `KUBECONFIG`, then a pod's service
             account, then `~/.kube/config`.
         context: kubeconfig context, None for the current one.
@@ -31,5 +39,7 @@ async def run(settings: Settings, *, kubeconfig: str | None, context: str | None
     configure_logging(level=settings.log_level, format=settings.log_format)
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
-    async with operator_for(credentials, settings, user_agent=USER_AGENT) as operator:
+    async with operator_for(
+        credentials, settings, user_agent=USER_AGENT, feature_gates=feature_gates
+    ) as operator:
         return await operator.run(stop)

@@ -12,6 +12,7 @@ from controller.command.planning.plan import plan_one
 from controller.kube.bodies import JSON
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
+from controller.ray.cluster import ClusterSettings
 from tests.integration.harness import example_cluster, role
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def planned(world: World, manifest: dict[str, Any]) -> ClusterPlan:
-    return await plan_one(world.user, manifest, world.namespace)
+    return await plan_one(world.user, manifest, world.namespace, ClusterSettings())
 
 
 async def apply(world: World, manifest: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import sys
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ import msgspec
 import controller
 from controller.command.clock import wall
 from controller.command.manifests import load
+from controller.command.operator import cluster_settings
 from controller.command.planning import source
 from controller.command.planning.outcome import ClusterPlan, edits_of, items_of
 from controller.command.planning.rehearsal import rehearse
@@ -28,15 +28,21 @@ from controller.kube.http import HttpTransport
 from controller.kube.resources import CRDS
 from controller.ray.api import RAYCLUSTERS, Problem, custom_resource_definitions
 from controller.ray.api.raycluster import conditions_of
-from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster import RayClusterKind
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
     from datetime import datetime
     from pathlib import Path
 
+    from controller.ray.api import FeatureGates
+    from controller.ray.cluster import ClusterSettings
+
 Json = dict[str, Any]
 USER_AGENT = f"manta-plan/{controller.__version__}"
+
+MOST_PODS = 100_000
+"""Pods that one plan may create here: all at once, where the operator goes batch by batch."""
 
 _WORTH_A_NOTE = ("FeaturesSupported", "PodsUpToDate")
 """Conditions that, when False, tell what a user would not expect."""
@@ -47,6 +53,7 @@ async def plan(
     *,
     namespace: str,
     offline: bool,
+    feature_gates: FeatureGates,
     kubeconfig: str | None,
     context: str | None,
     output: Literal["text", "json"],
@@ -57,6 +64,7 @@ async def plan(
         file: a manifest, or a folder of them; only RayClusters are looked at.
         namespace: for manifests that name none.
         offline: plan for an empty cluster instead of asking one.
+        feature_gates: as the operator has them.
         kubeconfig: see `manta run`.
         context: kubeconfig context, None for the current one.
         output: text for people or JSON for programs.
@@ -67,10 +75,13 @@ async def plan(
     manifests = list(_clusters(load(file)))
     if not manifests:
         raise ConfigurationError(f"{file} holds no RayCluster of ray.io/v1")
+    settings = replace(cluster_settings(feature_gates), batch=MOST_PODS)
     opened = _embedded() if offline else _connected(kubeconfig, context)
     async with opened as client:
         try:
-            plans = [await plan_one(client, manifest, namespace) for manifest in manifests]
+            plans = [
+                await plan_one(client, manifest, namespace, settings) for manifest in manifests
+            ]
         except KubeError as error:
             raise ConfigurationError(f"cannot ask the cluster: {error}") from error
     if output == "json":
@@ -117,7 +128,9 @@ async def _embedded() -> AsyncGenerator[Client]:
         await server.aclose()
 
 
-async def plan_one(client: Client, manifest: Json, default_namespace: str) -> ClusterPlan:
+async def plan_one(
+    client: Client, manifest: Json, default_namespace: str, settings: ClusterSettings
+) -> ClusterPlan:
     """The plan for one manifest against the API server behind `client`.
 
     Raises:
@@ -133,7 +146,6 @@ async def plan_one(client: Client, manifest: Json, default_namespace: str) -> Cl
         return ClusterPlan(
             namespace=namespace, name=name, exists=now is not None, problem=str(error)
         )
-    settings = replace(ClusterSettings.from_environment(os.environ), batch=100_000)
     kind = RayClusterKind(settings)
     time = wall()
     snapshot = Snapshot(kind, now=time)

@@ -1,0 +1,22 @@
+# The operator and nothing else: no compiler, no package index, no shell scripts of ours.
+ARG PYTHON_IMAGE=python:3.13-slim
+
+FROM ${PYTHON_IMAGE} AS build
+WORKDIR /src
+RUN python3 -m venv /opt/manta
+COPY requirements.lock ./
+RUN /opt/manta/bin/pip install --no-cache-dir --require-hashes --requirement requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY workqueue ./workqueue
+COPY informers ./informers
+COPY controller ./controller
+RUN /opt/manta/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
+    && /opt/manta/bin/python -m compileall -q /opt/manta/lib
+
+FROM ${PYTHON_IMAGE}
+COPY --from=build /opt/manta /opt/manta
+ENV PATH=/opt/manta/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+USER 65532:65532
+EXPOSE 8080 8082
+ENTRYPOINT ["manta"]
+CMD ["run"]
