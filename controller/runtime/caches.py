@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
+from controller.kube.discovery import is_served
+from controller.kube.errors import Forbidden, KubeError
 from controller.kube.source import ResourceSource, translated
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.handlers import KeyHandler, own_key, owner_keys
@@ -43,7 +45,7 @@ times the least length of a watch."""
 OVERDUE = 300.0
 """The same for own writes that a cache does not show (EXP-39)."""
 
-_QUORUM_RETRY = 2.0
+_RETRY = 2.0
 _log = structlog.stdlib.get_logger("manta.caches")
 
 
@@ -52,6 +54,7 @@ class _Wanted:
     """What the kinds together want of one resource."""
 
     label_selector: str
+    optional: bool
     indexes: dict[str, Callable[[Any], Sequence[str]]] = field(
         default_factory=dict[str, "Callable[[Any], Sequence[str]]"]
     )
@@ -119,17 +122,24 @@ class Caches:
         self._stopped = asyncio.Event()
         self._resources: dict[str, Resource[Any]] = {}
         self._registrations: list[Registration[Any]] = []
+        self._namespaces = namespaces
+        self._subscribers: list[tuple[Resource[Any], KeyHandler[Any], str]] = []
+        self._optional: dict[Resource[Any], _Wanted] = {}
         self.caches: list[Cache] = []
         for resource, wanted in _wanted(kinds).items():
-            for namespace in namespaces if resource.namespaced and namespaces else ("",):
-                self._add(Selection(resource, namespace, wanted.label_selector), wanted)
+            if wanted.optional:
+                self._optional[resource] = wanted
+            else:
+                self._watch(resource, wanted)
 
     def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
-        """Send the events that matter to `kind` to its controller's queue."""
+        """Send the events that matter to `kind` to its controller's queue. Call before `run`."""
         self._subscribe(kind.primary, KeyHandler(controller.queue, own_key), controller.name)
         for owned in kind.owned:
             keys = owner_keys(kind.primary, owned, partial(self._uid_of, kind.primary))
-            self._subscribe(owned.resource, KeyHandler(controller.queue, keys), controller.name)
+            handler = KeyHandler(controller.queue, keys)
+            self._subscribers.append((owned.resource, handler, controller.name))
+            self._subscribe(owned.resource, handler, controller.name)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Run all informers until stopped.
@@ -192,12 +202,34 @@ class Caches:
         try:
             async with asyncio.timeout(self._sync_timeout):
                 await self._factory.wait_for_sync()
+                await self._watch_optional()
+                await self._factory.wait_for_sync()
         except TimeoutError:
             missing = [cache for cache in self.caches if not cache.informer.has_synced]
             raise SyncTimeout(explain(missing, self._sync_timeout)) from None
         if self._on_synced is not None:
             self._on_synced()
         ready()
+
+    async def _watch_optional(self) -> None:
+        """Watch those of the optional resources that the server has."""
+        for resource, wanted in self._optional.items():
+            if await self._is_served(resource):
+                self._watch(resource, wanted)
+                for subscribed, handler, name in self._subscribers:
+                    if subscribed == resource:
+                        self._subscribe(resource, handler, name)
+
+    async def _is_served(self, resource: Resource[Any]) -> bool:
+        """Ask until there is an answer. Who may not even ask is not served."""
+        while True:
+            try:
+                return await is_served(self._client, resource)
+            except Forbidden:
+                return False
+            except KubeError as error:
+                _log.warning("discovery.failed", resource=str(resource), error=str(error))
+                await asyncio.sleep(_RETRY)
 
     async def _confirm(self, cache: Cache) -> None:
         while True:
@@ -208,7 +240,12 @@ class Caches:
             except SourceError as error:
                 cache.last_error = error
                 _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
-                await asyncio.sleep(_QUORUM_RETRY)
+                await asyncio.sleep(_RETRY)
+
+    def _watch(self, resource: Resource[Any], wanted: _Wanted) -> None:
+        everywhere = not self._namespaces or not resource.namespaced
+        for namespace in ("",) if everywhere else self._namespaces:
+            self._add(Selection(resource, namespace, wanted.label_selector), wanted)
 
     def _add(self, selection: Selection, wanted: _Wanted) -> None:
         resource, namespace = selection.resource, selection.namespace
@@ -285,7 +322,9 @@ def _wanted(kinds: Iterable[Kind[Any]]) -> dict[Resource[Any], _Wanted]:
     found: dict[Resource[Any], _Wanted] = {}
     for kind in kinds:
         for owned in (Owned(kind.primary), *kind.owned):
-            wanted = found.setdefault(owned.resource, _Wanted(owned.label_selector))
+            asked = _Wanted(owned.label_selector, owned.optional)
+            wanted = found.setdefault(owned.resource, asked)
+            wanted.optional = wanted.optional and owned.optional
             if wanted.label_selector != owned.label_selector:
                 raise ValueError(
                     f"{owned.resource} is watched as {wanted.label_selector!r} already, "

@@ -179,6 +179,11 @@ class Overlay(Generic[T]):
                     found[name] = reason
         return found
 
+    @property
+    def watched(self) -> bool:
+        """Whether there is a cache of any namespace."""
+        return bool(self._caches)
+
     def covers(self, namespace: str) -> bool:
         """Whether a cache shows the objects of `namespace`."""
         return "" in self._caches or namespace in self._caches

@@ -57,7 +57,7 @@ async def applied(client: Client, namespace: str, manifest: Json, now: Json | No
 async def children(
     client: Client, kind: Kind[Any], namespace: str
 ) -> dict[Resource[Any], list[Json]]:
-    """All objects in the namespace that the kind could have made."""
+    """All objects in the namespace that the kind could have made, of the APIs that there are."""
     found: dict[Resource[Any], list[Json]] = {}
     for owned in kind.owned:
         query = {"labelSelector": owned.label_selector} if owned.label_selector else {}
@@ -66,7 +66,7 @@ async def children(
                 "GET", owned.resource.path(namespace), query=query
             )
         except PathNotFound:
-            listed = {}  # an API that this cluster does not have
+            continue  # an API that this cluster does not have
         found[owned.resource] = listed.get("items") or []
     return found
 
