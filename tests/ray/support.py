@@ -72,6 +72,7 @@ def pod(
     node: str = "node-1",
     created: str = "2026-08-20T09:00:00Z",
     terminating: bool = False,
+    ends: str = "2026-08-20T09:59:00Z",
     owner_uid: str | None = UID,
     annotations: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
@@ -90,7 +91,7 @@ def pod(
             "uid": f"uid-of-{name}",
             "resourceVersion": "5",
             "creationTimestamp": created,
-            "deletionTimestamp": "2026-08-20T09:59:00Z" if terminating else None,
+            "deletionTimestamp": ends if terminating else None,
             "annotations": annotations,
             "labels": {
                 "ray.io/cluster": "example",

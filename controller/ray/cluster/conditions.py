@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from controller.ray.cluster.hashing import is_outdated
 from controller.ray.cluster.pod_state import condition, is_ready
 from controller.ray.cluster.scale import template_hash
+from controller.ray.cluster.write_failures import full_text, marker
 from controller.runtime.conditions import find_condition, remove_condition, set_condition
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.objects import Pod
-    from controller.ray.cluster.first_cause import Cause
+    from controller.ray.cluster.causes import Cause
     from controller.ray.cluster.observe import Design, Observation
+    from controller.runtime.plan import Failure
 
 READY: Final = "Ready"
 HEAD_POD_READY: Final = "HeadPodReady"
@@ -71,12 +73,12 @@ class ClusterConditions:
         """Say nothing under condition `kind`."""
         self._conditions = remove_condition(self._conditions, kind)
 
-    def set_replica_failure(self, cause: Cause | None) -> None:
-        """Pods could not be made or deleted."""
-        if cause is None:
+    def set_replica_failure(self, failure: Failure | None) -> None:
+        """Pods could not be made or deleted: KubeRay's reason, and the server's words."""
+        if failure is None:
             self.remove(REPLICA_FAILURE)
         else:
-            self.set(REPLICA_FAILURE, "True", cause.reason, cause.message)
+            self.set(REPLICA_FAILURE, "True", marker(failure.write), full_text(failure))
 
     def set_head_ready(self, head: Pod | None) -> None:
         """The head pod's own Ready condition, with the container's reason if it has one."""
@@ -127,7 +129,7 @@ class ClusterConditions:
         if cause is None:
             self.set(READY, "True", "AllPodsReady", "the head and all workers are ready")
         else:
-            self.set(READY, "False", cause.reason, cause.message)
+            self.set(READY, "False", cause.reason.name, cause.message)
 
     def set_features(self, unsupported: tuple[str, ...]) -> None:
         """Fields that were accepted and have no effect yet."""

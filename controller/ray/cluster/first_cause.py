@@ -1,121 +1,157 @@
-"""Why a cluster is not ready: of all that is wrong, what a person should look at first."""
+"""Why a cluster is not ready: of all that is wrong, what a person should look at first.
+
+What blocks the head comes before what blocks workers, and what needs somebody's help before what
+may pass by itself; what only takes time comes last (`Cause.urgency`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.kube.resources import PODS
-from controller.ray.cluster.conditions import SUSPENDED, is_true
-from controller.ray.cluster.identity import HEAD_SCOPE
-from controller.ray.cluster.pod_state import trouble
-from controller.runtime.plan import Create, Delete
+from controller.ray.cluster import causes
+from controller.ray.cluster.causes import Cause, Outlook, part_of
+from controller.ray.cluster.conditions import READY, SUSPENDED, is_true
+from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
+from controller.ray.cluster.pod_state import is_ready
+from controller.ray.cluster.trouble import HEAD, PATIENCE, overdue_from, trouble
+from controller.ray.cluster.write_failures import could_not_try, failure_cause
+from controller.runtime.conditions import find_condition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
+    from datetime import datetime
 
     from controller.ray.cluster.observe import Design, Observation
-    from controller.runtime.plan import Failure, Write
+    from controller.runtime.plan import Failure
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A reason in CamelCase and a sentence."""
-
-    reason: str
-    message: str
-
-
-def first_cause(seen: Observation, design: Design, failures: tuple[Failure, ...]) -> Cause | None:
+def first_cause(
+    seen: Observation, design: Design, failures: tuple[Failure, ...], now: datetime
+) -> Cause | None:
     """The first cause, or None if the cluster is as it should be."""
-    return (
-        _failed_write(failures)
-        or _name_taken(seen)
-        or _suspension(seen, design)
-        or _pod_in_trouble(seen)
-        or _pods_missing(seen, design)
-    )
+    hindrances = [
+        *(failure_cause(failure) for failure in failures if not could_not_try(failure)),
+        *_kept_refusal(seen, failures),
+        *_blocked(seen),
+    ]
+    suspension = _suspension(seen, design)
+    if suspension is not None:
+        return min(hindrances, key=_urgency, default=suspension)
+    missing = list(_pods_missing(seen, design))
+    troubled = list(_troubled_pods(seen, now, short={cause.part for cause in missing}))
+    found = [
+        *hindrances,
+        *(failure_cause(f) for f in failures if could_not_try(f) and not f.unknown),
+        *troubled,
+        *missing,
+    ]
+    if found:
+        found += _changed_by_admission(seen)
+    first = min(found, key=_urgency, default=None)
+    return None if first is None else _counted(first, troubled)
 
 
-def replica_failure(failures: tuple[Failure, ...]) -> Cause | None:
-    """The first pod that could not be made or deleted, under KubeRay's reason."""
-    for failure in _known(failures):
-        if failure.write.target.resource is PODS:
-            return Cause(_marker(failure.write), _sentence(failure))
-    return None
+def _troubled_pods(seen: Observation, now: datetime, *, short: Collection[str]) -> Iterator[Cause]:
+    """What is wrong with the pods that exist; one that does not go matters where it is missed."""
+    head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
+    for pod in seen.all_pods:
+        cause = trouble(pod, now, head_ready=head_ready)
+        if cause is not None and (cause.part in short or not pod.metadata.terminating):
+            yield cause
 
 
-def _failed_write(failures: tuple[Failure, ...]) -> Cause | None:
-    for failure in _known(failures):
-        return Cause(_marker(failure.write), _sentence(failure))
-    for failure in failures:
-        return Cause("OutcomeUnknown", _sentence(failure))
-    return None
+def seconds_of_patience(seen: Observation, now: datetime) -> float | None:
+    """Seconds until what takes time has taken too long, None if nothing waits for that."""
+    deadlines = [
+        cause.since + PATIENCE
+        for cause in _troubled_pods(seen, now, short=())
+        if cause.since is not None and cause.reason.outlook is Outlook.TAKES_TIME
+    ]
+    deadlines += filter(None, map(overdue_from, seen.all_pods))
+    waits = [(deadline - now).total_seconds() for deadline in deadlines]
+    return min((seconds for seconds in waits if seconds > 0), default=None)
 
 
-def _known(failures: Iterable[Failure]) -> Iterable[Failure]:
-    return (failure for failure in failures if not failure.unknown)
+def _urgency(cause: Cause) -> tuple[bool, bool, Outlook, str, str, str]:
+    return cause.urgency
 
 
-def _marker(write: Write) -> str:
-    verb = _verb(write)
-    if write.target.resource is not PODS:
-        return f"Failed{verb}{write.target.resource.kind}"
-    role = "HeadPod" if write.target.scope == HEAD_SCOPE else "WorkerPod"
-    return f"Failed{verb}{role}"
+def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
+    """How many pods of the part suffer from the same, where that is worth a word."""
+    if first.reason.outlook is Outlook.TAKES_TIME:
+        return first
+    alike = Counter((cause.reason.name, cause.part) for cause in troubled)
+    more = alike[first.reason.name, first.part] - 1
+    if more < 1:
+        return first
+    return replace(first, words=f"{first.words} (and {more} more of {first.part} likewise)")
 
 
-def _sentence(failure: Failure) -> str:
-    write = failure.write
-    what = f"{write.target.resource.kind} {write.target.name}"
-    return f"cannot {_verb(write).lower()} {what}: {failure.reason}: {failure.message}"
+def _kept_refusal(seen: Observation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
+    """What the server last refused, as long as nobody could ask it again."""
+    ready = find_condition(seen.conditions, READY) or {}
+    reason = causes.REFUSALS.get(ready.get("reason", ""))
+    if reason is None or ready.get("status") != "False":
+        return
+    message = str(ready.get("message", ""))
+    part = part_of(message)
+    silent = {_part_of_scope(scope) for scope in seen.unsettled}
+    silent |= {failure_cause(failure).part for failure in failures if could_not_try(failure)}
+    if part in silent:
+        words = message.removeprefix(f"{part}: ")
+        yield Cause(reason, part, words, blocks_head=not part.startswith("group "))
 
 
-def _verb(write: Write) -> str:
-    match write:
-        case Create():
-            return "Create"
-        case Delete():
-            return "Delete"
-        case _:
-            return "Update"
+def _part_of_scope(scope: str) -> str:
+    if scope == HEAD_SCOPE:
+        return HEAD
+    return f"group {scope.removeprefix(worker_scope(''))}"
 
 
-def _name_taken(seen: Observation) -> Cause | None:
-    if seen.unreadable:
-        return Cause("PodUnreadable", f"{seen.unreadable[0]}; nothing is made until it is gone")
-    if seen.fixed.blocked:
-        return Cause("NameTaken", f"{seen.fixed.blocked[0]}; waiting until it is gone")
-    if not seen.heads and seen.foreign_heads:
-        message = f"{seen.foreign_heads[0]}; the head is not made before that pod is gone"
-        return Cause("ForeignHead", message)
-    return None
+def _blocked(seen: Observation) -> Iterator[Cause]:
+    """What exists and should not, or not in this shape."""
+    for sentence in seen.unreadable:
+        words = f"{sentence}; nothing is made until it is deleted"
+        yield Cause(causes.POD_UNREADABLE, "cluster", words, blocks_head=True)
+    for sentence in seen.fixed.blocked:
+        words = f"{sentence}; delete that object, or rename the cluster"
+        yield Cause(causes.NAME_TAKEN, "cluster", words, blocks_head=True)
+    if not seen.heads:
+        for sentence in seen.foreign_heads:
+            words = f"{sentence}; the head is not made before that pod is gone"
+            yield Cause(causes.FOREIGN_HEAD, HEAD, words, blocks_head=True)
+
+
+def _changed_by_admission(seen: Observation) -> Iterator[Cause]:
+    """Objects that are not what was asked for; the ledger's sentences about them."""
+    for sentence in seen.doubts:
+        if sentence.startswith("admission changed "):
+            words = f"{sentence}; exempt Ray's pods from that webhook, then delete the object"
+            yield Cause(causes.ADMISSION_CHANGED, "cluster", words, blocks_head=not seen.heads)
 
 
 def _suspension(seen: Observation, design: Design) -> Cause | None:
     if design.spec.suspend:
-        return Cause("Suspended", "spec.suspend is true: the cluster has no pods")
-    if design.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
-        return Cause("Suspended", "the cluster was suspended; set spec.suspend to false to resume")
-    return None
-
-
-def _pod_in_trouble(seen: Observation) -> Cause | None:
-    worst = min(filter(None, map(trouble, seen.all_pods)), default=None)
-    if worst is None:
+        words = "spec.suspend is true, so that there are no pods"
+    elif design.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
+        words = "was suspended; set spec.suspend to false to resume it"
+    else:
         return None
-    return Cause(worst.reason, f"pod {worst.pod} {worst.message}")
+    return Cause(causes.SUSPENDED, "cluster", words)
 
 
-def _pods_missing(seen: Observation, design: Design) -> Cause | None:
-    wanted = [("head", 1, seen.heads)]
+def _pods_missing(seen: Observation, design: Design) -> Iterator[Cause]:
+    wanted = [(HEAD, 1, seen.heads)]
     for group in design.spec.worker_group_specs:
         name = group.group_name
         wanted.append((f"group {name}", group.desired_pods, seen.workers.get(name, ())))
-    for name, desired, pods in wanted:
+    for part, desired, pods in wanted:
         going = sum(pod.metadata.terminating for pod in pods)
         present = len(pods) - going
         if present < desired:
             wait = f"; {going} are still being deleted" if going else ""
-            return Cause("PodsMissing", f"{name}: {present} of {desired} pods exist{wait}")
-    return None
+            words = f"{present} of {desired} pods exist{wait}"
+            last = "~"  # whatever else is known of the part says more
+            yield Cause(causes.PODS_MISSING, part, words, blocks_head=part == HEAD, age=last)

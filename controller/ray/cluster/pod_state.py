@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
 
 if TYPE_CHECKING:
     from controller.kube.objects import Condition, ContainerStatus, Pod
-
-_CANNOT_START: Final = frozenset({
-    "ImagePullBackOff",
-    "ErrImagePull",
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "RegistryUnavailable",
-    "ImageInspectError",
-    "CreateContainerConfigError",
-    "CreateContainerError",
-    "RunContainerError",
-    "CrashLoopBackOff",
-})  # fmt: skip
 
 
 def condition(pod: Pod, kind: str) -> Condition | None:
@@ -78,58 +64,6 @@ def unhealthy_reason(pod: Pod) -> str | None:
         return None
     ended = ray.state.terminated
     return f"its Ray container ended with exit code {ended.exit_code} ({ended.reason})"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Trouble:
-    """Why a pod is not ready; the smaller, the more certainly it needs somebody's help.
-
-    Attributes:
-        severity: 0 cannot start, 1 cannot be scheduled, 2 ended, 3 not there yet.
-        worker: heads come first.
-        pod: name of the pod.
-        reason: CamelCase.
-        message: a sentence without the pod's name.
-    """
-
-    severity: int
-    worker: bool
-    pod: str
-    reason: str
-    message: str
-
-
-def trouble(pod: Pod) -> Trouble | None:
-    """Why the pod is not ready; None if it is, or is going anyway."""
-    if pod.metadata.terminating or is_ready(pod):
-        return None
-    severity, reason, message = _why_not_ready(pod)
-    return Trouble(severity, not is_head(pod), pod.metadata.name, reason, message)
-
-
-def _why_not_ready(pod: Pod) -> tuple[int, str, str]:
-    status = pod.status
-    if status.phase in {"Failed", "Succeeded"}:
-        return 2, status.reason or f"Pod{status.phase}", status.message or "has ended"
-    for container in (*status.init_container_statuses, *status.container_statuses):
-        waiting = container.state.waiting
-        if waiting is not None and waiting.reason in _CANNOT_START:
-            return 0, waiting.reason, _cannot_start(container)
-    scheduled = condition(pod, "PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
-        return 1, scheduled.reason or "Unschedulable", f"cannot be scheduled: {scheduled.message}"
-    ready = condition(pod, "Ready")
-    if ready is not None and ready.status != "True" and ready.reason:
-        return 3, ready.reason, f"is not ready: {ready.message or ready.reason}"
-    return 3, "PodPending", f"is {status.phase or 'Pending'}, not ready yet"
-
-
-def _cannot_start(container: ContainerStatus) -> str:
-    waiting = container.state.waiting
-    detail = waiting.message if waiting is not None else ""
-    ended = container.last_state.terminated
-    last = f"; it last ended with exit code {ended.exit_code} ({ended.reason})" if ended else ""
-    return f"cannot start container {container.name}: {detail or 'see its events'}{last}"
 
 
 def _ray_container(pod: Pod) -> ContainerStatus | None:

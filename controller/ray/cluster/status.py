@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.kube.resources import PODS
 from controller.ray.api.raycluster import LARGEST_INT32, status_of
 from controller.ray.cluster import conditions as condition_types
+from controller.ray.cluster.announcement import announce
 from controller.ray.cluster.conditions import ClusterConditions
-from controller.ray.cluster.first_cause import Cause, first_cause, replica_failure
+from controller.ray.cluster.first_cause import first_cause
 from controller.ray.cluster.pod_state import condition, is_ready, is_running
 from controller.ray.cluster.resources import desired_resources
 from controller.runtime.merging import difference
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod, Service
     from controller.ray.api.problem import Problem
     from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.cluster.causes import Cause
     from controller.ray.cluster.observe import Design, Observation
-    from controller.runtime.plan import Failure
+    from controller.runtime.plan import Event, Failure
 
 Status = dict[str, Any]
 
@@ -50,7 +53,7 @@ def cluster_status(
 ) -> StatusPatch:
     """The wanted status after a reconcile whose writes ended with these failures."""
     present = status_of(seen.cluster)
-    cause = first_cause(seen, design, failures)
+    cause = first_cause(seen, design, failures, now)
     state = _state(seen, design.spec, failures, present)
     wanted: Status = {
         "state": state,
@@ -64,7 +67,8 @@ def cluster_status(
     if state and state != present.get("state"):
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
-    return _patch(present, wanted, now)
+    events = announce(seen.conditions, cause)
+    return _patch(present, wanted, now, events)
 
 
 def refusal_status(seen: Observation, problem: Problem, now: datetime) -> StatusPatch:
@@ -147,9 +151,9 @@ def _conditions(
     now: datetime,
 ) -> list[dict[str, Any]]:
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
-    pod_failure = replica_failure(failures)
-    if pod_failure is not None or not failures:
-        conditions.set_replica_failure(pod_failure)
+    of_pods = [f for f in failures if f.write.target.resource is PODS and not f.unknown]
+    if of_pods or not failures:
+        conditions.set_replica_failure(of_pods[0] if of_pods else None)
     conditions.set_head_ready(_present_head(seen.heads))
     conditions.set_suspension(design.spec.suspend, pods_left=seen.may_have_pods)
     conditions.set_provisioned(seen.all_pods, cause)
@@ -160,7 +164,9 @@ def _conditions(
     return conditions.as_list()
 
 
-def _patch(present: Status, wanted: Status, now: datetime) -> StatusPatch:
+def _patch(
+    present: Status, wanted: Status, now: datetime, events: tuple[Event, ...] = ()
+) -> StatusPatch:
     """Only what differs costs a request; empty values are left out as KubeRay leaves them out."""
     for key in _OMITTED_WHEN_EMPTY & wanted.keys():
         if not wanted[key]:
@@ -171,7 +177,8 @@ def _patch(present: Status, wanted: Status, now: datetime) -> StatusPatch:
     changed = set(difference(present, wanted))
     if changed:
         wanted["lastUpdateTime"] = rfc3339(now)
-    return StatusPatch(wanted, urgent=_is_urgent(present, wanted, changed))
+    urgent = bool(events) or _is_urgent(present, wanted, changed)
+    return StatusPatch(wanted, urgent=urgent, events=events)
 
 
 def _is_urgent(present: Status, wanted: Status, changed: set[str]) -> bool:

@@ -1,0 +1,369 @@
+"""The reasons for which a cluster may not be ready: one table, stable, known to users and tools.
+
+Reasons that the kubelet, the scheduler or KubeRay have made known keep their names.
+`docs/troubleshooting.md` shows this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class Outlook(IntEnum):
+    """What becomes of it if nobody does anything; the smaller, the more it needs somebody."""
+
+    NEEDS_HELP = 0
+    MAY_PASS = 1
+    TAKES_TIME = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A kind of cause.
+
+    Attributes:
+        name: CamelCase, of the condition `Ready`.
+        outlook: whether waiting helps.
+        meaning: one sentence for the manual.
+        remedy: what to do, one sentence for the manual.
+    """
+
+    name: str
+    outlook: Outlook
+    meaning: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a cluster is not ready.
+
+    Attributes:
+        reason: which kind of cause.
+        part: what of the cluster it is about: `head`, `group small`, `Service a-head-svc`.
+        words: what is wrong and what to do about it, without the part.
+        blocks_head: whether there is no head because of it.
+        since: when it began, None if nobody knows.
+        age: orders causes of the same urgency; the smallest is the first cause and stays so
+            while others come and go.
+        event: KubeRay's reason of the event that tells it, if it is not the reason's name.
+    """
+
+    reason: Reason
+    part: str
+    words: str
+    blocks_head: bool = False
+    since: datetime | None = None
+    age: str = ""
+    event: str = ""
+
+    @property
+    def message(self) -> str:
+        """The sentence of the condition; `part_of` finds the part in it again."""
+        return f"{self.part}: {self.words}"
+
+    @property
+    def urgency(self) -> tuple[bool, bool, Outlook, str, str, str]:
+        """The smaller, the earlier to be told: what only needs time last, the head's first."""
+        takes_time = self.reason.outlook is Outlook.TAKES_TIME
+        ties = self.part, self.age, self.words
+        return takes_time, not self.blocks_head, self.reason.outlook, *ties
+
+
+def part_of(message: str) -> str:
+    """The part of the cluster that a stored message is about."""
+    return message.partition(": ")[0]
+
+
+_HELP, _PASS, _TIME = Outlook.NEEDS_HELP, Outlook.MAY_PASS, Outlook.TAKES_TIME
+
+INVALID_SPEC: Final = Reason(
+    "InvalidRayClusterSpec",
+    _HELP,
+    "A field of the specification makes no sense; the message begins with its path. Nothing of "
+    "the cluster is touched.",
+    "Correct the field.",
+)
+INVALID_METADATA: Final = Reason(
+    "InvalidRayClusterMetadata",
+    _HELP,
+    "Name, label or annotation of the RayCluster cannot be used.",
+    "Create it anew under another name, or correct the annotation.",
+)
+INVALID_STATUS: Final = Reason(
+    "InvalidRayClusterStatus",
+    _HELP,
+    "Specification and stored status contradict each other.",
+    "Follow the message.",
+)
+FAILED_READ: Final = Reason(
+    "FailedRead",
+    _PASS,
+    "A read that must come before anything else is done was refused or not answered.",
+    "Give the operator the right that the message names, or restore the API server.",
+)
+QUOTA_EXCEEDED: Final = Reason(
+    "QuotaExceeded",
+    _PASS,
+    "The namespace's ResourceQuota has no room for another object.",
+    "Ask for a larger quota, lower replicas, or stop what else uses it up.",
+)
+QUOTA_NEEDS_RESOURCES: Final = Reason(
+    "QuotaNeedsResources",
+    _HELP,
+    "The namespace's ResourceQuota counts a resource that a container does not ask for.",
+    "Set the requests and limits that the message names in the pod template.",
+)
+LIMIT_RANGE_VIOLATED: Final = Reason(
+    "LimitRangeViolated",
+    _HELP,
+    "The resources of a container are outside of the namespace's LimitRange.",
+    "Change the resources in the pod template, or have the LimitRange changed.",
+)
+POD_SECURITY_VIOLATED: Final = Reason(
+    "PodSecurityViolated",
+    _HELP,
+    "The namespace's Pod Security level forbids what the pod template asks for.",
+    "Set the securityContext that the message asks for in the pod template.",
+)
+SERVICE_ACCOUNT_MISSING: Final = Reason(
+    "ServiceAccountNotFound",
+    _HELP,
+    "The service account that a pod is to run as does not exist.",
+    "Create it, or correct serviceAccountName in the pod template.",
+)
+ADMISSION_DENIED: Final = Reason(
+    "AdmissionDenied",
+    _HELP,
+    "An admission webhook, policy or plug-in refuses the object.",
+    "Change the template so that the policy that is named is satisfied, or have it changed.",
+)
+ADMISSION_UNAVAILABLE: Final = Reason(
+    "AdmissionUnavailable",
+    _PASS,
+    "An admission webhook does not answer, so that nothing can be created.",
+    "Repair the webhook's service, or delete its configuration.",
+)
+ADMISSION_CHANGED: Final = Reason(
+    "AdmissionChangedObject",
+    _HELP,
+    "An admission webhook took away labels or the owner by which the operator knows its own.",
+    "Exempt Ray's pods from that webhook, then delete the object.",
+)
+FORBIDDEN: Final = Reason(
+    "Forbidden",
+    _HELP,
+    "The operator lacks the right to a request.",
+    "Allow it the verb and resource that the message names.",
+)
+OBJECT_INVALID: Final = Reason(
+    "ObjectInvalid",
+    _HELP,
+    "The API server does not accept an object that follows from the specification.",
+    "Correct the field that the message names in the template.",
+)
+NAMESPACE_TERMINATING: Final = Reason(
+    "NamespaceTerminating",
+    _HELP,
+    "The namespace is being deleted; nothing can be created in it.",
+    "Nothing, or create the cluster in another namespace.",
+)
+WRITE_REFUSED: Final = Reason(
+    "WriteRefused",
+    _PASS,
+    "The API server refused a request for a reason of its own.",
+    "Follow the message; the request is repeated.",
+)
+API_SERVER_UNAVAILABLE: Final = Reason(
+    "ApiServerUnavailable",
+    _TIME,
+    "The API server did not take a request: overloaded, failing or out of reach.",
+    "Look at the API server if it lasts; the request is repeated.",
+)
+NAME_TAKEN: Final = Reason(
+    "NameTaken",
+    _HELP,
+    "An object of a name that the cluster needs exists and belongs to somebody else.",
+    "Delete or rename that object, or rename the cluster.",
+)
+FOREIGN_HEAD: Final = Reason(
+    "ForeignHead",
+    _HELP,
+    "A head pod with this cluster's labels belongs to somebody else, and no cluster has two.",
+    "Delete that pod, or wait until its owner is gone.",
+)
+POD_UNREADABLE: Final = Reason(
+    "PodUnreadable",
+    _HELP,
+    "A pod of the cluster exists in a shape that cannot be read, so that nobody can count it.",
+    "Delete that pod.",
+)
+IMAGE_PULL: Final = Reason(
+    "ImagePullBackOff",
+    _HELP,
+    "The kubelet cannot pull an image (also ErrImagePull, RegistryUnavailable).",
+    "Correct the image, push it, or give the pod template an imagePullSecret.",
+)
+INVALID_IMAGE_NAME: Final = Reason(
+    "InvalidImageName",
+    _HELP,
+    "The image of a container is no name of an image.",
+    "Correct it in the pod template.",
+)
+IMAGE_NEVER_PULLED: Final = Reason(
+    "ErrImageNeverPull",
+    _HELP,
+    "The image is not on the node, and imagePullPolicy is Never.",
+    "Load the image onto the node, or change imagePullPolicy.",
+)
+CONTAINER_CONFIG: Final = Reason(
+    "CreateContainerConfigError",
+    _HELP,
+    "A Secret, ConfigMap or key that a container's environment refers to does not exist.",
+    "Create it, or correct the reference.",
+)
+CONTAINER_CREATION: Final = Reason(
+    "CreateContainerError",
+    _HELP,
+    "The container runtime cannot create a container.",
+    "Follow the runtime's message.",
+)
+CONTAINER_START: Final = Reason(
+    "RunContainerError",
+    _HELP,
+    "The container runtime cannot start a container, mostly because its command is not there.",
+    "Correct command and args, or the image.",
+)
+OUT_OF_MEMORY: Final = Reason(
+    "OOMKilled",
+    _HELP,
+    "A container used more memory than its limit and was killed.",
+    "Raise the memory limit of that container.",
+)
+CRASH_LOOP: Final = Reason(
+    "CrashLoopBackOff",
+    _HELP,
+    "A container ends again and again; the message has its last exit code and reason.",
+    "Read what it last said: `kubectl logs POD -c CONTAINER --previous`.",
+)
+UNSCHEDULABLE: Final = Reason(
+    "Unschedulable",
+    _PASS,
+    "The scheduler finds no node for a pod; the message has its words.",
+    "Add nodes, lower the requests, or correct nodeSelector, affinity and tolerations.",
+)
+SCHEDULING_GATED: Final = Reason(
+    "SchedulingGated",
+    _PASS,
+    "Scheduling gates hold a pod back.",
+    "Whoever put the gates there (a queue such as Kueue) takes them away.",
+)
+VOLUME_CLAIM_MISSING: Final = Reason(
+    "PersistentVolumeClaimNotFound",
+    _HELP,
+    "A PersistentVolumeClaim that the pod template refers to does not exist.",
+    "Create it, or correct claimName.",
+)
+VOLUME_CLAIM_UNBOUND: Final = Reason(
+    "PersistentVolumeClaimUnbound",
+    _PASS,
+    "A PersistentVolumeClaim has no volume yet.",
+    "Look at the claim's events: `kubectl describe pvc`; mostly its storage class is missing.",
+)
+NODE_LOST: Final = Reason(
+    "NodeLost",
+    _PASS,
+    "The node of a pod no longer reports.",
+    "Repair the node, or delete its Node object so that its pods are replaced.",
+)
+STUCK_TERMINATING: Final = Reason(
+    "PodStuckTerminating",
+    _HELP,
+    "A pod that was deleted does not go; its place stays taken until it does.",
+    "Delete the Node object of a dead node; else remove the pod's finalizers, or delete it with "
+    "`--grace-period=0 --force` if it certainly no longer runs.",
+)
+EVICTED: Final = Reason(
+    "Evicted",
+    _PASS,
+    "The kubelet evicted a pod, mostly for lack of memory or disk on the node.",
+    "Raise requests up to what the pod uses; it is replaced.",
+)
+POD_FAILED: Final = Reason(
+    "PodFailed",
+    _PASS,
+    "A pod has ended with an error.",
+    "Read its log, if it is still there; it is replaced.",
+)
+POD_SUCCEEDED: Final = Reason(
+    "PodSucceeded",
+    _PASS,
+    "A pod has ended without an error, although Ray does not end by itself.",
+    "Correct command and args, if the template overrides them; it is replaced.",
+)
+HEAD_UNREACHABLE: Final = Reason(
+    "HeadUnreachable",
+    _PASS,
+    "The head is ready, and a worker has not reached it for five minutes.",
+    "Look at network policies, DNS and service meshes between worker and head service.",
+)
+PROBE_FAILING: Final = Reason(
+    "ReadinessProbeFailing",
+    _PASS,
+    "A container runs and has not passed its readiness probe for five minutes. The head's probe "
+    "asks its dashboard and GCS.",
+    "Read the container's log and the probe's answers: `kubectl describe pod`.",
+)
+SLOW_START: Final = Reason(
+    "ContainersNotCreated",
+    _PASS,
+    "A pod has a node, and its containers have not been created for five minutes.",
+    "See `kubectl describe pod`: a large image, or a Secret, ConfigMap or volume to mount that "
+    "does not exist.",
+)
+WAITING_FOR_HEAD: Final = Reason(
+    "WaitingForHead", _TIME, "A worker waits until the head can be reached.", "Wait."
+)
+CONTAINERS_NOT_READY: Final = Reason(
+    "ContainersNotReady", _TIME, "Containers run and are not ready yet.", "Wait."
+)
+POD_PENDING: Final = Reason("PodPending", _TIME, "A pod is being scheduled or started.", "Wait.")
+PODS_MISSING: Final = Reason(
+    "PodsMissing", _TIME, "Pods are still to be created, or to go before others come.", "Wait."
+)
+SUSPENDED: Final = Reason(
+    "Suspended",
+    _TIME,
+    "The cluster is suspended, as was asked for.",
+    "Set `spec.suspend` to false to resume it.",
+)
+
+REASONS: Final = tuple(
+    sorted(
+        (value for value in list(globals().values()) if isinstance(value, Reason)),
+        key=lambda reason: (reason.outlook, reason.name),
+    )
+)
+"""All of them."""
+
+REFUSALS: Final = {
+    reason.name: reason
+    for reason in (
+        QUOTA_EXCEEDED,
+        QUOTA_NEEDS_RESOURCES,
+        LIMIT_RANGE_VIOLATED,
+        POD_SECURITY_VIOLATED,
+        SERVICE_ACCOUNT_MISSING,
+        ADMISSION_DENIED,
+        ADMISSION_UNAVAILABLE,
+        FORBIDDEN,
+        OBJECT_INVALID,
+        WRITE_REFUSED,
+    )
+}
+"""Those that the API server gave for not carrying out a write, by name."""
