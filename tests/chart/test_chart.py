@@ -1,0 +1,171 @@
+"""The Helm chart: what it renders, and that it grants what the operator needs and no more."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.__main__ import _parser
+from controller.ray.api import custom_resource_definitions
+from controller.runtime.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "manta-operator"
+HELM = os.environ.get("HELM") or shutil.which("helm")
+
+needs_helm = pytest.mark.skipif(not HELM, reason="SKIP: no helm on this machine")
+
+
+def render(*values: str, fails: bool = False) -> list[dict[str, Any]]:
+    """What `helm template` makes of the chart, the CRDs included."""
+    assert HELM
+    settings = [word for value in values for word in ("--set", value)]
+    done = subprocess.run(
+        [
+            *(HELM, "template", "release", str(CHART), "--namespace", "ray-system"),
+            *("--include-crds", "--kube-version", "1.36", *settings),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert bool(done.returncode) == fails, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def only(kind: str, objects: list[dict[str, Any]]) -> dict[str, Any]:
+    (found,) = [each for each in objects if each["kind"] == kind]
+    return found
+
+
+def operator(objects: list[dict[str, Any]]) -> dict[str, Any]:
+    (container,) = only("Deployment", objects)["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def settings_of(container: dict[str, Any]) -> Any:
+    """What `manta run` understands of the container's command line."""
+    program, *rest = [*container["command"], *container["args"]]
+    assert program == "manta"
+    return _parser().parse_args(rest)
+
+
+def test_the_chart_ships_the_definitions_that_manta_prints():
+    shipped = list(yaml.safe_load_all((CHART / "crds" / "ray.io.yaml").read_text()))
+    assert shipped == list(custom_resource_definitions())
+
+
+def test_the_chart_has_the_version_of_the_package():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert f'version = "{chart["appVersion"]}"' in (ROOT / "pyproject.toml").read_text()
+
+
+@needs_helm
+def test_the_chart_passes_helm_lint():
+    assert HELM
+    command = [HELM, "lint", "--strict", "--kube-version", "1.36", str(CHART)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@needs_helm
+def test_the_command_line_is_one_that_manta_understands():
+    options = settings_of(operator(render()))
+    assert options.workers == Settings().workers
+    assert options.namespaces == ""
+    assert options.log_format == "json"
+
+
+@needs_helm
+def test_values_reach_the_command_line():
+    gates = "featureGates[0].name=RayMultiHostIndexing", "featureGates[0].enabled=false"
+    values = "reconcileConcurrency=4", "watchNamespace={a,b}", "metrics.enabled=false", *gates
+    options = settings_of(operator(render(*values)))
+    assert options.workers == 4
+    assert options.namespaces == "a,b"
+    assert options.metrics_address == ""
+    assert options.feature_gates == "RayMultiHostIndexing=false"
+
+
+@needs_helm
+def test_probes_and_ports_are_where_the_operator_listens():
+    container = operator(render())
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    default = Settings()
+    assert f":{ports['health']}" == default.health_address
+    assert f":{ports['metrics']}" == default.metrics_address
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
+
+
+@needs_helm
+def test_the_pod_satisfies_the_restricted_pod_security_standard():
+    objects = render()
+    pod = only("Deployment", objects)["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == 65532
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    own = operator(objects)["securityContext"]
+    assert own["allowPrivilegeEscalation"] is False
+    assert own["readOnlyRootFilesystem"] is True
+    assert own["capabilities"] == {"drop": ["ALL"]}
+
+
+@needs_helm
+def test_the_pod_is_given_longer_than_the_operator_takes_to_stop():
+    objects = render("gracePeriodSeconds=50")
+    pod = only("Deployment", objects)["spec"]["template"]["spec"]
+    assert settings_of(operator(objects)).grace_period == 50
+    assert pod["terminationGracePeriodSeconds"] > 50
+
+
+@needs_helm
+def test_rights_are_those_of_the_rules_file_and_go_to_the_pods_account():
+    objects = render()
+    rules = yaml.safe_load((CHART / "rules.yaml").read_text())
+    assert only("ClusterRole", objects)["rules"] == rules
+    (subject,) = only("ClusterRoleBinding", objects)["subjects"]
+    pod = only("Deployment", objects)["spec"]["template"]["spec"]
+    assert subject["name"] == pod["serviceAccountName"] == "release-manta-operator"
+    assert subject["namespace"] == "ray-system"
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("value", "namespaces"),
+    [("watchNamespace={a,b}", ["a", "b"]), ("singleNamespaceInstall=true", ["ray-system"])],
+)
+def test_limited_to_namespaces_it_needs_no_cluster_role(value: str, namespaces: list[str]):
+    objects = render(value)
+    kinds = [each["kind"] for each in objects]
+    assert "ClusterRole" not in kinds
+    roles = [each for each in objects if each["kind"] == "Role"]
+    assert [role["metadata"]["namespace"] for role in roles] == namespaces
+    assert kinds.count("RoleBinding") == len(namespaces)
+    assert settings_of(operator(objects)).namespaces == ",".join(namespaces)
+
+
+@needs_helm
+def test_a_service_monitor_finds_the_metrics():
+    objects = render("metrics.serviceMonitor.enabled=true")
+    monitor, service = only("ServiceMonitor", objects), only("Service", objects)
+    wanted = monitor["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    target = service["spec"]["ports"][0]["targetPort"]
+    assert target in {port["name"] for port in operator(objects)["ports"]}
+
+
+@needs_helm
+def test_an_account_that_exists_must_be_named():
+    assert render("serviceAccount.create=false", fails=True) == []
+    objects = render("serviceAccount.create=false", "serviceAccount.name=mine")
+    assert "ServiceAccount" not in [each["kind"] for each in objects]
+    pod = only("Deployment", objects)["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == "mine"
