@@ -151,15 +151,18 @@ def _add_plan(commands: Commands) -> None:
         "plan",
         help="show what applying a manifest would do",
         description="Show what would be created, changed, replaced and deleted if a manifest were "
-        "applied, by the operator's own planner. Nothing is written: the API server is only "
-        "asked for a dry run.",
+        "applied, or what the operator would do about the clusters as they are, by its own "
+        "planner. Nothing is written: the API server is only asked for a dry run.",
         epilog="Exit status: 0 planned, 1 a cluster would be refused, 2 unusable input.",
     )
+    what = plan.add_mutually_exclusive_group(required=True)
+    what.add_argument("-f", "--file", type=Path, help="manifest, or a folder of manifests")
+    what.add_argument("--all", action="store_true", help="the clusters that there are")
     plan.add_argument(
-        "-f", "--file", type=Path, required=True, help="manifest, or a folder of manifests"
-    )
-    plan.add_argument(
-        "-n", "--namespace", default="default", help="for manifests that name none (%(default)s)"
+        "-n",
+        "--namespace",
+        default="",
+        help="for manifests that name none (default); with --all only this one (all)",
     )
     plan.add_argument(
         "--offline", action="store_true", help="plan for an empty cluster instead of asking one"
@@ -243,19 +246,17 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from controller.command.planning import plan  # noqa: PLC0415
+    from controller.command.planning import Question, plan  # noqa: PLC0415
 
-    return asyncio.run(
-        plan(
-            options.file,
-            namespace=options.namespace,
-            offline=options.offline,
-            feature_gates=_feature_gates(options),
-            kubeconfig=options.kubeconfig,
-            context=options.context,
-            output=options.output,
-        )
+    question = Question(
+        options.file,
+        namespace=options.namespace,
+        offline=options.offline,
+        feature_gates=_feature_gates(options),
+        kubeconfig=options.kubeconfig,
+        context=options.context,
     )
+    return asyncio.run(plan(question, options.output))
 
 
 def _crds(options: argparse.Namespace) -> int:

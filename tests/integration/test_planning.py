@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.command.planning.plan import plan_one
+from controller.command.planning.planner import Planner
 from controller.kube.bodies import JSON
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from tests.integration.harness import World
 
 
+def planner(world: World) -> Planner:
+    return Planner(world.user, ClusterSettings(), world.wall())
+
+
 async def planned(world: World, manifest: dict[str, Any]) -> ClusterPlan:
-    return await plan_one(world.user, manifest, world.namespace, ClusterSettings())
+    return await planner(world).for_manifest(manifest, world.namespace)
 
 
 async def apply(world: World, manifest: dict[str, Any]) -> None:
@@ -82,6 +86,17 @@ async def test_an_applied_manifest_leaves_nothing_to_do(world: World):
     plan = await planned(world, example_cluster())
     assert plan.exists
     assert (plan.edits, plan.items, plan.notes) == ((), (), ())
+
+
+async def test_all_existing_clusters_can_be_planned_for_as_they_are(world: World):
+    await apply(world, example_cluster("waiting"))
+    await ready(world, example_cluster())
+    await world.eventually(lambda: world.is_ready("waiting"))
+    plans = await planner(world).for_existing(world.namespace)
+    assert [(plan.name, plan.exists, plan.items) for plan in plans] == [
+        ("example", True, ()),
+        ("waiting", True, ()),
+    ]
 
 
 async def test_scaling_is_planned_as_edits_and_pods(world: World):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from controller.command.planning.plan import plan
+from controller.command.planning.plan import Question, plan
 
-__all__ = ["plan"]
+__all__ = ["Question", "plan"]

@@ -36,6 +36,13 @@ async def present(client: Client, namespace: str, name: str) -> Json | None:
         return None
 
 
+async def existing(client: Client, namespace: str) -> list[Json]:
+    """All RayClusters of a namespace, or of all namespaces if it is empty, by name."""
+    listed: Json = await client.request_json("GET", RAYCLUSTERS.path(namespace))
+    items: list[Json] = listed.get("items") or []
+    return sorted(items, key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
+
+
 async def applied(client: Client, namespace: str, manifest: Json, now: Json | None) -> Json:
     """The RayCluster as it would be after `kubectl apply` of the manifest.
 
