@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Objects = dict[str, Json]
 Action = Literal["create", "change", "replace", "delete"]
+
+_NOT_WRITTEN: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -158,15 +161,11 @@ def _reason(write: Delete) -> str:
 def _written(obj: Json) -> Json:
     """An object without what the API server keeps for itself."""
     meta: Json = obj["metadata"]
-    kept = {key: meta[key] for key in ("labels", "annotations", "finalizers") if key in meta}
-    if "annotations" in kept:
-        kept["annotations"] = {
-            key: value
-            for key, value in kept["annotations"].items()
-            if key != "kubectl.kubernetes.io/last-applied-configuration"
-        }
+    annotations: Json = meta.get("annotations") or {}
+    kept = {
+        "labels": meta.get("labels") or {},
+        "annotations": {key: annotations[key] for key in annotations if key != _LAST_APPLIED},
+        "finalizers": meta.get("finalizers") or [],
+    }
     rest = {key: obj[key] for key in obj if key not in _NOT_WRITTEN}
     return {"metadata": kept, **rest}
-
-
-_NOT_WRITTEN = frozenset({"metadata", "status", "apiVersion", "kind"})
