@@ -2,7 +2,7 @@
 
 What waits, waits here, and is bounded: by the time limits of requests and by the batch. Creates
 start slowly, so that a quota or an admission webhook that refuses all costs a few requests and not
-a thousand (EXP-10).
+a thousand (EXP-10); the next batch of the same growth goes on where the last one ended.
 """
 
 from __future__ import annotations
@@ -89,7 +89,10 @@ class Job:
 
 
 class Executor:
-    """Carries out plans. Holds no state but when it last wrote each object's status.
+    """Carries out plans.
+
+    Holds no state but when it last wrote each object's status, and, between two batches of one
+    plan, how many creates at once the first has come to.
 
     Args:
         writer: makes the requests.
@@ -100,12 +103,13 @@ class Executor:
         self._writer = writer
         self._now = now
         self._status_written: dict[str, float] = {}
+        self._widths: dict[str, dict[Resource[Any], int]] = {}
 
     async def execute(self, job: Job) -> Outcome:
         """Carry out one plan, or the first batch of it."""
-        run = _Run(job)
         if job.plan.lookups:
             return await self._look_up(job)
+        run = _Run(job, self._widths.pop(job.owner.uid, {}))
         for event in job.plan.events:
             job.emit(event)
         if await self._commit(run):
@@ -114,11 +118,15 @@ class Executor:
         if run.ended:
             return run.outcome(job.plan.wake_after)
         wake_after = await self._status(run)
-        return run.outcome(wake_after)
+        outcome = run.outcome(wake_after)
+        if outcome.next is Next.MORE:
+            self._widths[job.owner.uid] = run.widths
+        return outcome
 
     def forget(self, uid: str) -> None:
         """The object is gone."""
         self._status_written.pop(uid, None)
+        self._widths.pop(uid, None)
 
     async def _look_up(self, job: Job) -> Outcome:
         async with asyncio.TaskGroup() as group:
@@ -163,13 +171,20 @@ class Executor:
             for write in writes:
                 group.create_task(self._perform(run, write))
 
-    async def _slowly(self, run: _Run, writes: Sequence[Write]) -> None:
+    async def _slowly(self, run: _Run, writes: Sequence[Create]) -> None:
+        """Creates of each resource by themselves: a quota or a webhook is about one resource."""
+        async with asyncio.TaskGroup() as group:
+            for resource in dict.fromkeys(write.target.resource for write in writes):
+                creates = [write for write in writes if write.target.resource == resource]
+                group.create_task(self._ramp(run, resource, creates))
+
+    async def _ramp(self, run: _Run, resource: Resource[Any], creates: Sequence[Create]) -> None:
         """1, 2, 4, ... at once; after the first failure no more are begun."""
-        size = 1
-        while writes and not run.stopped:
-            await self._at_once(run, writes[:size])
-            writes = writes[size:]
-            size = min(2 * size, BATCH)
+        while creates and not run.stopped:
+            width = run.widths.get(resource, 1)
+            await self._at_once(run, creates[:width])
+            creates = creates[width:]
+            run.widths[resource] = min(2 * width, BATCH)
 
     async def _perform(self, run: _Run, write: Write) -> Result:
         run.began(write)
@@ -208,8 +223,9 @@ class Executor:
 class _Run:
     """What has happened so far in one execution."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, widths: dict[Resource[Any], int]) -> None:
         self.job = job
+        self.widths = widths  # creates at once, by resource
         self.primary = job.primary
         self.ended = False
         self.more = False

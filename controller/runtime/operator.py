@@ -94,7 +94,12 @@ class Operator:
         registry.register(LedgerCollector(self.ledger.statistics))
         ProcessCollector(registry=registry)
         leads = AlwaysLeader() if election is None else election
-        writer = Writer(client, self.ledger, may_write=leads.is_leader)
+        writer = Writer(
+            client,
+            self.ledger,
+            may_write=leads.is_leader,
+            concurrency=settings.client_concurrency,
+        )
         self._settler = Settler(self.ledger, writer, clock=clock, rng=rng)
         self.recorder = Recorder(
             client, instance=settings.identity or "manta-operator", clock=clock, wall=wall, rng=rng

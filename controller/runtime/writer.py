@@ -38,6 +38,7 @@ from controller.runtime.plan import (
     Target,
 )
 from controller.runtime.quorum import PAGE
+from controller.runtime.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,14 +97,22 @@ class Writer:
         client: makes the requests.
         ledger: where they are recorded.
         may_write: whether this process leads; asked before every write (LE-14).
+        concurrency: writes in flight at most. Owners get these slots in turn, so that one with
+            many writes delays none with few.
     """
 
     def __init__(
-        self, client: Client, ledger: Ledger, *, may_write: Callable[[], bool] = lambda: True
+        self,
+        client: Client,
+        ledger: Ledger,
+        *,
+        may_write: Callable[[], bool] = lambda: True,
+        concurrency: int = 64,
     ) -> None:
         self._client = client
         self._ledger = ledger
         self._may_write = may_write
+        self._turns = Turns(concurrency)
 
     async def perform(self, owner: Owner, write: Write, *, repetition: bool = False) -> Result:
         """Carry out one write and record what is known of it afterwards.
@@ -115,8 +124,12 @@ class Writer:
         """
         if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
             raise ValueError(f"{write.target.key} must be created under exactly this name")
-        if not self._may_write():
-            return Result(write, Fate.FAILED, error=NotSent("this process does not lead"))
+        async with self._turns.take(owner.uid):
+            if not self._may_write():
+                return Result(write, Fate.FAILED, error=NotSent("this process does not lead"))
+            return await self._recorded(owner, write, repetition=repetition)
+
+    async def _recorded(self, owner: Owner, write: Write, *, repetition: bool) -> Result:
         self._ledger.intend(owner, write)
         try:
             return await self._send(owner, write)

@@ -390,3 +390,37 @@ async def test_who_does_not_lead_sends_nothing():
     assert (await write.perform(OWNER, create("b"))).fate is Fate.FAILED
     assert client.verbs("create") == ["a"]
     assert book.entries == 1
+
+
+def batch(first: int, count: int) -> Plan:
+    return Plan(stages=(tuple(create(f"b{n}") for n in range(first, first + count)),))
+
+
+async def test_bug_81_a_batch_goes_on_at_the_speed_that_the_last_one_came_to():
+    bench = Bench()
+    loop = asyncio.get_running_loop()
+    took: list[float] = []
+    for first, count, next_ in (0, 200, Next.MORE), (64, 200, Next.MORE), (128, 64, Next.DONE):
+        began = loop.time()
+        assert (await bench.execute(batch(first, count))).next is next_
+        took.append(round((loop.time() - began) / bench.client.seconds))
+    assert took == [7, 1, 1], "1, 2, 4, ... 32, the rest; then all at once"
+
+
+async def test_EXP10_a_batch_that_is_refused_costs_one_call_when_it_is_tried_again():
+    bench = Bench()
+    await bench.execute(batch(0, 200))
+    bench.fail("create", status_error(403, "Forbidden"))
+    for calls in (64, 1, 1):
+        outcome = await bench.execute(batch(64, 200))
+        assert outcome.next is Next.FAILED
+        assert outcome.writes["create"] == calls
+
+
+async def test_EXP10_a_growth_that_is_complete_leaves_no_speed_to_the_next():
+    bench = Bench()
+    await bench.execute(batch(0, 65))
+    await bench.execute(batch(64, 1))
+    bench.fail("create", status_error(403, "Forbidden"))
+    outcome = await bench.execute(batch(65, 64))
+    assert outcome.writes["create"] == 1
