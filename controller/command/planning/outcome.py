@@ -162,7 +162,7 @@ def _written(obj: Json) -> Json:
     """An object without what the API server keeps for itself."""
     meta: Json = obj["metadata"]
     annotations: Json = meta.get("annotations") or {}
-    kept = {
+    kept: Json = {
         "labels": meta.get("labels") or {},
         "annotations": {key: annotations[key] for key in annotations if key != _LAST_APPLIED},
         "finalizers": meta.get("finalizers") or [],
