@@ -132,6 +132,7 @@ class WorkQueue(Generic[K]):
         self._delays: Delays[K] = Delays(clock, self._become_dirty)
         self._priority: dict[K, int] = {}  # of dirty and of delayed keys; none is both
         self._failures: Failures[K] = Failures(backoff, rng, floor)
+        self._held: dict[K, float] = {}  # until when
         self._getters = ParkingLot()
         self._drainers: set[asyncio.Future[set[K]]] = set()
         self._recorder = metrics.recorder(name, self.statistics) if metrics and name else Recorder()
@@ -173,6 +174,15 @@ class WorkQueue(Generic[K]):
             self._hold_back(key)
         self.add_after(key, delay, priority=priority)
         return delay
+
+    def hold(self, key: K, seconds: float) -> None:
+        """Do not hand out `key` again sooner than in `seconds`, whoever asks for it.
+
+        To be called while the key is in flight; the last call counts. It asks for nothing: a key
+        that nobody wants does not run when the time is over.
+        """
+        self._held[key] = self._clock.time() + seconds
+        self._hold_back(key)
 
     def forget(self, key: K) -> None:
         """Start the back-off of `key` anew with its next failure. It stays queued (WQ-21)."""
@@ -247,6 +257,7 @@ class WorkQueue(Generic[K]):
         self._order.clear()
         self._delays.clear()
         self._priority.clear()
+        self._held.clear()
         self._getters.unpark_all()
         self._release_drainers(left)
 
@@ -300,7 +311,7 @@ class WorkQueue(Generic[K]):
         self._prioritise(key, priority, now)
         if key in self._dirty:
             return
-        when = max(now + delay, self._failures.held_until(key))
+        when = max(now + delay, self._held_until(key))
         if when <= now:
             self._delays.discard(key)
             self._become_dirty(key, now)
@@ -337,18 +348,24 @@ class WorkQueue(Generic[K]):
         key = self._order.pop()
         now = self._clock.time()
         self._recorder.started(max(0.0, now - self._dirty.pop(key)))
+        self._held.pop(key, None)
         self._processing[key] = _Run(self._priority.pop(key), now)
         self._settle()
         return key
 
     def _hold_back(self, key: K) -> None:
-        """Let what was asked for during a run that failed wait as long as the key is held back."""
+        """Let what was asked for during the run wait as long as the key is held back."""
         if self._intake is not _Intake.OPEN:
             return
-        until = self._failures.held_until(key)
+        until = self._held_until(key)
+        if until <= self._clock.time():
+            return
         was_dirty = self._dirty.pop(key, None) is not None
         if was_dirty or (key in self._delays and self._delays.due(key) < until):
             self._delays.set(key, until)
+
+    def _held_until(self, key: K) -> float:
+        return max(self._failures.held_until(key), self._held.get(key, -math.inf))
 
     def _left(self) -> set[K]:
         return {*self._dirty, *self._processing}

@@ -36,13 +36,10 @@ if TYPE_CHECKING:
     from workqueue import Clock, QueueMetrics
 
 LEAST_INTERVAL = 0.05
-"""Least seconds between two runs of one key."""
+"""Least seconds between two runs of one key, unless the first has left some of its plan."""
 
 PLANNING_SHARE = 10
 """A key does not run again sooner than this many times its last planning time."""
-
-CLOCK_RESOLUTION = 0.001
-"""Timers may fire this many seconds early; a key that is as near to its time as that runs."""
 
 _MAY_BE_WOKEN = frozenset({Next.DONE, Next.WAIT, Next.FAILED})
 """Where a plan's `wake_after` counts: a deadline is not put off by the back-off of a failure."""
@@ -112,7 +109,6 @@ class Controller(Generic[Observation]):
         self._wall = wall
         self._rng = rng
         self._timeout = timeout
-        self._not_before: dict[str, float] = {}
         self._uids: dict[str, str] = {}
 
     def wake(self, key: str) -> None:
@@ -138,11 +134,7 @@ class Controller(Generic[Observation]):
                 return
 
     async def _turn(self, key: str) -> None:
-        """One run of a key, unless the last one was too short a time ago."""
-        rest = self._not_before.get(key, 0.0) - self._clock.time()
-        if rest > CLOCK_RESOLUTION:
-            self.queue.add_after(key, rest)
-            return
+        """One run of a key."""
         identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)
         line = _Line(key, str(identifier), self.queue.priority_of(key))
         began = self._clock.time()
@@ -172,9 +164,7 @@ class Controller(Generic[Observation]):
             planned = self._clock.time()
             line.plan_ms = 1e3 * (planned - observed)
             self._metrics.planning.observe(planned - began)
-            self._not_before[key] = planned + max(
-                LEAST_INTERVAL, PLANNING_SHARE * (planned - began)
-            )
+            self.queue.hold(key, max(LEAST_INTERVAL, PLANNING_SHARE * (planned - began)))
         job = Job(
             owner=owner,
             resource=self._kind.primary,
@@ -218,7 +208,6 @@ class Controller(Generic[Observation]):
     def _leave(self, key: str) -> None:
         """The object is gone: nothing about it is kept (EXP-8)."""
         self._ledger.forget(self.name, key)
-        self._not_before.pop(key, None)
         self._executor.forget(self._uids.pop(key, ""))
         self.queue.forget(key)
         self._metrics.reconciled("success")
@@ -239,6 +228,7 @@ class Controller(Generic[Observation]):
                 self.queue.forget(key)
                 result = "success" if outcome.wake_after is None else "requeue_after"
             case Next.MORE:
+                self.queue.hold(key, 0.0)  # each run gets on, and others come before the next
                 self.queue.add(key)
             case Next.AGAIN:
                 self.queue.add_rate_limited(key)

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from controller.kube.client import Client
 from controller.kube.faults import Rule, SlowAnswer, watch_lag
 from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.controller import LEAST_INTERVAL
 from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan
 from controller.runtime.settings import Settings
@@ -141,6 +142,27 @@ async def test_more_than_a_batch_goes_on_without_waiting_for_any_event(flocks: F
     operator.transport.rules = [watch_lag("configmaps", 1000.0)]
     await flocks.create(size=0)
     await flocks.eventually(lambda: flocks.birds == 150, seconds=5)
+
+
+async def test_bug_81_batches_follow_each_other_at_once(flocks: FlockWorld):
+    kind, times = FlockKind(), list[float]()
+
+    def grow(seen: Seen) -> Plan:
+        times.append(flocks.loop.time())
+        missing = range(len(seen.birds), 150)
+        return Plan(stages=(tuple(kind.create(seen.flock, f"b{n}") for n in missing),))
+
+    kind.plan_hook = grow
+    registry = CollectorRegistry()
+    flocks.start(kind=kind, registry=registry)
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: len(times) >= 4)
+    assert times[2] - times[0] < LEAST_INTERVAL, "a run that is to get on with a plan is not late"
+    assert times[3] - times[2] >= LEAST_INTERVAL, "one that only looks is"
+    await flocks.settle(1)
+    labels = {"controller": NAME, "name": NAME}
+    assert registry.get_sample_value("workqueue_retries_total", labels) == 0
+    assert registry.get_sample_value("workqueue_adds_total", labels) == len(times)
 
 
 async def test_a_name_that_is_taken_is_planned_again_with_back_off(flocks: FlockWorld):

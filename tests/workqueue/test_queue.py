@@ -18,6 +18,23 @@ def make(**options) -> WorkQueue:
     return WorkQueue(**options)
 
 
+class Counts(Recorder):
+    """Metrics of one queue that count."""
+
+    def __init__(self) -> None:
+        self.adds = 0
+        self.retries = 0
+
+    def recorder(self, name: str, snapshot: object) -> Recorder:
+        return self
+
+    def added(self) -> None:
+        self.adds += 1
+
+    def retried(self) -> None:
+        self.retries += 1
+
+
 async def turns(count: int = 5) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
@@ -303,6 +320,51 @@ async def test_a_failure_does_not_bring_forward_what_was_asked_for_later():
         queue.add_rate_limited("a")
     async with queue.take():
         assert asyncio.get_running_loop().time() == about(30)
+
+
+@pytest.mark.parametrize("asked", ["before", "after"])
+async def test_a_key_that_is_held_runs_once_when_the_time_is_over_and_counts_once(asked: str):
+    counts = Counts()
+    queue = make(name="q", metrics=counts)
+    queue.add("a")
+    async with queue.take():
+        if asked == "before":
+            queue.add("a")
+        queue.hold("a", 3.0)
+        for _ in range(5):
+            queue.add("a")
+    queue.add("a")
+    assert len(queue) == 0
+    async with queue.take():
+        assert asyncio.get_running_loop().time() == about(3.0)
+    assert (counts.adds, counts.retries) == (3 if asked == "before" else 2, 0)
+    queue.add("a")
+    assert len(queue) == 1, "to be handed out ends the hold"
+
+
+async def test_a_key_that_is_held_and_that_nobody_wants_does_not_run():
+    queue = make()
+    queue.add("a")
+    async with queue.take():
+        queue.hold("a", 3.0)
+    await asyncio.sleep(10)
+    assert queue.statistics() == Statistics(0, {}, 0, 0, 0, 0.0, 0.0)
+    queue.add("a")
+    assert len(queue) == 1
+
+
+async def test_of_two_holds_the_last_one_counts_and_none_brings_a_delay_forward():
+    queue = make()
+    for key, delay, second, at in ("a", 0.0, 0.0, 0.0), ("b", 0.0, 2.0, 2.0), ("c", 9.0, 2.0, 9.0):
+        began = asyncio.get_running_loop().time()
+        queue.add(key)
+        async with queue.take():
+            queue.hold(key, 3.0)
+            queue.add_after(key, delay)
+            queue.hold(key, second)
+            queue.add_after(key, delay)
+        async with queue.take():
+            assert asyncio.get_running_loop().time() - began == about(at)
 
 
 async def test_WQ24_a_healthy_key_is_not_held_back():
