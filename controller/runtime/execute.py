@@ -191,7 +191,7 @@ class Executor:
         result = await self._writer.perform(run.job.owner, write)
         run.took(result)
         event = write.on_success if result.fate is Fate.DONE else None
-        if result.fate is Fate.FAILED and isinstance(write, Create | Delete):
+        if result.fate is Fate.FAILED:
             event = write.on_failure
         if event is not None:
             run.job.emit(event)
@@ -204,13 +204,14 @@ class Executor:
         status = job.status_after(tuple(run.failures)) if run.failures else job.plan.status
         if status is None:
             return wake_after
+        wake_after = _sooner(wake_after, status.good_for)
         patch = difference(_status_of(run.primary), status.wanted)
         if not patch:
             return wake_after
         uid = run.primary.metadata.uid
         rest = self._status_written.get(uid, -STATUS_INTERVAL) + STATUS_INTERVAL - self._now()
         if not status.urgent and rest > 0:
-            return rest if wake_after is None else min(rest, wake_after)
+            return _sooner(wake_after, rest)
         result = await self._perform(run, _status_write(job.resource, run.primary, patch))
         if result.fate is Fate.DONE:
             self._status_written[uid] = self._now()
@@ -276,6 +277,11 @@ def _verb(write: Write) -> str:
             return "delete"
         case _:
             return "status" if getattr(write, "subresource", "") == "status" else "patch"
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    """The shorter of two waits, None being no wait at all."""
+    return min((wait for wait in (one, other) if wait is not None), default=None)
 
 
 def _status_of(obj: KubeObject) -> Any:

@@ -99,6 +99,7 @@ class MergePatch:
     subresource: Literal["", "status"] = ""
     resource_version: str | None = None
     on_success: Event | None = None
+    on_failure: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class JsonPatch:
     operations: tuple[Mapping[str, Any], ...]
     subresource: Literal["", "status"] = ""
     on_success: Event | None = None
+    on_failure: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class Replace:
     uid: str
     merge: Mapping[str, Any]
     on_success: Event | None = None
+    on_failure: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +180,14 @@ class StatusPatch:
     Compared with what is there; equal means no request. `urgent` is False when only counters
     move: such writes are limited to one a second per object. `events` tell of a transition in
     it: they are recorded with the write, so that a transition that is stored is told once,
-    whoever restarts.
+    whoever restarts. After `good_for` seconds it says something else although nothing happened;
+    None if only events matter.
     """
 
     wanted: Mapping[str, Any]
     urgent: bool = True
     events: tuple[Event, ...] = ()
+    good_for: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -382,6 +382,35 @@ async def test_concurrent_writes_of_one_stage_do_not_wait_for_each_other():
     assert asyncio.get_running_loop().time() - began == pytest.approx(3.0), "1 + 2 + 4"
 
 
+async def test_events_of_a_status_are_recorded_with_the_write_that_stores_it():
+    ready = Event("Normal", "Ready", "Reconcile", "")
+    bench = Bench()
+    bench.client.objects["f"] = Flock(metadata=META)
+    status = StatusPatch({"birds": 4}, events=(ready,))
+    await bench.execute(Plan(status=status))
+    assert bench.emitted == ["Ready"]
+    bench.primary = Flock(metadata=META, status={"birds": 4})
+    await bench.execute(Plan(status=status))
+    assert bench.emitted == ["Ready"], "nothing was written"
+    bench.primary = Flock(metadata=META)
+    for error, told in (
+        (status_error(409, "Conflict"), 1),
+        (OutcomeUnknown("reset"), 2),
+        (status_error(403, "Forbidden"), 3),
+    ):
+        bench.fail("patch/status", error)
+        await bench.execute(Plan(status=status))
+        assert len(bench.emitted) == told, error
+
+
+async def test_a_status_that_changes_with_time_wakes_its_key():
+    bench = Bench()
+    status = StatusPatch({"birds": 3}, good_for=40.0)
+    assert (await bench.execute(Plan(status=status))).wake_after == 40.0
+    assert (await bench.execute(Plan(status=status, wake_after=7.0))).wake_after == 7.0
+    assert (await bench.execute(Plan(status=status, wake_after=70.0))).wake_after == 40.0
+
+
 async def test_who_does_not_lead_sends_nothing():
     book, client = Book(), ScriptedClient()
     leads = [True, False]

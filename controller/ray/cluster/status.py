@@ -7,6 +7,7 @@ and name the first cause.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.kube.resources import PODS
@@ -14,7 +15,7 @@ from controller.ray.api.raycluster import LARGEST_INT32, status_of
 from controller.ray.cluster import conditions as condition_types
 from controller.ray.cluster.announcement import announce
 from controller.ray.cluster.conditions import ClusterConditions
-from controller.ray.cluster.first_cause import first_cause
+from controller.ray.cluster.first_cause import first_cause, seconds_of_patience
 from controller.ray.cluster.pod_state import condition, is_ready, is_running
 from controller.ray.cluster.resources import desired_resources
 from controller.runtime.merging import difference
@@ -67,8 +68,8 @@ def cluster_status(
     if state and state != present.get("state"):
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
-    events = announce(seen.conditions, cause)
-    return _patch(present, wanted, now, events)
+    patch = _patch(present, wanted, now, announce(seen.conditions, cause))
+    return replace(patch, good_for=seconds_of_patience(seen, now))
 
 
 def refusal_status(seen: Observation, problem: Problem, now: datetime) -> StatusPatch:

@@ -1,0 +1,153 @@
+"""The API server's refusals, word for word as it writes them, told as causes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.kube.resources import PODS, ROLES, SERVICES
+from controller.ray.cluster.write_failures import could_not_try, failure_cause, full_text, marker
+from controller.runtime.plan import Create, Delete, Failure, MergePatch, Target
+
+POD = "example-workers-worker-b4x7k2mp"
+OPERATOR = "system:serviceaccount:manta:manta-operator"
+QUOTA = (
+    f'pods "{POD}" is forbidden: exceeded quota: team, requested: limits.memory=2Gi,pods=1, '
+    "used: limits.memory=8Gi,pods=5, limited: limits.memory=8Gi,pods=5"
+)
+RIGHT = (
+    f'pods is forbidden: User "{OPERATOR}" cannot create resource "pods" in API group "" in the '
+    'namespace "default"'
+)
+ROLE_RIGHT = (
+    f'roles.rbac.authorization.k8s.io is forbidden: User "{OPERATOR}" cannot create resource '
+    '"roles" in API group "rbac.authorization.k8s.io" in the namespace "default"'
+)
+UNDEFAULTED = (
+    f'pods "{POD}" is forbidden: failed quota: team: must specify limits.memory for: ray-worker'
+)
+LIMITS = f'pods "{POD}" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi'
+BASELINE = (
+    f'pods "{POD}" is forbidden: violates PodSecurity "restricted:latest": '
+    'allowPrivilegeEscalation != false (container "ray-worker" must set '
+    "securityContext.allowPrivilegeEscalation=false)"
+)
+ACCOUNT = (
+    f'pods "{POD}" is forbidden: error looking up service account default/ray: '
+    'serviceaccount "ray" not found'
+)
+PRIORITY = f'pods "{POD}" is forbidden: no PriorityClass with name high was found'
+WEBHOOK = (
+    'admission webhook "validate.kyverno.svc-fail" denied the request: policy Pod/default for '
+    "resource violation: require-team: label team is required"
+)
+POLICY = (
+    f"pods \"{POD}\" is forbidden: ValidatingAdmissionPolicy 'latest' with binding 'latest-all' "
+    "denied request: images must have a tag"
+)
+NO_WEBHOOK = (
+    'Internal error occurred: failed calling webhook "inject.istio.io": failed to call webhook: '
+    'Post "https://istiod.istio-system.svc:443/inject?timeout=10s": dial tcp 10.0.0.9:443: '
+    "connect: connection refused"
+)
+INVALID = f'Pod "{POD}" is invalid: spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1'  # noqa: E501  one sentence
+GOING = (
+    f'pods "{POD}" is forbidden: unable to create new content in namespace default because it is '
+    "being terminated"
+)
+GRANT = f"; allow {OPERATOR} the verb create on"
+
+
+def failure(
+    reason: str, message: str, *, scope: str = "worker/workers", name: str = POD, **more: Any
+) -> Failure:
+    return Failure(Create(Target(PODS, "default", name, scope), {}), reason, message, **more)
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "name", "words"),
+    [
+        (
+            "Forbidden",
+            QUOTA,
+            "QuotaExceeded",
+            (
+                "exceeded quota: team, requested: limits.memory=2Gi,pods=1, used: limits.memory="
+                "8Gi,pods=5, limited: limits.memory=8Gi,pods=5; ask for a larger quota or lower "
+                "replicas"
+            ),
+        ),
+        ("Forbidden", UNDEFAULTED, "QuotaNeedsResources", "must specify limits.memory for: ray-"),
+        ("Forbidden", LIMITS, "LimitRangeViolated", "maximum memory usage per Container is 1Gi"),
+        ("Forbidden", BASELINE, "PodSecurityViolated", 'violates PodSecurity "restricted:latest"'),
+        (
+            "Forbidden",
+            ACCOUNT,
+            "ServiceAccountNotFound",
+            "; create the service account default/ray, or correct serviceAccountName",
+        ),
+        ("Forbidden", PRIORITY, "AdmissionDenied", "no PriorityClass with name high was found"),
+        ("Forbidden", WEBHOOK, "AdmissionDenied", WEBHOOK),
+        ("BadRequest", WEBHOOK, "AdmissionDenied", WEBHOOK),
+        ("Invalid", POLICY, "AdmissionDenied", "denied request: images must have a tag"),
+        ("InternalError", NO_WEBHOOK, "AdmissionUnavailable", NO_WEBHOOK),
+        ("Forbidden", RIGHT, "Forbidden", f"{GRANT} pods by a Role and its binding"),
+        ("Invalid", INVALID, "ObjectInvalid", "spec.containers[0].resources.requests: Invalid"),
+        ("Forbidden", GOING, "NamespaceTerminating", "because it is being terminated"),
+        ("NamespaceTerminating", "no", "NamespaceTerminating", "no"),
+        ("TooManyRequests", "slow down", "ApiServerUnavailable", "slow down; it is tried again"),
+        ("NotSent", "refused", "ApiServerUnavailable", "cannot create a pod: refused"),
+        ("NotFound", 'namespaces "x" not found', "WriteRefused", 'namespaces "x" not found'),
+    ],
+)
+def test_a_refusal_is_told_in_the_servers_words(reason: str, said: str, name: str, words: str):
+    cause = failure_cause(failure(reason, said))
+    assert cause.reason.name == name
+    assert words in cause.words
+    assert cause.part == "group workers"
+    assert cause.event == "FailedToCreateWorkerPod"
+
+
+@pytest.mark.parametrize("said", [QUOTA, ACCOUNT, BASELINE, INVALID, GOING])
+def test_another_attempt_under_another_name_says_the_same(said: str):
+    again = said.replace(POD, "example-workers-worker-zzzzzzzz")
+    first = failure("Forbidden", said)
+    second = failure("Forbidden", again, name="example-workers-worker-zzzzzzzz")
+    assert failure_cause(first) == failure_cause(second)
+    assert full_text(first) == full_text(second)
+    assert POD not in full_text(first)
+
+
+def test_rights_are_named_with_their_group():
+    role = Create(Target(ROLES, "default", "example", "access"), {})
+    cause = failure_cause(Failure(role, "Forbidden", ROLE_RIGHT))
+    assert cause.message == (
+        f"Role example: cannot be created: {ROLE_RIGHT}{GRANT} "
+        "roles.rbac.authorization.k8s.io by a Role and its binding"
+    )
+    assert cause.blocks_head, "the parts with fixed names are made before the head"
+
+
+def test_only_an_answer_is_a_refusal():
+    for reason in ("NotSent", "Paused", "TooManyRequests", "ServiceUnavailable", "InternalError"):
+        assert could_not_try(failure(reason, "no")), reason
+    assert could_not_try(failure("OutcomeUnknown", "reset", unknown=True))
+    assert not could_not_try(failure("Forbidden", QUOTA))
+    assert not could_not_try(failure("InternalError", NO_WEBHOOK)), "the webhook is the cause"
+
+
+def test_the_marker_is_kuberays():
+    target = Target(PODS, "default", "h", "head")
+    assert marker(Create(target, {})) == "FailedCreateHeadPod"
+    assert marker(Delete(target, "uid")) == "FailedDeleteHeadPod"
+    assert marker(failure("", "").write) == "FailedCreateWorkerPod"
+    service = Target(SERVICES, "default", "s", "service/head")
+    assert marker(MergePatch(service, "uid", {})) == "FailedUpdateService"
+
+
+def test_a_pod_that_cannot_be_deleted_is_named():
+    delete = Delete(Target(PODS, "default", "p", "worker/workers"), "uid")
+    cause = failure_cause(Failure(delete, "Forbidden", RIGHT.replace("create", "delete")))
+    assert cause.message.startswith("group workers: cannot delete pod p: pods is forbidden")
+    assert "the verb delete on pods" in cause.message
