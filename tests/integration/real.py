@@ -54,13 +54,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def real_cluster(assets: Path, folder: Path) -> Iterator[Path]:
-    """A real control plane on loopback; yields the path of an administrator's kubeconfig."""
+def real_cluster(assets: Path, folder: Path, *, controllers: bool = True) -> Iterator[Path]:
+    """A real control plane on loopback; yields the path of an administrator's kubeconfig.
+
+    The file `etcd-address` beside it says where etcd listens.
+    """
     port, etcd_port, peer_port, manager_port = free_ports(4)
     write_service_account_key(folder)
     (folder / "tokens.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
     kubeconfig = write_kubeconfig(folder, port)
     etcd = f"http://127.0.0.1:{etcd_port}"
+    (folder / "etcd-address").write_text(etcd)
     with ExitStack() as stack:
         stack.enter_context(
             program(
@@ -94,21 +98,22 @@ def real_cluster(assets: Path, folder: Path) -> Iterator[Path]:
             )
         )
         wait_until_ready(port, folder)
-        stack.enter_context(
-            program(
-                folder,
-                assets / "kube-controller-manager",
-                f"--kubeconfig={kubeconfig}",
-                f"--authentication-kubeconfig={kubeconfig}",
-                f"--authorization-kubeconfig={kubeconfig}",
-                "--leader-elect=false",
-                f"--service-account-private-key-file={folder / 'sa.key'}",
-                "--use-service-account-credentials=false",
-                f"--secure-port={manager_port}",
-                "--bind-address=127.0.0.1",
-                "--controllers=*,-nodeipam,-nodelifecycle,-taint-eviction-controller",
+        if controllers:
+            stack.enter_context(
+                program(
+                    folder,
+                    assets / "kube-controller-manager",
+                    f"--kubeconfig={kubeconfig}",
+                    f"--authentication-kubeconfig={kubeconfig}",
+                    f"--authorization-kubeconfig={kubeconfig}",
+                    "--leader-elect=false",
+                    f"--service-account-private-key-file={folder / 'sa.key'}",
+                    "--use-service-account-credentials=false",
+                    f"--secure-port={manager_port}",
+                    "--bind-address=127.0.0.1",
+                    "--controllers=*,-nodeipam,-nodelifecycle,-taint-eviction-controller",
+                )
             )
-        )
         yield kubeconfig
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.jsondata import Json, entries
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.status import ResourceName, conflict, not_found
+from controller.devcluster.apiserver.store import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.options import DeleteOptions
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.store import Store, Stored
+    from controller.devcluster.apiserver.store import Store
 
 _POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
@@ -47,7 +48,7 @@ class Deleter:
             return stored, False
         gone = resource.strategy.may_vanish(new)
         if options.dry_run:
-            return stored, gone
+            return Stored(new, 0), gone
         if not gone:
             return self._store.put(resource.table, key, new), False
         if resource.strategy.is_graceful and new != stored.object:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.exchange import Answer, bytes_answer, json_answer
+from controller.devcluster.apiserver.exchange import (
+    Answer,
+    bytes_answer,
+    json_answer,
+    nothing_here,
+)
 from controller.devcluster.apiserver.negotiation import accepted
 from controller.devcluster.apiserver.openapi import EMPTY_V2, V2_MEDIA_TYPE, document, index
 
@@ -34,11 +39,6 @@ _SUBRESOURCE_VERBS = {
     "log": ["get"],
     "proxy": ["create", "delete", "get", "patch", "update"],
 }
-
-
-def nothing_here() -> Answer:
-    """The answer for paths that nobody serves."""
-    return bytes_answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 
 class Discovery:

@@ -11,6 +11,8 @@ from controller.devcluster.apiserver.representation import encode
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
+    from controller.devcluster.apiserver.status import ApiError
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -66,6 +68,19 @@ def bytes_answer(status: int, body: bytes, media_type: str = JSON) -> Answer:
 def json_answer(status: int, value: Any) -> Answer:
     """An answer with a JSON value."""
     return bytes_answer(status, encode(value))
+
+
+def error_answer(error: ApiError) -> Answer:
+    """An answer with the status of an error."""
+    answer = json_answer(error.code, error.body())
+    if error.details and "retryAfterSeconds" in error.details:
+        answer.headers["retry-after"] = str(error.details["retryAfterSeconds"])
+    return answer
+
+
+def nothing_here() -> Answer:
+    """The answer for paths that nobody serves."""
+    return bytes_answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 
 async def _once(body: bytes) -> AsyncGenerator[bytes, None]:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.audit import Attributes
 from controller.devcluster.apiserver.deletion import Deleter
-from controller.devcluster.apiserver.exchange import Answer, bytes_answer, json_answer
+from controller.devcluster.apiserver.exchange import (
+    Answer,
+    bytes_answer,
+    error_answer,
+    json_answer,
+    nothing_here,
+)
 from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.lists import list_page
 from controller.devcluster.apiserver.negotiation import JSON, accepted, content_type, decode_object
@@ -26,6 +32,7 @@ from controller.devcluster.apiserver.selectors import (
     parse_label_selector,
 )
 from controller.devcluster.apiserver.status import (
+    ApiError,
     ResourceName,
     bad_request,
     invalid,
@@ -52,7 +59,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.representation import Representation
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.status import ApiError
     from controller.devcluster.apiserver.store import Store, Stored
     from controller.devcluster.apiserver.subresources import Hooks
     from controller.devcluster.apiserver.watch import Clock
@@ -82,8 +88,11 @@ class ResourceHandler:
         wall: Callable[[], datetime],
         clock: Clock,
         rng: random.Random,
+        tracks_all_writers: bool,
     ) -> None:
-        self.writer = Writer(store, Quotas(store), wall=wall, rng=rng)
+        self.writer = Writer(
+            store, Quotas(store), wall=wall, rng=rng, tracks_all_writers=tracks_all_writers
+        )
         self.deleter = Deleter(store, wall=wall)
         self._store = store
         self._registry = registry
@@ -109,11 +118,15 @@ class ResourceHandler:
         verb = _verb(request, where)
         self._authorise(request, where, verb)
         if where.subresource and where.subresource not in resource.subresources:
+            if resource.custom:
+                raise not_found(resource.name, where.name)
             raise path_not_found()
         if where.subresource not in {"", "status"}:
             return await self._subresources.answer(request, where, resource)
         if verb not in resource.verbs or (verb == "create" and where.subresource):
             raise method_not_allowed()
+        if resource.namespaced and not where.namespace and verb not in {"list", "watch"}:
+            return nothing_here() if resource.custom else error_answer(method_not_allowed())
         if verb == "get":
             return self._get(request, where, resource)
         if verb == "list":
@@ -160,11 +173,16 @@ class ResourceHandler:
         )
 
     def _get(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        representation = self._representation(request, resource)
+        try:
+            asked = revision(request.query)
+        except ApiError as error:
+            why = error.message.removeprefix("invalid resource version: ")
+            raise ApiError(500, "", why) from None
         stored = self._find(where, resource)
-        asked = revision(request.query)
         if asked and asked > self._store.revision:
             raise too_large_resource_version(asked, self._store.revision)
-        return self._one(200, stored, request, resource)
+        return bytes_answer(200, representation.one(stored))
 
     def _find(self, where: ResourcePath, resource: ApiResource) -> Stored:
         key = resource.key(where.namespace, where.name)
@@ -205,16 +223,15 @@ class ResourceHandler:
     def _write(
         self, verb: str, request: Request, where: ResourcePath, resource: ApiResource
     ) -> Answer:
-        options = WriteOptions.parse(request.query, request.user_agent)
-        if verb == "create":
-            written = self._create(request, where, resource, options)
-        elif verb == "update":
-            written = self._update(request, where, resource, options)
-        else:
-            written = self._patch(request, where, resource, options)
-        status = 201 if written.created else 200
-        answer = self._one(status, written.stored, request, resource)
-        _warn(answer, written.warnings)
+        options = WriteOptions.parse(request.query, request.user_agent, verb)
+        write = {"create": self._create, "update": self._update, "patch": self._patch}[verb]
+        try:
+            written = write(request, where, resource, options)
+            status = 201 if written.created else 200
+            answer = self._one(status, written.stored, request, resource)
+        except ApiError as error:
+            answer = error_answer(error)
+        _warn(answer, options.warnings)
         return answer
 
     def _create(
@@ -225,8 +242,7 @@ class ResourceHandler:
         options: WriteOptions,
     ) -> Written:
         object_ = decode_object(request.body, content_type(request.headers))
-        namespace = _namespace_for_creation(where, resource)
-        return self.writer.create(resource, namespace, object_, options)
+        return self.writer.create(resource, where.namespace, object_, options)
 
     def _update(
         self,
@@ -313,8 +329,6 @@ class ResourceHandler:
         resource: ApiResource,
         options: DeleteOptions,
     ) -> Answer:
-        if resource.namespaced and not where.namespace:
-            raise method_not_allowed()
         table = self._store.table(resource.table)
         selection = self._selection(request, where, resource)
         items, metadata = list_page(
@@ -327,7 +341,7 @@ class ResourceHandler:
 
 
 def _verb(request: Request, where: ResourcePath) -> str:
-    if request.method in {"GET", "HEAD"}:
+    if request.method == "GET":
         if where.name:
             return "get"
         return "watch" if flag(request.query, "watch") else "list"
@@ -341,6 +355,8 @@ def _verb(request: Request, where: ResourcePath) -> str:
 
 
 def _not_selectable(resource: ApiResource, label: str) -> ApiError:
+    if resource.table == "jobs.batch":
+        return bad_request(f'field label "{label}" not supported for {resource.kind}')
     if resource.custom or resource.fields.keys() != EVERYWHERE.keys():
         return bad_request(f"field label not supported: {label}")
     known = ", ".join(f'"{name}"' for name in EVERYWHERE)
@@ -351,12 +367,6 @@ def _warn(answer: Answer, warnings: list[str]) -> None:
     if warnings:
         quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings)
         answer.headers["warning"] = ", ".join(f'299 - "{text}"' for text in quoted)
-
-
-def _namespace_for_creation(where: ResourcePath, resource: ApiResource) -> str:
-    if not resource.namespaced or where.namespace:
-        return where.namespace
-    raise method_not_allowed()
 
 
 def _deleted_status(stored: Stored, resource: ApiResource) -> Json:

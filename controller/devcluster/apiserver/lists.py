@@ -74,7 +74,7 @@ def list_page(
     chosen = [row for row in rows if selection.matches(row[1].object)] if selection else rows
     metadata: Json = {"resourceVersion": str(at)}
     limit = 0 if options.revision == 0 else options.limit
-    if limit and len(chosen) > limit:
+    if 0 < limit < len(chosen):
         metadata["continue"] = str(ContinueToken(start=chosen[limit - 1][0] + "\0", rv=at))
         if not selection:
             metadata["remainingItemCount"] = len(chosen) - limit

@@ -31,6 +31,8 @@ _SYSTEM_FIELDS = (
 )
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _IMMUTABLE_FIELDS = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+TOO_LONG_LABEL = "must be no more than 63 bytes"
+NO_DOTS = "must not contain dots"
 MAX_ANNOTATIONS = 256 * 1024
 
 SUBDOMAIN_RULE = (
@@ -87,20 +89,22 @@ def keep_system_fields(new: Json, old: Json) -> None:
 
 def is_subdomain(name: str) -> list[str]:
     """What is wrong with a DNS-1123 subdomain."""
-    problems = [] if _SUBDOMAIN.fullmatch(name) else [SUBDOMAIN_RULE]
-    return problems + (["must be no more than 253 characters"] if len(name) > 253 else [])
+    problems = ["must be no more than 253 bytes"] if len(name) > 253 else []
+    return problems + ([] if _SUBDOMAIN.fullmatch(name) else [SUBDOMAIN_RULE])
 
 
 def is_label(name: str) -> list[str]:
     """What is wrong with a DNS-1123 label."""
-    problems = [] if _LABEL.fullmatch(name) else [LABEL_RULE]
-    return problems + (["must be no more than 63 characters"] if len(name) > 63 else [])
+    problems = [TOO_LONG_LABEL] if len(name) > 63 else []
+    if not _LABEL.fullmatch(name):
+        problems.append(NO_DOTS if _SUBDOMAIN.fullmatch(name) else LABEL_RULE)
+    return problems
 
 
 def is_service_label(name: str) -> list[str]:
     """What is wrong with a DNS-1035 label, as service names must be."""
-    problems = [] if _SERVICE_LABEL.fullmatch(name) else [SERVICE_LABEL_RULE]
-    return problems + (["must be no more than 63 characters"] if len(name) > 63 else [])
+    problems = [TOO_LONG_LABEL] if len(name) > 63 else []
+    return problems + ([] if _SERVICE_LABEL.fullmatch(name) else [SERVICE_LABEL_RULE])
 
 
 def is_path_segment(name: str) -> list[str]:
@@ -121,7 +125,7 @@ def is_qualified_name(name: str) -> list[str]:
     if not last:
         problems.append("name part must be non-empty")
     elif len(last) > 63:
-        problems.append("name part must be no more than 63 characters")
+        problems.append("name part must be no more than 63 bytes")
     if not _QUALIFIED.fullmatch(last):
         problems.append(QUALIFIED_NAME_RULE)
     return problems
@@ -131,7 +135,7 @@ def is_label_value(value: str) -> list[str]:
     """What is wrong with a label value."""
     problems: list[str] = []
     if len(value) > 63:
-        problems.append("must be no more than 63 characters")
+        problems.append("must be no more than 63 bytes")
     if value and not _QUALIFIED.fullmatch(value):
         problems.append(LABEL_VALUE_RULE)
     return problems
@@ -151,6 +155,11 @@ def validate_metadata(
 ) -> list[Cause]:
     """Rules for the metadata of every object."""
     causes: list[Cause] = []
+    if base := metadata.get("generateName"):
+        prefix = f"{base[:-1]}a" if base.endswith("-") else base
+        causes += [
+            invalid_value("metadata.generateName", base, problem) for problem in name_rule(prefix)
+        ]
     if not metadata.get("name"):
         causes.append(required("metadata.name", "name or generateName is required"))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.jsondata import Json, child
@@ -13,6 +13,8 @@ from controller.devcluster.apiserver.status import (
     bad_request,
     forbidden_field,
     invalid,
+    invalid_value,
+    unsupported_value,
 )
 
 if TYPE_CHECKING:
@@ -28,13 +30,13 @@ def flag(query: Mapping[str, str], name: str) -> bool | None:
 
 
 def number(query: Mapping[str, str], name: str) -> int | None:
-    """An integer parameter; None if absent or empty.
+    """An integer parameter; None if absent.
 
     Raises:
         ApiError: 400, it is no integer.
     """
     value = query.get(name)
-    if not value:
+    if value is None:
         return None
     try:
         return int(value)
@@ -116,17 +118,18 @@ class ListOptions:
             )
         if not self.match:
             return causes
-        field = "resourceVersionMatch"
+        match_field = "resourceVersionMatch"
         if self.revision is None:
             causes.append(
                 forbidden_field(
-                    field, "resourceVersionMatch is forbidden unless resourceVersion is provided"
+                    match_field,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
                 )
             )
         if self.continue_token:
             causes.append(
                 forbidden_field(
-                    field, "resourceVersionMatch is forbidden when continue is provided"
+                    match_field, "resourceVersionMatch is forbidden when continue is provided"
                 )
             )
         if self.match not in {"Exact", "NotOlderThan"}:
@@ -134,19 +137,19 @@ class ListOptions:
         if self.match == "Exact" and self.revision == 0:
             causes.append(
                 forbidden_field(
-                    field,
+                    match_field,
                     'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
                 )
             )
         return causes
 
     def _watch_causes(self) -> list[Cause]:
-        field = "resourceVersionMatch"
+        match_field = "resourceVersionMatch"
         if self.initial_events is None:
             if self.match:
                 return [
                     forbidden_field(
-                        field,
+                        match_field,
                         "resourceVersionMatch is forbidden for watch unless sendInitialEvents "
                         "is provided",
                     )
@@ -156,7 +159,8 @@ class ListOptions:
         if self.match != "NotOlderThan":
             causes.append(
                 forbidden_field(
-                    field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+                    match_field,
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
                 )
             )
             if self.match:
@@ -164,7 +168,7 @@ class ListOptions:
         if self.continue_token:
             causes.append(
                 forbidden_field(
-                    field, "resourceVersionMatch is forbidden when continue is provided"
+                    match_field, "resourceVersionMatch is forbidden when continue is provided"
                 )
             )
         return causes
@@ -178,6 +182,9 @@ def _unsupported_match(match: str, choices: str) -> Cause:
     )
 
 
+_VALIDATIONS = ("Ignore", "Strict", "Warn")
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """Parameters of create, update and patch.
@@ -186,39 +193,43 @@ class WriteOptions:
         dry_run: whether nothing shall be stored.
         field_validation: `Strict`, `Warn` or `Ignore`.
         field_manager: who writes, for managedFields.
+        says_manager: whether the client itself said who writes.
         force: whether server-side apply takes over what others own.
+        warnings: sentences for the `Warning` header, added while the request is worked on.
     """
 
     dry_run: bool = False
     field_validation: str = "Warn"
     field_manager: str = ""
+    says_manager: bool = False
     force: bool = False
 
+    warnings: list[str] = field(default_factory=list[str])
+
     @classmethod
-    def parse(cls, query: Mapping[str, str], user_agent: str) -> WriteOptions:
-        """Read the parameters.
+    def parse(cls, query: Mapping[str, str], user_agent: str, verb: str) -> WriteOptions:
+        """Read the parameters of a verb: `create`, `update` or `patch`.
 
         Raises:
             ApiError: 422, an unknown value.
         """
+        kind = f"{verb.capitalize()}Options"
+        dry_run = is_dry_run(query.get("dryRun", ""), kind)
         validation = query.get("fieldValidation") or "Warn"
-        if validation not in {"Strict", "Warn", "Ignore"}:
-            cause = Cause(
-                "FieldValueNotSupported",
-                "fieldValidation",
-                f'Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"',
-            )
-            raise invalid(ResourceName("meta.k8s.io", "", "CreateOptions"), "", [cause])
+        if validation not in _VALIDATIONS:
+            cause = unsupported_value("fieldValidation", validation, ("", *_VALIDATIONS))
+            raise invalid(ResourceName("meta.k8s.io", "", kind), "", [cause])
         return cls(
-            dry_run=is_dry_run(query.get("dryRun", "")),
+            dry_run=dry_run,
             field_validation=validation,
             field_manager=query.get("fieldManager") or user_agent.split("/", 1)[0],
+            says_manager=bool(query.get("fieldManager")),
             force=bool(flag(query, "force")),
         )
 
 
-def is_dry_run(value: str) -> bool:
-    """Whether `dryRun` is `All`.
+def is_dry_run(value: str, kind: str) -> bool:
+    """Whether `dryRun` of options of a kind is `All`.
 
     Raises:
         ApiError: 422, it is something else.
@@ -230,7 +241,7 @@ def is_dry_run(value: str) -> bool:
         "dryRun",
         f'Unsupported value: ["{value}"]: supported values: "All"',
     )
-    raise invalid(ResourceName("meta.k8s.io", "", "CreateOptions"), "", [cause])
+    raise invalid(ResourceName("meta.k8s.io", "", kind), "", [cause])
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +272,19 @@ class DeleteOptions:
         source: Mapping[str, Any] = body or query
         preconditions: Json = child(body, "preconditions")
         grace = source.get("gracePeriodSeconds")
+        if body and isinstance(grace, str):
+            raise bad_request(
+                "json: cannot unmarshal string into Go struct field "
+                "DeleteOptions.gracePeriodSeconds of type int64"
+            )
         propagation = source.get("propagationPolicy") or ""
         if source.get("orphanDependents") is not None:
+            if propagation:
+                detail = "orphanDependents and deletionPropagation cannot be both set"
+                cause = invalid_value("propagationPolicy", propagation, detail)
+                raise invalid(ResourceName("meta.k8s.io", "", "DeleteOptions"), "", [cause])
             orphan = str(source["orphanDependents"]).lower() == "true"
-            propagation = propagation or ("Orphan" if orphan else "Background")
+            propagation = "Orphan" if orphan else "Background"
         if propagation not in {"", "Background", "Foreground", "Orphan"}:
             cause = Cause(
                 "FieldValueNotSupported",
@@ -279,5 +299,5 @@ class DeleteOptions:
             propagation=propagation,
             uid=preconditions.get("uid") or "",
             resource_version=preconditions.get("resourceVersion") or "",
-            dry_run=is_dry_run(dry_run[0]),
+            dry_run=is_dry_run(dry_run[0], "DeleteOptions"),
         )

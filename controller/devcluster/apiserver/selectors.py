@@ -140,7 +140,7 @@ class _LabelParser:
 
     def _set(self) -> list[str]:
         if self._peek() != "(":
-            raise self._unexpected("'('")
+            raise _UnexpectedError(f"found '{self._peek()}' expected: '('")
         self._take()
         values: list[str] = []
         while self._peek() != ")":

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.audit import Audit
 from controller.devcluster.apiserver.crd import Definitions
-from controller.devcluster.apiserver.discovery import Discovery, nothing_here
-from controller.devcluster.apiserver.exchange import Answer, Request, json_answer
+from controller.devcluster.apiserver.discovery import Discovery
+from controller.devcluster.apiserver.exchange import (
+    Answer,
+    Request,
+    error_answer,
+    json_answer,
+    nothing_here,
+)
 from controller.devcluster.apiserver.handler import ResourceHandler
 from controller.devcluster.apiserver.kinds import builtin_resources
 from controller.devcluster.apiserver.paths import parse_resource_path
@@ -48,6 +54,7 @@ class ApiServer:
         clock: Clock,
         rng: random.Random,
         history: int = 4096,
+        tracks_all_writers: bool = False,
     ) -> None:
         """Start with the namespaces that every cluster has.
 
@@ -56,6 +63,9 @@ class ApiServer:
             clock: monotonic time and timers, for watches.
             rng: for uids, generated names, addresses and watch lifetimes.
             history: how many transitions per resource can still be watched.
+            tracks_all_writers: whether `managedFields` are kept from every object's creation on,
+                which makes writes slower. Otherwise they are kept of objects whose creator said
+                its field manager, as kubectl does, and of objects that were applied.
         """
         self.store = Store(history=history)
         self.audit = Audit()
@@ -63,7 +73,14 @@ class ApiServer:
         self._registry = Registry(builtin_resources(self.store, rng, wall))
         self._discovery = Discovery(self._registry)
         self._handler = ResourceHandler(
-            self.store, self._registry, self.audit, self.hooks, wall=wall, clock=clock, rng=rng
+            self.store,
+            self._registry,
+            self.audit,
+            self.hooks,
+            wall=wall,
+            clock=clock,
+            rng=rng,
+            tracks_all_writers=tracks_all_writers,
         )
         Definitions(self.store, self._registry, self._handler.deleter)
         seed(self._handler.writer, self._registry)
@@ -108,9 +125,8 @@ class ApiServer:
         try:
             answer = await self._answer(request)
         except ApiError as error:
-            answer = json_answer(error.code, error.body())
-            if error.details and "retryAfterSeconds" in error.details:
-                answer.headers["retry-after"] = str(error.details["retryAfterSeconds"])
+            answer = error_answer(error)
+        answer.headers["cache-control"] = "no-cache, private"
         return answer.status, answer.headers, answer.chunks
 
     async def _answer(self, request: Request) -> Answer:

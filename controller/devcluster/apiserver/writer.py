@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -56,35 +56,46 @@ class Written:
     Attributes:
         stored: the new version, or the old one if nothing changed.
         created: whether the object is new.
-        warnings: sentences for the `Warning` header.
     """
 
     stored: Stored
     created: bool = False
-    warnings: list[str] = field(default_factory=list[str])
 
 
 class Writer:
     """Writes objects into the store."""
 
     def __init__(
-        self, store: Store, quotas: Quotas, *, wall: Callable[[], datetime], rng: random.Random
+        self,
+        store: Store,
+        quotas: Quotas,
+        *,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        tracks_all_writers: bool = False,
     ) -> None:
         self._store = store
+        self._tracks_all_writers = tracks_all_writers
         self._quotas = quotas
         self._wall = wall
         self._rng = rng
 
     def create(
-        self, resource: ApiResource, namespace: str, object_: Json, options: WriteOptions
+        self,
+        resource: ApiResource,
+        namespace: str,
+        object_: Json,
+        options: WriteOptions,
+        *,
+        applied: bool = False,
     ) -> Written:
-        """Store a new object.
+        """Store a new object; if it was `applied`, its managedFields are set already.
 
         Raises:
             ApiError: 400, 403, 404 (namespace), 409 or 422.
         """
         object_ = self._accept(resource, namespace, object_)
-        warnings = self._decode(resource, object_, options, patched=False)
+        self._decode(resource, object_, options, patched=False)
         if resource.namespaced:
             self.require_living_namespace(resource, namespace, object_)
         metadata: Json = object_["metadata"]
@@ -103,10 +114,12 @@ class Writer:
         key = resource.key(namespace, metadata["name"])
         if key in self._store.table(resource.table).items:
             raise already_exists(resource.name, metadata["name"])
+        if not applied:
+            self._own(resource, object_, options)
         if options.dry_run:
-            return Written(Stored(object_, 0), created=True, warnings=warnings)
+            return Written(Stored(object_, 0), created=True)
         stored = self._store.put(resource.table, key, object_)
-        return Written(stored, created=True, warnings=warnings)
+        return Written(stored, created=True)
 
     def update(
         self,
@@ -138,6 +151,8 @@ class Writer:
         key = resource.key(namespace, name)
         stored = self._store.table(resource.table).items.get(key)
         if stored is None:
+            if not patched and not applied:
+                self._refuse_nameless(resource, namespace, name, change({}), options)
             raise not_found(resource.name, name)
         old = stored.object
         shown = stored.fresh()
@@ -146,22 +161,18 @@ class Writer:
         shown["apiVersion"] = resource.api_version
         new = self._accept(resource, namespace, change(shown))
         new["apiVersion"] = old["apiVersion"]
-        warnings = self._decode(resource, new, options, patched=patched)
+        self._decode(resource, new, options, patched=patched)
         _check_identity(resource, name, new, old, patched=patched)
         causes = validate_metadata_update(new["metadata"], old["metadata"])
+        if not resource.custom:
+            causes *= 2  # upstream checks it for all kinds, and again with each built-in one
         keep_system_fields(new, old)
         if subresource == "status":
             resource.strategy.prepare_status_update(new, old)
         else:
             resource.strategy.prepare_update(new, old)
         resource.strategy.default(new)
-        writer = Owner(
-            options.field_manager,
-            "Update",
-            resource.api_version,
-            subresource,
-            timestamp(self._wall()),
-        )
+        writer = self._owner(resource, options, "Update", subresource)
         if not applied:
             track_update(new, old, writer, resource.strategy.structure(resource.kind))
         self._count_generation(resource, new, old)
@@ -170,13 +181,13 @@ class Writer:
             raise invalid(resource.name, name, causes)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if same_json(new, old):
-            return Written(stored, warnings=warnings)
+            return Written(stored)
         if options.dry_run:
-            return Written(Stored(new, 0), warnings=warnings)
+            return Written(Stored(new, 0))
         if resource.strategy.may_vanish(new):
             self._store.remove(resource.table, key)
-            return Written(Stored(new, stored.revision), warnings=warnings)
-        return Written(self._store.put(resource.table, key, new), warnings=warnings)
+            return Written(Stored(new, stored.revision))
+        return Written(self._store.put(resource.table, key, new))
 
     def apply(
         self,
@@ -197,15 +208,14 @@ class Writer:
         if applied["metadata"].setdefault("name", name) != name:
             raise _wrong_name(applied["metadata"]["name"], name)
         structure = resource.strategy.structure(resource.kind)
-        moment = timestamp(self._wall())
-        applier = Owner(options.field_manager, "Apply", resource.api_version, subresource, moment)
+        applier = self._owner(resource, options, "Apply", subresource)
         key = resource.key(namespace, name)
         if key not in self._store.table(resource.table).items:
             if subresource:
                 raise not_found(resource.name, name)
             applier.paths = set(leaves(applied, structure))
             write_owners(applied, [applier])
-            return self.create(resource, namespace, applied, options)
+            return self.create(resource, namespace, applied, options, applied=True)
         return self.update(
             resource,
             namespace,
@@ -274,7 +284,7 @@ class Writer:
 
     def _decode(
         self, resource: ApiResource, object_: Json, options: WriteOptions, *, patched: bool
-    ) -> list[str]:
+    ) -> None:
         """Bring an object into its typed form; what is unknown is an error or a warning."""
         try:
             paths = resource.strategy.decode(resource.kind, object_)
@@ -284,7 +294,46 @@ class Writer:
         if unknown and options.field_validation == "Strict":
             why = f"strict decoding error: {', '.join(unknown)}"
             raise _undecodable(resource, object_, why, patched=patched)
-        return unknown if options.field_validation == "Warn" else []
+        if options.field_validation == "Warn":
+            options.warnings.extend(unknown)
+
+    def _own(self, resource: ApiResource, object_: Json, options: WriteOptions) -> None:
+        """Note who owns a new object, if that is to be known from the start."""
+        object_["metadata"].pop("managedFields", None)
+        if not (self._tracks_all_writers or options.says_manager):
+            return
+        owner = self._owner(resource, options, "Update", "")
+        owner.paths = set(leaves(object_, resource.strategy.structure(resource.kind)))
+        write_owners(object_, [owner])
+
+    def _owner(
+        self, resource: ApiResource, options: WriteOptions, operation: str, subresource: str
+    ) -> Owner:
+        return Owner(
+            options.field_manager,
+            operation,
+            resource.api_version,
+            subresource,
+            timestamp(self._wall()),
+        )
+
+    def _refuse_nameless(
+        self, resource: ApiResource, namespace: str, name: str, new: Json, options: WriteOptions
+    ) -> None:
+        """Of an object that does not exist, say first what is wrong with what was sent.
+
+        Raises:
+            ApiError: 400.
+        """
+        new = self._accept(resource, namespace, new)
+        self._decode(resource, new, options, patched=False)
+        if not new["metadata"].get("name"):
+            raise bad_request(
+                f"the name of the object ({name} based on URL) was undeterminable: "
+                "name must be provided"
+            )
+        if new["metadata"]["name"] != name:
+            raise _wrong_name(new["metadata"]["name"], name)
 
     def _stamp(self, resource: ApiResource, object_: Json) -> None:
         metadata: Json = object_["metadata"]
@@ -357,8 +406,8 @@ def _check_kind(resource: ApiResource, object_: Json) -> None:
     if resource.custom:
         _check_custom_kind(resource, object_)
         return
-    kind = object_.setdefault("kind", resource.kind)
-    version = object_.setdefault("apiVersion", resource.api_version)
+    kind = object_["kind"] = object_.get("kind") or resource.kind
+    version = object_["apiVersion"] = object_.get("apiVersion") or resource.api_version
     if version != resource.api_version:
         raise bad_request(
             f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a '
@@ -388,4 +437,5 @@ def _check_custom_kind(resource: ApiResource, object_: Json) -> None:
     if kind != resource.kind:
         name = child(object_, "metadata").get("name", "")
         why = f"must be {resource.kind}"
-        raise invalid(resource.name, name, [invalid_value("kind", kind, why)])
+        said = ResourceName(resource.group, resource.plural, kind)
+        raise invalid(said, name, [invalid_value("kind", kind, why)])

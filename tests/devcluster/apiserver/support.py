@@ -148,13 +148,14 @@ class Api:
 
 
 class EmbeddedApi(Api):
-    def __init__(self) -> None:
+    def __init__(self, *, tracks_all_writers: bool = False) -> None:
         self.loop = asyncio.get_running_loop()
         started = self.loop.time()
         self.server = ApiServer(
             wall=lambda: EPOCH + timedelta(seconds=self.loop.time() - started),
             clock=self.loop,
             rng=random.Random(1),
+            tracks_all_writers=tracks_all_writers,
         )
 
     async def send(self, method, path, query, headers, body):

@@ -88,9 +88,10 @@ def write_owners(object_: Json, owners: list[Owner]) -> None:
 def track_update(new: Json, old: Json, writer: Owner, structure: Structure) -> None:
     """Give what an ordinary write changed to its writer, in place.
 
-    Objects that nobody ever applied are not tracked.
+    Objects that are not tracked yet stay so. A writer may change the entries themselves.
     """
-    owners = owners_of(old)
+    owners = owners_of(new) if entries(old["metadata"], "managedFields") else []
+    owners = owners or owners_of(old)
     if not owners:
         new["metadata"].pop("managedFields", None)
         return

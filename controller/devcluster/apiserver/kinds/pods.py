@@ -99,16 +99,14 @@ def _fixed_parts(spec: Json) -> Json:
         not in {
             "activeDeadlineSeconds",
             "schedulingGates",
-            "terminationGracePeriodSeconds",
             "tolerations",
         }
     }
     for group in ("containers", "initContainers"):
-        if group in fixed:
-            fixed[group] = [
-                {name: value for name, value in container.items() if name != "image"}
-                for container in fixed[group]
-            ]
+        fixed[group] = [
+            {name: value for name, value in container.items() if name != "image"}
+            for container in entries(fixed, group)
+        ]
     return fixed
 
 

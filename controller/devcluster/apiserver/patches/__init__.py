@@ -26,18 +26,17 @@ def patcher(resource: ApiResource, media_type: str, body: bytes | None) -> Calla
     """How to apply a patch of some type to an object.
 
     Raises:
-        ApiError: 400, it cannot be decoded; 415, this resource does not know the type. The
-            returned function raises 422 if the patch does not fit.
+        ApiError: 415, this resource does not know the type. The returned function raises 400 if
+            the patch cannot be decoded and 422 if it does not fit.
     """
     if media_type == MERGE:
-        patch = decode_object(body, media_type)
-        return lambda current: merge_patch(current, patch)
+        return lambda current: merge_patch(current, decode_object(body, media_type))
     if media_type == JSON_PATCH:
-        operations = decode(body, media_type)
-        return lambda current: _json_patch(current, operations)
+        return lambda current: _json_patch(current, decode(body, media_type))
     if media_type == STRATEGIC and not resource.custom:
-        patch = decode_object(body, media_type)
-        return lambda current: strategic_merge_patch(resource.kind, current, patch)
+        return lambda current: strategic_merge_patch(
+            resource.kind, current, decode_object(body, media_type)
+        )
     if not resource.custom:
         raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     raise ApiError(

@@ -61,6 +61,8 @@ def _apply(target: Any, operation: Json) -> Any:
 def _tokens(path: str) -> list[str]:
     if not path:
         return []
+    if not path.startswith("/"):
+        raise PatchError(f"path {path} does not start with a slash")
     return [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:]]
 
 

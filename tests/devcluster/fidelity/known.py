@@ -1,0 +1,151 @@
+"""The differences that are known and meant: each with its reason, and only where it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.devcluster.fidelity.run import Seen
+    from tests.devcluster.fidelity.steps import Step
+
+
+@dataclass(frozen=True)
+class Known:
+    """One known difference.
+
+    Attributes:
+        name: short name.
+        reason: why the embedded server differs.
+        holds: whether this is it: the request, the embedded answer, the real answer.
+    """
+
+    name: str
+    reason: str
+    holds: Callable[[Step, Seen, Seen], bool]
+
+
+MALFORMED_TOKENS = ("nonsense", "<continue>")
+PARSER_WORDS = (
+    "json parse error",
+    "yaml: ",
+    "error decoding patch",
+    "error decoding YAML",
+    "unexpected end of JSON input",
+    "cannot unmarshal",
+    "invalid continue token",
+    "invalid character",
+)
+
+
+def _alike_but_message(embedded: Seen, real: Seen) -> bool:
+    """Both refused in the same way, in other words."""
+    one, other = _body(embedded), _body(real)
+    return (
+        embedded.status == real.status >= 400
+        and embedded.headers == real.headers
+        and {**one, "message": ""} == {**other, "message": ""}
+    )
+
+
+def _body(seen: Seen) -> dict[str, Any]:
+    return seen.body if isinstance(seen.body, dict) else {"text": seen.body}
+
+
+def _message(seen: Seen) -> str:
+    return str(_body(seen).get("message", ""))
+
+
+def _is_parsers_wording(step: Step, embedded: Seen, real: Seen) -> bool:
+    malformed = isinstance(step.body, str) or step.query.get("continue") in MALFORMED_TOKENS
+    said = any(words in _message(real) for words in PARSER_WORDS)
+    return malformed and said and _alike_but_message(embedded, real)
+
+
+def _is_pod_diff(step: Step, embedded: Seen, real: Seen) -> bool:
+    shown = _message(embedded)
+    return (
+        "/pods/" in step.path
+        and "pod updates may not change fields" in shown
+        and _message(real).startswith(shown.rstrip("]"))
+        and embedded.status == real.status == 422
+    )
+
+
+def _is_column_description(step: Step, embedded: Seen, real: Seen) -> bool:
+    return (
+        "as=Table" in step.headers.get("Accept", "")
+        and _undescribed(embedded.body) == _undescribed(real.body)
+        and _undescribed(embedded.events) == _undescribed(real.events)
+    )
+
+
+def _undescribed(value: Any) -> Any:
+    """A table, or a watch's tables, without the columns' descriptions."""
+    if isinstance(value, list):
+        return [_undescribed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: [{**column, "description": ""} for column in item]
+        if name == "columnDefinitions" and item
+        else _undescribed(item)
+        for name, item in value.items()
+    }
+
+
+def _is_list_of_forms(_: Step, embedded: Seen, real: Seen) -> bool:
+    return embedded.status == real.status == 406 and _alike_but_message(embedded, real)
+
+
+def _is_type_name(_: Step, embedded: Seen, real: Seen) -> bool:
+    """`of type v1.PodPhase` instead of `of type string`."""
+    one, other = _message(embedded).rpartition(" of type "), _message(real).rpartition(" of type ")
+    return bool(one[1]) and one[0] == other[0] and _alike_but_message(embedded, real)
+
+
+def _is_quoted_object(step: Step, embedded: Seen, real: Seen) -> bool:
+    start = ' "" is invalid: patch: Invalid value: "{'
+    return (
+        step.method == "PATCH"
+        and embedded.status == real.status == 422
+        and _message(embedded).startswith(start)
+        and _message(real).startswith(start)
+        and _message(embedded).rpartition("}")[2] == _message(real).rpartition("}")[2]
+    )
+
+
+KNOWN = (
+    Known(
+        "parsers' wording",
+        "what exactly is wrong with malformed JSON, YAML or base64 is said in Go's words upstream",
+        _is_parsers_wording,
+    ),
+    Known(
+        "diff of pods",
+        "upstream appends a diff of its internal structures to the error about a changed pod",
+        _is_pod_diff,
+    ),
+    Known(
+        "descriptions of columns",
+        "columns of tables have no description here: kubectl does not show them",
+        _is_column_description,
+    ),
+    Known(
+        "names of Go types",
+        "errors about JSON types name the Go types of a few string fields upstream",
+        _is_type_name,
+    ),
+    Known(
+        "quoted object",
+        "errors about unknown fields in patches quote the whole object, in another order",
+        _is_quoted_object,
+    ),
+    Known(
+        "list of representations",
+        "406 lists the forms that a server has, and this one has fewer",
+        _is_list_of_forms,
+    ),
+)

@@ -1,0 +1,74 @@
+"""The two servers: an embedded one, and a real one without controllers of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from tests.devcluster.apiserver.support import EmbeddedApi, RealApi
+from tests.devcluster.fidelity.custom import DEFINITIONS
+from tests.devcluster.fidelity.run import Player
+from tests.integration.real import real_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@contextlib.asynccontextmanager
+async def embedded_player() -> AsyncIterator[Player]:
+    """An embedded server that knows the custom kinds."""
+    api = EmbeddedApi(tracks_all_writers=True)
+
+    async def compact() -> None:
+        api.server.compact()
+
+    for definition in DEFINITIONS:
+        await api.define(definition)
+    try:
+        yield Player(api, compact)
+    finally:
+        await api.server.aclose()
+
+
+@contextlib.asynccontextmanager
+async def real_player() -> AsyncIterator[Player]:
+    """A real server that knows the custom kinds; `KUBEBUILDER_ASSETS` says where its programs are.
+
+    `MANTA_FIDELITY_SERVER`, the folder of a server that already runs, saves its start.
+    """
+    running = os.environ.get("MANTA_FIDELITY_SERVER")
+    with contextlib.ExitStack() as stack:
+        if running:
+            kubeconfig = Path(running, "kubeconfig")
+        else:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="manta-real-")))
+            assets = Path(os.environ["KUBEBUILDER_ASSETS"])
+            kubeconfig = stack.enter_context(real_cluster(assets, folder, controllers=False))
+        api = RealApi(str(kubeconfig))
+        etcd = kubeconfig.with_name("etcd-address").read_text()
+
+        async def compact() -> None:
+            """Compact etcd at its current revision, as the API server does every five minutes."""
+            async with aiohttp.ClientSession() as session:
+                status = await session.post(f"{etcd}/v3/maintenance/status", json={})
+                revision = (await status.json())["header"]["revision"]
+                await session.post(
+                    f"{etcd}/v3/kv/compaction", json={"revision": revision, "physical": True}
+                )
+
+        for definition in DEFINITIONS:
+            if (
+                await api.get(
+                    f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
+                )
+            ).status == 404:
+                await api.define(definition)
+        try:
+            yield Player(api, compact)
+        finally:
+            await api.aclose()
