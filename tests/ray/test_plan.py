@@ -12,7 +12,7 @@ from controller.kube.objects import KubeObject, Service
 from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.plan import HINDERED_RETRY
-from controller.runtime.plan import NOTHING, Create, Delete, Plan
+from controller.runtime.plan import NOTHING, Create, Delete, LiveList, Plan
 from tests.ray.support import (
     NOW,
     UID,
@@ -423,7 +423,10 @@ def test_a_stored_suspension_is_carried_through_whatever_the_specification_says(
     assert len(verbs(made, Delete)) == 3
     assert verbs(made, Create) == []
     assert conditions(made)["RayClusterSuspending"] == "True"
-    emptied = plan(settled(obj))
+    unconfirmed = plan(settled(obj))
+    assert unconfirmed.lookups == (LiveList(PODS, "default", "ray.io/cluster=example"),)
+    assert unconfirmed.status is None, "no pod is visible, which does not mean that there is none"
+    emptied = plan(settled(obj, listed=True))
     assert emptied.stages == ()
     assert conditions(emptied)["RayClusterSuspending"] == "False"
     assert conditions(emptied)["RayClusterSuspended"] == "True"

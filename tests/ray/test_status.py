@@ -407,7 +407,7 @@ def test_suspension_has_a_state_and_says_how_to_resume():
     obj = cluster(suspend=True)
     first = status_of(kept(obj, *READY))
     assert said(first, "RayClusterSuspending") == ("True", "RayClusterSuspending", "")
-    second = status_of(kept(with_status(obj, first)))
+    second = status_of(kept(with_status(obj, first), listed=True))
     assert second["state"] == "suspended"
     assert said(second, "RayClusterSuspended") == ("True", "RayClusterSuspended", "")
     assert said(second, "RayClusterProvisioned") == (

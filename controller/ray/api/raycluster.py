@@ -203,8 +203,8 @@ class WorkerGroup(View, frozen=True):
         return LARGEST_INT32 if self.max_replicas is None else self.max_replicas
 
     @property
-    def desired_pods(self) -> int:
-        """How many pods this group should have: clamped replicas times hosts, 0 if suspended."""
+    def desired_replicas(self) -> int:
+        """How many replicas this group should have: within its limits, 0 if suspended."""
         if self.suspend:
             return 0
         replicas = self.least if self.replicas is None else self.replicas
@@ -212,7 +212,12 @@ class WorkerGroup(View, frozen=True):
             replicas = self.least
         elif replicas > self.most:
             replicas = self.most
-        return replicas * self.hosts
+        return replicas
+
+    @property
+    def desired_pods(self) -> int:
+        """How many pods this group should have: every replica on all of its hosts."""
+        return self.desired_replicas * self.hosts
 
 
 class ClusterSpec(View, frozen=True):

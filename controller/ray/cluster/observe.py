@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import PODS
 from controller.ray.api import labels
+from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.raycluster import RAYCLUSTERS, conditions_of, status_of
 from controller.ray.cluster.fixed_parts import FixedParts, observe_fixed_parts
-from controller.ray.cluster.pod_names import free_names
+from controller.ray.cluster.openings import Opening, find_openings
 from controller.ray.cluster.pod_state import group_of, is_head
+from controller.ray.cluster.slices import Slice, are_slices, read_slices
+from controller.ray.cluster.suspension import every_pod
 from controller.runtime.ownership import is_owned_by
 
 if TYPE_CHECKING:
@@ -67,7 +70,10 @@ class Observation:
         fixed: its parts whose names follow from its own: services, access, secrets.
         unreadable: sentences about pods that exist and cannot be decoded, so that nobody can
             count them.
-        names: for each scope, names for the pods that are missing.
+        slices: its worker pods by replica, of the groups whose replicas have several hosts.
+        openings: for each scope, the pods that are missing.
+        begun: slices that this process is making, with the number of hosts made so far.
+        confirmed: a live list has shown that there are no pods besides these.
         unsettled: scopes with a write of unknown outcome.
         lost_head: name of a head that the status knows and the cache does not show.
         doubts: sentences of the ledger.
@@ -80,7 +86,12 @@ class Observation:
     workers: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict[str, "tuple[Pod, ...]"])
     fixed: FixedParts = field(default_factory=FixedParts)
     unreadable: tuple[str, ...] = ()
-    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    slices: Mapping[str, tuple[Slice, ...]] = field(default_factory=dict[str, "tuple[Slice, ...]"])
+    openings: Mapping[str, tuple[Opening, ...]] = field(
+        default_factory=dict[str, "tuple[Opening, ...]"]
+    )
+    begun: Mapping[str, int] = field(default_factory=dict[str, int])
+    confirmed: bool = False
     unsettled: frozenset[str] = frozenset()
     lost_head: str | None = None
     doubts: tuple[str, ...] = ()
@@ -97,8 +108,8 @@ class Observation:
 
     @property
     def may_have_pods(self) -> bool:
-        """Whether there are pods, or may be once a write of unknown outcome is settled."""
-        return bool(self.all_pods or self.unsettled)
+        """Whether there are pods, or may be: unreadable, or of a write of unknown outcome."""
+        return bool(self.all_pods or self.unreadable or self.unsettled)
 
 
 def observe_cluster(
@@ -116,6 +127,7 @@ def observe_cluster(
     heads, workers = _sorted_by_role(reads.by_index(PODS, "owner", uid))
     if not isinstance(design, Design):
         return Observation(cluster, design, heads, workers=workers)
+    slices = _slices(design, workers, settings)
     return Observation(
         cluster,
         design,
@@ -124,7 +136,10 @@ def observe_cluster(
         workers=workers,
         fixed=observe_fixed_parts(design, reads),
         unreadable=tuple(_unreadable_pods(cluster, reads)),
-        names=free_names(design, heads, workers, reads, settings.batch),
+        slices=slices,
+        openings=find_openings(design, heads, workers, slices, reads, batch=settings.batch),
+        begun=reads.begun_units(uid),
+        confirmed=reads.has_listed(every_pod(cluster), uid),
         unsettled=reads.unsettled_scopes(uid),
         lost_head=_lost_head(cluster, heads, reads),
         doubts=reads.doubts(uid),
@@ -140,6 +155,19 @@ def _sorted_by_role(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], dict[str, tup
         else:
             workers[group_of(pod)].append(pod)
     return tuple(heads), {group: tuple(members) for group, members in workers.items()}
+
+
+def _slices(
+    design: Design, workers: Mapping[str, tuple[Pod, ...]], settings: ClusterSettings
+) -> dict[str, tuple[Slice, ...]]:
+    if not settings.feature_gates.enabled(MULTI_HOST_INDEXING):
+        return {}
+    pods_of = {
+        group.group_name: workers.get(group.group_name, ())
+        for group in design.spec.worker_group_specs
+        if are_slices(group, workers.get(group.group_name, ()))
+    }
+    return {name: read_slices(pods) for name, pods in pods_of.items()}
 
 
 def _foreign_heads(key: str, uid: str, reads: Reads) -> Iterable[str]:

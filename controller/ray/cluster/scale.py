@@ -1,4 +1,4 @@
-"""How many pods a group needs more, and which ones must go.
+"""Which pods of a plain group must go, and in which order.
 
 Everything here is arithmetic on values. Pods that are going still count as existing, so nothing
 is replaced before it is really gone; and the order in which pods go never depends on the order
@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
 from controller.ray.cluster.hashing import is_outdated
-from controller.ray.cluster.pod_state import is_ready, unhealthy_reason
+from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.cluster.pod_state import is_ready
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import WorkerGroup
+
+NAMED = "it is named in workersToDelete"
+SURPLUS = "the group has more pods than it should"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +31,6 @@ class Victim:
 
     pod: Pod
     reason: str
-
-
-def missing(group: WorkerGroup, pods: Sequence[Pod]) -> int:
-    """How many pods to create; pods that are going, or will be, still hold their place."""
-    return max(0, group.desired_pods - len(pods))
 
 
 def victims(
@@ -61,25 +60,25 @@ def victims(
 def deletion_order(
     pods: Iterable[Pod], *, named: Collection[str] = (), wanted_hash: str = ""
 ) -> list[Pod]:
-    """Pods from the first to go to the last.
-
-    Named in `workersToDelete`, failed, not scheduled, not ready, made from an outdated template,
-    newest, then by name.
-    """
-
-    def attachment(pod: Pod) -> tuple[bool, ...]:
-        return (
-            pod.metadata.name not in named,
-            unhealthy_reason(pod) is None,
-            bool(pod.spec.node_name),
-            is_ready(pod),
-            not is_outdated(template_hash(pod), wanted_hash),
-        )
-
+    """Pods from the first to go to the last: see `attachment`, then newest, then by name."""
     ordered = sorted(pods, key=lambda pod: pod.metadata.name)
     ordered.sort(key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
-    ordered.sort(key=attachment)
+    ordered.sort(key=lambda pod: attachment(pod, named, wanted_hash))
     return ordered
+
+
+def attachment(pod: Pod, named: Collection[str], wanted_hash: str) -> tuple[bool, ...]:
+    """How much the cluster holds on to a pod; the smaller goes first.
+
+    Named in `workersToDelete`, failed, not scheduled, not ready, made from an outdated template.
+    """
+    return (
+        pod.metadata.name not in named,
+        unhealthy_reason(pod) is None,
+        bool(pod.spec.node_name),
+        is_ready(pod),
+        not is_outdated(template_hash(pod), wanted_hash),
+    )
 
 
 def free_indices(pods: Iterable[Pod], count: int) -> list[int]:
@@ -101,5 +100,5 @@ def template_hash(pod: Pod) -> str | None:
 
 def _why(pod: Pod, named: Collection[str]) -> str:
     if pod.metadata.name in named:
-        return "it is named in workersToDelete"
-    return unhealthy_reason(pod) or "the group has more pods than it should"
+        return NAMED
+    return unhealthy_reason(pod) or SURPLUS

@@ -1,0 +1,62 @@
+"""The one head of a cluster: when it is made, when it goes, which of several stays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.ray.api import labels
+from controller.ray.cluster.conditions import PROVISIONED, is_true
+from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.cluster.identity import HEAD_SCOPE
+from controller.ray.cluster.pod_state import is_ready
+from controller.ray.cluster.pod_writes import create_pod, delete_pod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.runtime.plan import Write
+
+
+def live_head(seen: Observation) -> Pod | None:
+    """Of the heads that are not going, the one that is longest of use."""
+    live = (pod for pod in seen.heads if not pod.metadata.terminating)
+    return min(live, key=_age_of_use, default=None)
+
+
+def create_head(seen: Observation, design: Design) -> Iterator[Write]:
+    """A head only when there is none, of ours or of anybody's, not even one that is going."""
+    if seen.heads or seen.foreign_heads or HEAD_SCOPE in seen.unsettled:
+        return
+    (opening,) = seen.openings[HEAD_SCOPE]
+    yield create_pod(seen, design.builder.head(opening.name), scope=HEAD_SCOPE, what="HeadPod")
+
+
+def delete_heads(seen: Observation) -> Iterator[Write]:
+    """A head that has ended, and any head besides the one that is longest of use."""
+    if HEAD_SCOPE in seen.unsettled:
+        return
+    kept = live_head(seen)
+    for pod in seen.heads:
+        reason = unhealthy_reason(pod)
+        if reason is None and pod is not kept:
+            reason = "a cluster has one head"
+        if reason is not None and not pod.metadata.terminating:
+            yield delete_pod(seen, pod, what="HeadPod", reason=reason)
+
+
+def must_not_restart(seen: Observation) -> bool:
+    """Whether a head that is gone takes the cluster with it: its driver lived in the head."""
+    annotations = seen.cluster.metadata.annotations or {}
+    return (
+        not seen.heads
+        and annotations.get(labels.DISABLE_HEAD_RESTART) == "true"
+        and is_true(seen.conditions, PROVISIONED)
+    )
+
+
+def _age_of_use(head: Pod) -> tuple[bool, bool, str, str]:
+    meta = head.metadata
+    unhealthy = unhealthy_reason(head) is not None
+    return unhealthy, not is_ready(head), meta.creation_timestamp or "", meta.name

@@ -1,0 +1,83 @@
+"""Who heals a pod that does not work: exactly one healer for every class of failure.
+
+Two healers of one pod would race (the kubelet restarts its container while the operator replaces
+the pod), none would leave it dead. The table:
+
+    phase                    Ray container          restart policy         healer
+    -----------------------  ---------------------  ---------------------  ----------------
+    any, being deleted       any                    any                    control plane
+    Failed, Succeeded        any                    any                    operator
+    Running                  ended                  Never                  operator
+    Running                  ended with code 0      OnFailure              operator
+    Running                  ended otherwise        OnFailure, Always      kubelet
+    Running                  waits (crash loop)     OnFailure, Always      kubelet
+    Running                  runs, or unknown       any                    none is needed
+    Unknown                  any                    any                    control plane
+    Pending                  any                    any                    kubelet, scheduler
+
+`Failed` covers eviction, preemption, node shutdown and an out-of-memory kill under `Never`: the
+kubelet has given up, whatever the restart policy says. `Unknown` and being deleted without an end
+are a lost node: only the control plane may say that its pods are gone, because they may still be
+running there.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from controller.kube.objects import ContainerStateTerminated, Pod
+
+
+class Healer(Enum):
+    """Who does something about a pod as it is."""
+
+    NOBODY = "nobody"
+    KUBELET = "kubelet"
+    CONTROL_PLANE = "control plane"
+    OPERATOR = "operator"
+
+
+def healer(pod: Pod) -> Healer:
+    """Who heals the pod."""
+    if pod.metadata.terminating or pod.status.phase == "Unknown":
+        return Healer.CONTROL_PLANE
+    if pod.status.phase in {"Failed", "Succeeded"}:
+        return Healer.OPERATOR
+    if pod.status.phase != "Running":
+        return Healer.KUBELET
+    ended = _ended(pod)
+    if ended is None:
+        return Healer.KUBELET if _waits(pod) else Healer.NOBODY
+    policy = pod.spec.restart_policy
+    stays_down = policy == "Never" or (policy == "OnFailure" and ended.exit_code == 0)
+    return Healer.OPERATOR if stays_down else Healer.KUBELET
+
+
+def unhealthy_reason(pod: Pod) -> str | None:
+    """Why the operator must replace the pod, a clause; None if that is not for it to do.
+
+    A pod that is being deleted still has a reason if it has ended: it does not come back.
+    """
+    status = pod.status
+    if status.phase in {"Failed", "Succeeded"}:
+        detail = f" ({status.reason})" if status.reason else ""
+        return f"its phase is {status.phase}{detail}"
+    ended = _ended(pod)
+    if ended is None or healer(pod) is not Healer.OPERATOR:
+        return None
+    return f"its Ray container ended with exit code {ended.exit_code} ({ended.reason})"
+
+
+def _ended(pod: Pod) -> ContainerStateTerminated | None:
+    """The end of the Ray container, which is the first one."""
+    name = pod.spec.containers[0].name if pod.spec.containers else ""
+    for status in pod.status.container_statuses:
+        if status.name == name:
+            return status.state.terminated
+    return None
+
+
+def _waits(pod: Pod) -> bool:
+    return any(status.state.waiting is not None for status in pod.status.container_statuses)

@@ -1,0 +1,103 @@
+"""The pods that a cluster lacks: their places, and names that are idempotency keys (DESIGN 4.4).
+
+Only as many as one plan may create are worked out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.kube.resources import PODS
+from controller.ray.api import labels
+from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
+from controller.ray.cluster.place import Place
+from controller.ray.cluster.scale import free_indices
+from controller.ray.cluster.slices import vacancies
+from controller.runtime.names import child_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import WorkerGroup
+    from controller.ray.cluster.identity import Identity
+    from controller.ray.cluster.observe import Design
+    from controller.ray.cluster.slices import Slice
+    from controller.runtime.kind import Reads
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A pod that is missing: the name that it will have and its place, if it has one."""
+
+    name: str
+    place: Place | None = None
+
+
+def find_openings(
+    design: Design,
+    heads: Sequence[Pod],
+    workers: Mapping[str, Sequence[Pod]],
+    slices: Mapping[str, Sequence[Slice]],
+    reads: Reads,
+    *,
+    batch: int,
+) -> dict[str, tuple[Opening, ...]]:
+    """The missing pods by scope; pods that are going still hold their places."""
+    identity = design.identity
+    found: dict[str, tuple[Opening, ...]] = {}
+    if not heads:
+        names = _names(f"{identity.name}-head", labels.HEAD_GROUP, 1, identity, reads)
+        found[HEAD_SCOPE] = (Opening(names[0]),)
+    for group in design.spec.worker_group_specs:
+        name = group.group_name
+        if name in slices:
+            places = _places_in_slices(group, slices[name], identity, reads, batch)
+        else:
+            places = _places(group, workers.get(name, ()), batch)
+        if places:
+            prefix = f"{identity.name}-{name}-worker".lower()
+            names = _names(prefix, name, len(places), identity, reads)
+            found[worker_scope(name)] = tuple(map(Opening, names, places))
+    return found
+
+
+def _places(group: WorkerGroup, pods: Sequence[Pod], batch: int) -> Sequence[Place | None]:
+    count = min(batch, max(0, group.desired_pods - len(pods)))
+    if group.hosts > 1:
+        return [None] * count
+    return [Place(index) for index in free_indices(pods, count)] if count else ()
+
+
+def _places_in_slices(
+    group: WorkerGroup, slices: Sequence[Slice], identity: Identity, reads: Reads, batch: int
+) -> Sequence[Place]:
+    return vacancies(
+        group,
+        slices,
+        reads.begun_units(identity.uid),
+        owner_uid=identity.uid,
+        revision=reads.revision(PODS, identity.uid),
+        batch=batch,
+    )
+
+
+def _names(prefix: str, group: str, count: int, identity: Identity, reads: Reads) -> list[str]:
+    """Names that nobody has: the same observed state gives the same ones."""
+    revision = reads.revision(PODS, identity.uid)
+    names: list[str] = []
+    position = 0
+    while len(names) < count:
+        name = child_name(
+            prefix,
+            owner_uid=identity.uid,
+            group=group,
+            position=position,
+            revision=revision,
+        )
+        position += 1
+        key = f"{identity.namespace}/{name}"
+        if not reads.is_taken(PODS, key) and reads.get(PODS, key) is None:
+            names.append(name)
+    return names

@@ -1,0 +1,67 @@
+"""Creates and deletes of a cluster's pods, with the events that tell of them.
+
+The names of events are KubeRay's: `CreatedHeadPod`, `DeletedWorkerPod`, `FailedToDeletePod`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.kube.resources import PODS
+from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
+from controller.ray.cluster.pod_state import group_of, is_head
+from controller.runtime.plan import Create, Delete, Event, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observe import Observation
+    from controller.runtime.plan import Member
+
+
+def pod_target(seen: Observation, name: str, scope: str) -> Target:
+    """A pod of this cluster."""
+    return Target(PODS, seen.cluster.metadata.namespace, name, scope)
+
+
+def scope_of(pod: Pod) -> str:
+    """The part of the cluster whose numbers depend on this pod."""
+    return HEAD_SCOPE if is_head(pod) else worker_scope(group_of(pod))
+
+
+def create_pod(
+    seen: Observation,
+    body: Mapping[str, Any],
+    *,
+    scope: str,
+    what: str,
+    member: Member | None = None,
+) -> Create:
+    """Make a pod; `what` is `HeadPod` or `WorkerPod`."""
+    name: str = body["metadata"]["name"]
+    return Create(
+        pod_target(seen, name, scope),
+        body,
+        member,
+        on_success=Event("Normal", f"Created{what}", "Create", f"Created pod {name}"),
+        on_failure=Event(
+            "Warning", f"FailedToCreate{what}", "Create", f"Failed to create pod {name}"
+        ),
+    )
+
+
+def delete_pod(seen: Observation, pod: Pod, *, what: str, reason: str) -> Delete:
+    """Delete a pod; `what` is `HeadPod`, `WorkerPod` or `Pod`, `reason` a clause."""
+    name = pod.metadata.name
+    return Delete(
+        pod_target(seen, name, scope_of(pod)),
+        pod.metadata.uid,
+        on_success=Event(
+            "Normal", f"Deleted{what}", "Delete", f"Deleted pod {name} because {reason}"
+        ),
+        on_failure=Event(
+            "Warning", f"FailedToDelete{what}", "Delete", f"Failed to delete pod {name}"
+        ),
+    )

@@ -1,0 +1,41 @@
+"""Suspension: all pods go, and it is certain that none is left before that is said.
+
+`Suspending` is stored before the first pod goes and is carried through whatever the specification
+says meanwhile; only an explicit `suspend: false` leads out of `Suspended` (trap 1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.kube.resources import PODS
+from controller.ray.api import labels
+from controller.ray.cluster.conditions import SUSPENDED, is_true
+from controller.ray.cluster.pod_writes import delete_pod, scope_of
+from controller.runtime.plan import LiveList
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.runtime.plan import Write
+
+
+def every_pod(cluster: RayCluster) -> LiveList:
+    """All pods with the cluster's label, also those that have left the informer's selector."""
+    meta = cluster.metadata
+    return LiveList(PODS, meta.namespace, f"{labels.CLUSTER}={meta.name}")
+
+
+def delete_all_pods(seen: Observation) -> Iterator[Write]:
+    """All pods of this cluster, each by its uid."""
+    for pod in seen.all_pods:
+        if not pod.metadata.terminating and scope_of(pod) not in seen.unsettled:
+            yield delete_pod(seen, pod, what="Pod", reason="the cluster is being suspended")
+
+
+def delete_latecomers(seen: Observation, design: Design) -> Iterator[Write]:
+    """Pods of a suspended cluster: creates that were still under way when it was suspended."""
+    if is_true(seen.conditions, SUSPENDED) and design.spec.suspend is not False:
+        yield from delete_all_pods(seen)

@@ -1,0 +1,105 @@
+"""The workers of a cluster, group by group: which are made and which go.
+
+A group is plain, each pod for itself, or consists of slices of several hosts that live and die
+together.
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from controller.ray.cluster import scale, slices
+from controller.ray.cluster.identity import worker_scope
+from controller.ray.cluster.pod_writes import create_pod, delete_pod
+from controller.runtime.plan import Member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.raycluster import WorkerGroup
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.openings import Opening
+    from controller.ray.cluster.settings import ClusterSettings
+    from controller.runtime.plan import Create, Write
+
+
+def create_workers(seen: Observation, design: Design, batch: int) -> list[list[Write]]:
+    """The workers that are missing, as far as this plan's batch goes, in stages.
+
+    Pods of plain groups come at once. The hosts of a slice come one after the other, so that it is
+    always certain which of them have been made; slices of different groups do not wait for each
+    other.
+    """
+    plain: list[Write] = []
+    sequences: list[list[Create]] = []
+    for group in design.spec.worker_group_specs:
+        scope = worker_scope(group.group_name)
+        openings = seen.openings.get(scope, ())
+        if scope in seen.unsettled:
+            continue
+        if group.group_name in seen.slices:
+            openings = _whole_slices(openings, batch)
+            sequences.append([_create(seen, design, group, each) for each in openings])
+        else:
+            openings = openings[:batch]
+            plain += (_create(seen, design, group, each) for each in openings)
+        batch -= len(openings)
+    steps = ([each for each in step if each is not None] for step in zip_longest(*sequences))
+    return [plain, *steps]
+
+
+def delete_workers(seen: Observation, design: Design, settings: ClusterSettings) -> Iterator[Write]:
+    """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
+    for group in design.spec.worker_group_specs:
+        if worker_scope(group.group_name) not in seen.unsettled:
+            for victim in _victims(seen, design, group, settings):
+                yield delete_pod(seen, victim.pod, what="WorkerPod", reason=victim.reason)
+
+
+def delete_removed_groups(seen: Observation, design: Design) -> Iterator[Write]:
+    """Workers of groups that are no longer in the specification; not those of no group at all."""
+    known = {"", *(group.group_name for group in design.spec.worker_group_specs)}
+    for group, pods in seen.workers.items():
+        if group in known or worker_scope(group) in seen.unsettled:
+            continue
+        reason = f"group {group!r} is no longer in the specification"
+        for pod in scale.deletion_order(pods):
+            if not pod.metadata.terminating:
+                yield delete_pod(seen, pod, what="WorkerPod", reason=reason)
+
+
+def _victims(
+    seen: Observation, design: Design, group: WorkerGroup, settings: ClusterSettings
+) -> tuple[scale.Victim, ...]:
+    wanted_hash = design.builder.worker_hash(group)
+    may_shrink = not design.spec.autoscaling or settings.delete_unnamed
+    present = seen.slices.get(group.group_name)
+    if present is None:
+        pods = seen.workers.get(group.group_name, ())
+        return scale.victims(group, pods, wanted_hash=wanted_hash, may_shrink=may_shrink)
+    return slices.victims(
+        group, present, seen.begun, wanted_hash=wanted_hash, may_shrink=may_shrink
+    )
+
+
+def _create(seen: Observation, design: Design, group: WorkerGroup, opening: Opening) -> Create:
+    place, member = opening.place, None
+    if place is not None and place.replica_name:
+        member = Member(place.replica_name, place.host_index, group.hosts)
+    return create_pod(
+        seen,
+        design.builder.worker(group, opening.name, place),
+        scope=worker_scope(group.group_name),
+        what="WorkerPod",
+        member=member,
+    )
+
+
+def _whole_slices(openings: tuple[Opening, ...], batch: int) -> tuple[Opening, ...]:
+    """As many as the batch has room for; no slice is begun that does not fit, but a first one."""
+    if len(openings) <= batch:
+        return openings
+    cut = [each.place.replica_name if each.place else "" for each in openings]
+    begin = cut.index(cut[batch])
+    return openings[: begin or batch]
