@@ -1,0 +1,151 @@
+"""Real users' manifests, unchanged, with Manta's CRDs and with KubeRay's, on either API server.
+
+They lie beside the project, in `../shared/samples` or in the folder that `MANTA_SAMPLES` names.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from controller.kube.errors import NotFound
+from controller.kube.resources import CRDS
+from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.integration.harness import World
+
+SHARED = Path(__file__).parents[3] / "shared"
+SAMPLES = Path(os.environ.get("MANTA_SAMPLES") or SHARED / "samples")
+THEIR_CRDS = SHARED / "crds"
+NEEDS_MORE_THAN_CORE = {"monitoring.coreos.com", "scheduling.volcano.sh", "scheduling.run.ai"}
+"""Groups of documents that no bare API server knows; `kubectl apply` fails on them everywhere."""
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        not SAMPLES.is_dir() or not THEIR_CRDS.is_dir(),
+        reason="SKIP: no samples beside the project; users' manifests not tried",
+    ),
+]
+
+Json = dict[str, Any]
+
+
+def manifests() -> dict[str, list[Json]]:
+    """The documents of every file that has a RayCluster in it, by file name."""
+    found: dict[str, list[Json]] = {}
+    for file in sorted(SAMPLES.glob("*.yaml")):
+        try:
+            documents = [each for each in yaml.safe_load_all(file.read_text()) if each]
+        except yaml.YAMLError:
+            continue  # a template of something else
+        if any(each.get("kind") == "RayCluster" for each in documents):
+            found[file.name] = documents
+    return found
+
+
+def batches() -> Iterator[list[Json]]:
+    """All documents, in as many rounds as it takes to have no name twice in one of them."""
+    waiting = list(manifests().values())
+    while waiting:
+        names: set[tuple[str, str]] = set()
+        batch: list[Json] = []
+        later: list[list[Json]] = []
+        for documents in waiting:
+            own = {(each["kind"], each["metadata"]["name"]) for each in documents}
+            if own & names:
+                later.append(documents)
+            else:
+                names |= own
+                batch += documents
+        yield batch
+        waiting = later
+
+
+@pytest.mark.parametrize("crds", ["ours", "theirs"])
+async def test_every_sample_becomes_ready_unchanged(world: World, crds: str):
+    if crds == "theirs":
+        await install(world, [yaml.safe_load(file.read_text()) for file in their_files()])
+    try:
+        world.start_operator()
+        for batch in batches():
+            await live_through(world, batch)
+    finally:
+        if crds == "theirs":
+            await install(world, list(custom_resource_definitions()))
+
+
+async def live_through(world: World, documents: list[Json]) -> None:
+    clusters = [each["metadata"]["name"] for each in documents if each["kind"] == "RayCluster"]
+    assert clusters
+    for document in documents:
+        await create(world, document)
+    for name in clusters:
+        await world.eventually(lambda name=name: is_ready(world, name), seconds=120)
+    for name in clusters:
+        await world.user.delete(RAYCLUSTERS, world.namespace, name)
+    for name in clusters:
+        await world.eventually(lambda name=name: is_gone(world, name), seconds=120)
+    for document in documents:
+        if document["kind"] != "RayCluster":
+            await remove(world, document)
+
+
+async def is_ready(world: World, name: str) -> bool:
+    status = (await world.cluster(name)).status
+    conditions = {each["type"]: each["status"] for each in status.get("conditions", [])}
+    return status.get("state") == "ready" and conditions.get("Ready") == "True"
+
+
+async def is_gone(world: World, name: str) -> bool:
+    try:
+        await world.cluster(name)
+    except NotFound:
+        return True
+    return False
+
+
+async def create(world: World, document: Json) -> None:
+    if document["apiVersion"].partition("/")[0] in NEEDS_MORE_THAN_CORE:
+        return
+    await world.user.request_json("POST", collection(world, document), body=document)
+
+
+async def remove(world: World, document: Json) -> None:
+    if document["apiVersion"].partition("/")[0] in NEEDS_MORE_THAN_CORE:
+        return
+    path = f"{collection(world, document)}/{document['metadata']['name']}"
+    await world.user.request_json("DELETE", path)
+
+
+def collection(world: World, document: Json) -> str:
+    group_version, kind = document["apiVersion"], document["kind"].lower()
+    root = f"/apis/{group_version}" if "/" in group_version else f"/api/{group_version}"
+    plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    if kind in {"clusterrole", "clusterrolebinding", "priorityclass", "storageclass"}:
+        return f"{root}/{plural}"
+    return f"{root}/namespaces/{world.namespace}/{plural}"
+
+
+def their_files() -> list[Path]:
+    return sorted(THEIR_CRDS.glob("*rayclusters.yaml"))
+
+
+async def install(world: World, definitions: list[Json]) -> None:
+    """Put these definitions in the place of those of the same name."""
+    for definition in definitions:
+        name = definition["metadata"]["name"]
+        try:
+            present = await world.user.get_raw(CRDS, "", name)
+        except NotFound:
+            continue
+        present["spec"] = definition["spec"]
+        await world.user.replace(CRDS, "", name, present)
+    await world.settle(2.0)  # the server takes a definition up when it sees it
