@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import labels
 from controller.ray.api.names import checked_name
+from controller.ray.cluster.authentication import add_token_to_container
 
 if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec
@@ -29,7 +30,7 @@ _RULES: Final = (
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
-def sidecar(spec: ClusterSpec, ray: Body) -> Body:
+def sidecar(identity: Identity, spec: ClusterSpec, ray: Body) -> Body:
     """The autoscaler container; `ray` is the head's Ray container."""
     container: Body = {
         "name": "autoscaler",
@@ -49,6 +50,7 @@ def sidecar(spec: ClusterSpec, ray: Body) -> Body:
             "limits": {"cpu": "500m", "memory": "512Mi"},
         },
     }
+    add_token_to_container(container, identity.name, spec.auth_options)
     _apply_options(container, spec)
     return container
 

@@ -9,6 +9,7 @@ from controller.ray.api import labels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from controller.ray.cluster.identity import Identity
     from controller.ray.cluster.start_command import Role
 
 
@@ -20,11 +21,15 @@ class Environment:
 
     def append(self, name: str, value: str) -> None:
         """Add at the end; of several entries of one name the last one counts."""
-        self._entries.append({"name": name, "value": value})
+        self.append_entry({"name": name, "value": value})
+
+    def append_entry(self, entry: Mapping[str, Any]) -> None:
+        """Add a whole entry at the end."""
+        self._entries.append(dict(entry))
 
     def append_field(self, name: str, path: str) -> None:
         """Add a value that the kubelet fills in from the pod."""
-        self._entries.append({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+        self.append_entry({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
 
     def default(self, name: str, value: str) -> None:
         """Add unless an entry of that name is there."""
@@ -33,7 +38,7 @@ class Environment:
     def default_entry(self, entry: Mapping[str, Any]) -> None:
         """Add a whole entry unless one of its name is there."""
         if all(present.get("name") != entry["name"] for present in self._entries):
-            self._entries.append(dict(entry))
+            self.append_entry(entry)
 
     def as_list(self) -> list[dict[str, Any]]:
         """The entries in order."""
@@ -47,14 +52,7 @@ def add_head_location(env: Environment, head_fqdn: str) -> None:
 
 
 def add_ray_environment(
-    env: Environment,
-    role: Role,
-    *,
-    start: str,
-    head_fqdn: str,
-    port: str,
-    origin: str,
-    version: str,
+    env: Environment, role: Role, *, start: str, identity: Identity, version: str
 ) -> None:
     """What every Ray container gets after the variables of its features.
 
@@ -62,13 +60,12 @@ def add_ray_environment(
         env: changed in place.
         role: head or worker.
         start: the rendered `ray start` command.
-        head_fqdn: DNS name of the head service.
-        port: port of the GCS.
-        origin: kind that the cluster was made by, `RayCluster` if by a user.
+        identity: of the cluster: where its head is, and what made it.
         version: value of `ray.io/kuberay-version`.
     """
+    port, origin = identity.gcs_port, identity.origin
     if role == "worker":
-        add_head_location(env, head_fqdn)
+        add_head_location(env, identity.head_fqdn)
     env.append_field("RAY_CLUSTER_NAME", f"metadata.labels['{labels.CLUSTER}']")
     env.append_field("RAY_CLUSTER_NAMESPACE", "metadata.namespace")
     env.append_field("RAY_CLOUD_INSTANCE_ID", "metadata.name")
@@ -79,7 +76,7 @@ def add_ray_environment(
         env.default("RAY_timeout_ms_task_wait_for_death_info", "0")
         env.default("RAY_gcs_server_request_timeout_seconds", "5")
         env.default("RAY_SERVE_KV_TIMEOUT_S", "5")
-    host = "127.0.0.1" if role == "head" else head_fqdn
+    host = "127.0.0.1" if role == "head" else identity.head_fqdn
     env.default("RAY_ADDRESS", f"{host}:{port}")
     env.default("RAY_USAGE_STATS_KUBERAY_IN_USE", "1")
     if role == "head":

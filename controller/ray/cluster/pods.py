@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.cluster import autoscaler, hashing
+from controller.ray.cluster.authentication import add_token
+from controller.ray.cluster.draft import PodDraft
 from controller.ray.cluster.environment import (
     Environment,
     add_head_location,
     add_ray_environment,
 )
+from controller.ray.cluster.fault_tolerance import add_state_storage, state_storage
 from controller.ray.cluster.probes import add_probes
 from controller.ray.cluster.start_command import (
     METRICS_PORT,
@@ -26,9 +29,10 @@ from controller.ray.cluster.start_command import (
     start_parameters,
 )
 from controller.ray.cluster.volumes import add_scratch_volume, add_shared_memory
+from controller.ray.cluster.waiting import wait_for_head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
     from controller.ray.cluster.identity import Identity
@@ -38,16 +42,6 @@ if TYPE_CHECKING:
 Body = dict[str, Any]
 
 _OWN_LABELS: Final = (labels.CLUSTER, labels.NODE_TYPE, labels.GROUP)
-_WAIT_SCRIPT: Final = """\
-waited=0
-until if [ "$waited" -lt 120 ]; then ray health-check --address {address} > /dev/null 2>&1; \
-else ray health-check --address {address}; fi; do
-  echo "$waited seconds: the GCS at {address} does not answer yet."
-  waited=$((waited + 5))
-  sleep 5
-done
-echo "The GCS at {address} is ready."
-"""
 
 
 class PodBuilder:
@@ -72,6 +66,7 @@ class PodBuilder:
         self._spec = spec
         self._identity = identity
         self._settings = settings
+        self._storage = state_storage(cluster, spec)
         self._templates: dict[str, Body] = {}
         self._hashes: dict[str, str] = {}
 
@@ -114,46 +109,31 @@ class PodBuilder:
         return self._hashes[key]
 
     def _build_head(self) -> Body:
-        group = self._spec.head_group_spec
-        pod = self._skeleton("head", labels.HEAD_GROUP, group)
-        metadata, pod_spec = pod["metadata"], pod["spec"]
-        ray: Body = pod_spec["containers"][0]
-        parameters = self._parameters("head", group, ray)
-        env = Environment(ray.get("env", ()))
+        draft = self._draft("head", labels.HEAD_GROUP, self._spec.head_group_spec)
         if self._spec.autoscaling:
-            parameters["no-monitor"] = "true"
-            pod_spec["serviceAccountName"] = self._identity.service_account
-            pod_spec["containers"].append(autoscaler.sidecar(self._spec, ray))
-            version = self._spec.autoscaler_version
-            if version:
-                env.append("RAY_enable_autoscaler_v2", str(version == "v2").lower())
-        metadata["annotations"] |= {
-            labels.FT_ENABLED: str(self._fault_tolerant).lower(),
-            labels.RECREATE_HASH: hashing.recreate_digest(self._raw_spec),
-            labels.KUBERAY_VERSION: self._settings.version,
-            labels.TEMPLATE_HASH: self.head_hash,
-        }
-        self._finish(pod, "head", parameters, env)
-        pod_spec["containers"] += copy.deepcopy(list(self._settings.head_sidecars))
-        return pod
+            self._add_autoscaler(draft)
+        draft.annotations.update(
+            {
+                labels.RECREATE_HASH: hashing.recreate_digest(self._raw_spec),
+                labels.KUBERAY_VERSION: self._settings.version,
+                labels.TEMPLATE_HASH: self.head_hash,
+            }
+        )
+        return self._finished(draft, self._settings.head_sidecars)
 
     def _build_worker(self, group: WorkerGroup) -> Body:
-        pod = self._skeleton("worker", group.group_name, group)
-        pod_spec = pod["spec"]
-        ray: Body = pod_spec["containers"][0]
+        draft = self._draft("worker", group.group_name, group)
         if self._settings.init_container:
-            waiting = _wait_for_head(ray, self._identity.head_address)
-            pod_spec.setdefault("initContainers", []).append(waiting)
-        pod["metadata"]["annotations"][labels.TEMPLATE_HASH] = self.worker_hash(group)
-        parameters = self._parameters("worker", group, ray)
-        self._finish(pod, "worker", parameters, Environment(ray.get("env", ())))
-        pod_spec["containers"] += copy.deepcopy(list(self._settings.worker_sidecars))
-        return pod
+            waiting = wait_for_head(draft.ray, self._identity.head_address)
+            draft.spec.setdefault("initContainers", []).append(waiting)
+        draft.annotations[labels.TEMPLATE_HASH] = self.worker_hash(group)
+        return self._finished(draft, self._settings.worker_sidecars)
 
-    def _skeleton(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> Body:
+    def _draft(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> PodDraft:
+        """The user's template as a pod, with the parameters of its Ray node."""
         template = group.template
         metadata: Body = template.get("metadata", {})
-        pod: Body = {
+        body: Body = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
@@ -168,12 +148,15 @@ class PodBuilder:
             "spec": copy.deepcopy(template["spec"]),
         }
         if "finalizers" in metadata:
-            pod["metadata"]["finalizers"] = list(metadata["finalizers"])
+            body["metadata"]["finalizers"] = list(metadata["finalizers"])
         if self._own_command_only(metadata):
-            pod["metadata"]["annotations"][labels.OVERWRITE_CONTAINER_COMMAND] = "true"
+            body["metadata"]["annotations"][labels.OVERWRITE_CONTAINER_COMMAND] = "true"
         if self._spec.autoscaler_version == "v2":
-            pod["spec"]["restartPolicy"] = "Never"
-        return pod
+            body["spec"]["restartPolicy"] = "Never"
+        ray: Body = body["spec"]["containers"][0]
+        return PodDraft(
+            role, body, self._parameters(role, group, ray), Environment(ray.get("env", ()))
+        )
 
     def _labels(
         self, role: Role, group_name: str, group: HeadGroup | WorkerGroup
@@ -198,46 +181,56 @@ class PodBuilder:
             head_address=self._identity.head_address,
         )
 
-    def _finish(self, pod: Body, role: Role, parameters: dict[str, str], env: Environment) -> None:
-        """What both roles get once their parameters are complete."""
-        pod_spec = pod["spec"]
-        ray: Body = pod_spec["containers"][0]
-        _add_metrics_port(ray)
-        add_shared_memory(pod_spec, ray, parameters)
-        if role == "head" and self._spec.autoscaling:
-            add_scratch_volume(pod_spec, [ray, pod_spec["containers"][-1]])
-        start = render_start_command(role, parameters)
-        if not self._own_command_only(pod["metadata"]):
-            command = container_command(ray, start, login_shell=self._settings.login_shell)
+    def _add_autoscaler(self, draft: PodDraft) -> None:
+        """Ray's autoscaler beside the head, in place of the monitor inside it."""
+        draft.parameters["no-monitor"] = "true"
+        draft.spec["serviceAccountName"] = self._identity.service_account
+        sidecar = autoscaler.sidecar(self._identity, self._spec, draft.ray)
+        draft.spec["containers"].append(sidecar)
+        version = self._spec.autoscaler_version
+        if version:
+            draft.env.append("RAY_enable_autoscaler_v2", str(version == "v2").lower())
+
+    def _finished(self, draft: PodDraft, sidecars: Iterable[Mapping[str, Any]]) -> Body:
+        """What both roles get, in KubeRay's order."""
+        add_state_storage(draft, self._storage)
+        _add_metrics_port(draft.ray)
+        add_token(draft, self._identity.name, self._spec.auth_options)
+        add_shared_memory(draft)
+        if draft.role == "head" and self._spec.autoscaling:
+            add_scratch_volume(draft.spec, (draft.ray, draft.spec["containers"][-1]))
+        start = render_start_command(draft.role, draft.parameters)
+        if not self._own_command_only(draft.body["metadata"]):
+            command = container_command(draft.ray, start, login_shell=self._settings.login_shell)
             if command is not None:
-                ray["command"], ray["args"] = command
-        self._add_environment(pod_spec, role, start, env)
+                draft.ray["command"], draft.ray["args"] = command
+        self._add_environment(draft, start)
         if self._settings.probes:
             add_probes(
-                ray,
-                role,
-                parameters=parameters,
+                draft.ray,
+                draft.role,
+                parameters=draft.parameters,
                 ray_version=self._spec.ray_version,
                 serving=self._identity.origin == "RayService",
             )
+        draft.spec["containers"] += copy.deepcopy(list(sidecars))
+        return draft.body
 
-    def _add_environment(self, pod_spec: Body, role: Role, start: str, env: Environment) -> None:
-        for container in pod_spec.get("initContainers", ()):
+    def _add_environment(self, draft: PodDraft, start: str) -> None:
+        for container in draft.spec.get("initContainers", ()):
             init_env = Environment(container.get("env", ()))
             add_head_location(init_env, self._identity.head_fqdn)
             container["env"] = init_env.as_list()
         for entry in self._settings.container_env:
-            env.default_entry(entry)
+            draft.env.default_entry(entry)
         add_ray_environment(
-            env,
-            role,
+            draft.env,
+            draft.role,
             start=start,
-            head_fqdn=self._identity.head_fqdn,
-            port=self._identity.gcs_port,
-            origin=self._identity.origin,
+            identity=self._identity,
             version=self._settings.version,
         )
-        pod_spec["containers"][0]["env"] = env.as_list()
+        draft.ray["env"] = draft.env.as_list()
 
     def _own_command_only(self, metadata: Mapping[str, Any]) -> bool:
         """Whether user and cluster agree that the container's command is not ours to write."""
@@ -247,11 +240,6 @@ class PodBuilder:
             self._annotations.get(key, "").lower(),
             annotations.get(key, "").lower(),
         )
-
-    @property
-    def _fault_tolerant(self) -> bool:
-        legacy = self._annotations.get(labels.FT_ENABLED, "").lower() == "true"
-        return legacy or self._spec.gcs_fault_tolerance_options is not None
 
 
 def _named(template: Body, name: str, more_labels: Mapping[str, str]) -> Body:
@@ -265,21 +253,3 @@ def _add_metrics_port(ray: Body) -> None:
     ports: list[Body] = ray.setdefault("ports", [])
     if all(port.get("name") != "metrics" for port in ports):
         ports.append({"name": "metrics", "containerPort": METRICS_PORT})
-
-
-def _wait_for_head(ray: Body, address: str) -> Body:
-    """The init container that keeps a worker from starting before the head answers."""
-    container: Body = {
-        "name": "wait-gcs-ready",
-        "image": ray.get("image", ""),
-        "command": ["/bin/bash", "-c", "--"],
-        "args": [_WAIT_SCRIPT.format(address=address)],
-        "resources": {
-            "requests": {"cpu": "200m", "memory": "256Mi"},
-            "limits": {"cpu": "200m", "memory": "256Mi"},
-        },
-    }
-    for key in ("imagePullPolicy", "securityContext", "env", "volumeMounts"):
-        if key in ray:
-            container[key] = copy.deepcopy(ray[key])
-    return container
