@@ -58,11 +58,20 @@ class Behaviour:
     exit_code: int
 
     @classmethod
-    def of(cls, annotations: Mapping[str, str] | None, settings: NodeSettings) -> Behaviour:
-        """What `annotations` ask for; values that make no sense count as absent."""
+    def of(
+        cls,
+        annotations: Mapping[str, str] | None,
+        settings: NodeSettings,
+        *,
+        usual: Outcome = Outcome.RUN,
+    ) -> Behaviour:
+        """What `annotations` ask for; values that make no sense count as absent.
+
+        `usual` is the ending of a pod that is not asked for any.
+        """
         given = annotations or {}
-        outcome = _read(given, "outcome", Outcome, Outcome.RUN)
         exit_after = _read(given, "fail-after", _seconds, None)
+        outcome = _read(given, "outcome", Outcome, usual if exit_after is None else Outcome.RUN)
         if outcome is Outcome.RUN and exit_after is not None:
             outcome = Outcome.CRASH
         exits = outcome in (Outcome.CRASH, Outcome.FAIL, Outcome.SUCCEED)

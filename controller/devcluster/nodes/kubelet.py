@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.nodes import lifecycle
 from controller.devcluster.nodes.addresses import PodAddresses, node_address
-from controller.devcluster.nodes.behaviour import Behaviour
+from controller.devcluster.nodes.behaviour import Behaviour, Outcome
 from controller.devcluster.nodes.control import last_seen
 from controller.devcluster.nodes.lifecycle import Bind, Evict, Remove, Report, Rest, Wait
 from controller.devcluster.nodes.pods import PODS
@@ -23,7 +23,7 @@ from controller.devcluster.nodes.statuses import status_patch
 from controller.devcluster.nodes.stopwatches import Stopwatches
 from controller.devcluster.nodes.transitions import Circumstances
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.resources import NODES
+from controller.kube.resources import JOBS, NODES
 
 if TYPE_CHECKING:
     from controller.devcluster.nodes.lifecycle import Step
@@ -168,7 +168,9 @@ class Kubelet:
             host_ip=host_ip,
             node_lost=self.nodes.is_lost(node),
         )
-        behaviour = Behaviour.of(pod.metadata.annotations, self._settings)
+        owner = pod.metadata.controller
+        usual = Outcome.SUCCEED if owner and owner.kind == JOBS.kind else Outcome.RUN
+        behaviour = Behaviour.of(pod.metadata.annotations, self._settings, usual=usual)
         return lifecycle.next_step(pod, behaviour, self._settings, here)
 
     async def _take(self, step: Step, pod: Pod) -> float | None:

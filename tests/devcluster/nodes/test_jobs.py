@@ -269,7 +269,7 @@ async def test_restarts_in_place_count_against_the_backoff_limit(world: World) -
 
 async def test_a_deadline_ends_a_job_and_its_pods(world: World) -> None:
     async with world.nodes():
-        await create_job(world, activeDeadlineSeconds=10)
+        await create_job(world, annotations={"outcome": "run"}, activeDeadlineSeconds=10)
         assert await world.eventually(lambda: finished(world)) == "Failed DeadlineExceeded"
         assert 10.0 <= world.now < 15.0
         assert await pods(world) == []

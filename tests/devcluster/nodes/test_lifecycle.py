@@ -436,6 +436,16 @@ def test_an_annotation_that_is_no_length_of_time_counts_as_absent(text: str) -> 
     assert behaviour.outcome is Outcome.RUN
 
 
+def test_what_is_usual_gives_way_to_every_annotation() -> None:
+    def outcome(**given: str) -> Outcome:
+        annotations = {f"sim.manta.dev/{k.replace('_', '-')}": v for k, v in given.items()}
+        return Behaviour.of(annotations, SETTINGS, usual=Outcome.SUCCEED).outcome
+
+    assert outcome() is Outcome.SUCCEED
+    assert outcome(outcome="run") is Outcome.RUN
+    assert outcome(fail_after="3") is Outcome.CRASH
+
+
 def test_an_unknown_outcome_counts_as_run() -> None:
     assert Behaviour.of({"sim.manta.dev/outcome": "dance"}, SETTINGS).outcome is Outcome.RUN
 
