@@ -35,6 +35,8 @@ SCALING: list[Callable[[dict[str, Any]], Any]] = [
     lambda raw: raw.update(upgradeStrategy={"type": "Recreate"}),
     lambda raw: worker(raw).update(numOfHosts=1, priority=0),
     lambda raw: worker(raw).update(rayStartParams={}, labels=None),
+    lambda raw: raw.update(suspend=False, enableInTreeAutoscaling=False),
+    lambda raw: worker(raw).update(suspend=False),
     lambda raw: container(raw).update(env=[], command=None),
 ]
 REAL: list[Callable[[dict[str, Any]], Any]] = [

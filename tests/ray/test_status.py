@@ -356,7 +356,6 @@ def test_a_lost_head_is_removed_from_the_status_and_endpoints_stay():
 
 def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
     obj = cluster(
-        upgradeStrategy={"type": "Recreate"},
         networkPolicy={},
         tlsOptions={"enabled": True},
         gcsFaultToleranceOptions={"redisAddress": "r"},
@@ -368,7 +367,6 @@ def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
     assert features is not None
     assert features[:2] == ("False", "NotImplementedYet")
     for field in (
-        "upgradeStrategy",
         "networkPolicy",
         "tlsOptions",
         "gcsFaultToleranceOptions",

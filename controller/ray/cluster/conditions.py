@@ -152,11 +152,13 @@ class ClusterConditions:
         if not outdated:
             self.remove(UP_TO_DATE)
             return
-        message = (
-            f"{len(outdated)} pods were made from an older template, first {outdated[0]}; "
-            "upgradeStrategy does not replace running pods, so the change reaches new pods only"
-        )
-        self.set(UP_TO_DATE, "False", "UpgradeStrategyNone", message)
+        found = f"{len(outdated)} pods were made from an older template, first {outdated[0]}"
+        if design.spec.upgrade_strategy.type == "Recreate":
+            rest = "pods are replaced unless only tolerations or scheduling gates have changed"
+            self.set(UP_TO_DATE, "False", "UpgradeStrategyRecreate", f"{found}; {rest}")
+        else:
+            rest = "upgradeStrategy does not replace running pods, so the change reaches new ones"
+            self.set(UP_TO_DATE, "False", "UpgradeStrategyNone", f"{found}; {rest} only")
 
 
 def _container_reason(head: Pod, message: str) -> tuple[str, str]:

@@ -25,15 +25,11 @@ def unsupported_fields(cluster: RayCluster, spec: ClusterSpec) -> tuple[str, ...
         "metadata.annotations[ray.io/enable-serve-service]": (
             annotations.get(labels.ENABLE_SERVE_SERVICE) == "true"
         ),
-        "spec.upgradeStrategy.type=Recreate": spec.upgrade_strategy.type == "Recreate",
         "spec.authOptions": auth is not None and auth.mode != "disabled",
         "spec.gcsFaultToleranceOptions": storage_asked,
         "spec.historyServerOptions": spec.history_server_options is not None,
         "spec.networkPolicy": spec.network_policy is not None,
         "spec.tlsOptions": spec.tls_options is not None and bool(spec.tls_options.enabled),
         "spec.headGroupSpec.enableIngress": bool(head.enable_ingress),
-        "spec.workerGroupSpecs[].numOfHosts>1 as one unit": any(
-            group.hosts > 1 for group in spec.worker_group_specs
-        ),
     }
     return tuple(path for path, is_asked in asked.items() if is_asked)

@@ -30,7 +30,8 @@ _DEFAULTS: Final = {
 }
 _SCHEDULING: Final = ("tolerations", "schedulingGates")
 _SCALING: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
-_GROUP_DEFAULTS: Final = {"numOfHosts": 1, "priority": 0}
+_SPEC_DEFAULTS: Final = {"suspend": False, "enableInTreeAutoscaling": False}
+_GROUP_DEFAULTS: Final = {"numOfHosts": 1, "priority": 0, "suspend": False}
 
 
 def digest(value: Any) -> str:
@@ -55,7 +56,11 @@ def template_digest(group: dict[str, Any]) -> str:
 
 def recreate_digest(spec: dict[str, Any]) -> str:
     """Hash of the whole specification, less what may change without new pods."""
-    relevant = {key: value for key, value in spec.items() if key != "upgradeStrategy"}
+    relevant = {
+        key: value
+        for key, value in spec.items()
+        if key != "upgradeStrategy" and value != _SPEC_DEFAULTS.get(key)
+    }
     relevant["headGroupSpec"] = _without_scheduling(spec.get("headGroupSpec") or {})
     relevant["workerGroupSpecs"] = [
         {
