@@ -153,7 +153,8 @@ def _add_plan(commands: Commands) -> None:
         description="Show what would be created, changed, replaced and deleted if a manifest were "
         "applied, or what the operator would do about the clusters as they are, by its own "
         "planner. Nothing is written: the API server is only asked for a dry run.",
-        epilog="Exit status: 0 planned, 1 a cluster would be refused, 2 unusable input.",
+        epilog="Exit status: 0 planned, 1 a cluster would be refused, 2 unusable input, "
+        "3 something forbidden would happen.",
     )
     what = plan.add_mutually_exclusive_group(required=True)
     what.add_argument("-f", "--file", type=Path, help="manifest, or a folder of manifests")
@@ -163,6 +164,13 @@ def _add_plan(commands: Commands) -> None:
         "--namespace",
         default="",
         help="for manifests that name none (default); with --all only this one (all)",
+    )
+    plan.add_argument(
+        "--forbid",
+        action="append",
+        choices=["create", "change", "replace", "delete"],
+        default=[],
+        help="fail if this would happen to anything; may be repeated",
     )
     plan.add_argument(
         "--offline", action="store_true", help="plan for an empty cluster instead of asking one"
@@ -256,7 +264,7 @@ def _plan(options: argparse.Namespace) -> int:
         kubeconfig=options.kubeconfig,
         context=options.context,
     )
-    return asyncio.run(plan(question, options.output))
+    return asyncio.run(plan(question, options.output, forbidden=options.forbid))
 
 
 def _crds(options: argparse.Namespace) -> int:

@@ -26,10 +26,10 @@ from controller.kube.resources import CRDS
 from controller.ray.api import custom_resource_definitions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, Collection, Iterator
     from pathlib import Path
 
-    from controller.command.planning.outcome import ClusterPlan
+    from controller.command.planning.outcome import Action, ClusterPlan
     from controller.ray.api import FeatureGates
 
 Json = dict[str, Any]
@@ -60,8 +60,15 @@ class Question:
     context: str | None
 
 
-async def plan(question: Question, output: Literal["text", "json"]) -> int:
+async def plan(
+    question: Question, output: Literal["text", "json"], *, forbidden: Collection[Action] = ()
+) -> int:
     """Print what the operator would do; returns the exit status.
+
+    Args:
+        question: what to plan for.
+        output: text for people or JSON for programs.
+        forbidden: what must not happen to anything.
 
     Raises:
         ConfigurationError: unusable file, credentials or API server.
@@ -80,7 +87,12 @@ async def plan(question: Question, output: Literal["text", "json"]) -> int:
         sys.stdout.write(f"{text.decode()}\n")
     else:
         write_text(plans, sys.stdout)
-    return 1 if any(each.problem for each in plans) else 0
+    if any(each.problem for each in plans):
+        return 1
+    broken = sorted(action for action in forbidden if any(each.count(action) for each in plans))
+    if broken:
+        sys.stderr.write(f"manta plan: forbidden, and would happen: {', '.join(broken)}\n")
+    return 3 if broken else 0
 
 
 async def _plans(
