@@ -355,7 +355,10 @@ def test_a_lost_head_is_removed_from_the_status_and_endpoints_stay():
 
 
 def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
+    raw = manifest()
+    raw["metadata"]["labels"] = {"volcano.sh/queue-name": "q", "team": "a"}
     obj = cluster(
+        raw,
         networkPolicy={},
         tlsOptions={"enabled": True},
         gcsFaultToleranceOptions={"redisAddress": "r"},
@@ -366,14 +369,10 @@ def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
     features = said(status, "FeaturesSupported")
     assert features is not None
     assert features[:2] == ("False", "NotImplementedYet")
-    for field in (
-        "networkPolicy",
-        "tlsOptions",
-        "gcsFaultToleranceOptions",
-        "authOptions",
-        "historyServerOptions",
-    ):
-        assert f"spec.{field}" in features[2]
+    assert (
+        "spec.historyServerOptions, spec.networkPolicy, spec.tlsOptions, "
+        "metadata.labels[volcano.sh/queue-name]"
+    ) in features[2]
     assert status["state"] == "ready", "a field without effect does not stop the cluster"
     relieved = with_status(cluster(), status)
     assert said(status_of(kept(relieved, *READY)), "FeaturesSupported") is None

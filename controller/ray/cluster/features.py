@@ -5,31 +5,32 @@ Such fields are accepted, and named in a condition: nothing is left out in silen
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from controller.ray.api import labels
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
 
+_SCHEDULER_LABELS: Final = (
+    "ray.io/gang-scheduling-enabled",
+    "ray.io/priority-class-name",
+    "kai.scheduler/queue",
+    "volcano.sh/network-topology-highest-tier-allowed",
+    "volcano.sh/network-topology-mode",
+    "volcano.sh/queue-name",
+    "yunikorn.apache.org/app-id",
+    "yunikorn.apache.org/queue",
+)
+"""Labels of the RayCluster that ask for a batch scheduler. Those of pod templates are passed on
+to the pods, where the schedulers themselves read them."""
+
 
 def unsupported_fields(cluster: RayCluster, spec: ClusterSpec) -> tuple[str, ...]:
-    """Paths of the fields that have no effect, in the order of the specification."""
-    annotations = cluster.metadata.annotations or {}
-    head, auth = spec.head_group_spec, spec.auth_options
-    storage_asked = spec.gcs_fault_tolerance_options is not None
+    """Paths of the fields that have no effect, those of the specification first."""
+    tls, given = spec.tls_options, cluster.metadata.labels or {}
     asked = {
-        "metadata.annotations[ray.io/ft-enabled]": (
-            annotations.get(labels.FT_ENABLED, "").lower() == "true"
-        ),
-        "metadata.annotations[ray.io/enable-serve-service]": (
-            annotations.get(labels.ENABLE_SERVE_SERVICE) == "true"
-        ),
-        "spec.authOptions": auth is not None and auth.mode != "disabled",
-        "spec.gcsFaultToleranceOptions": storage_asked,
         "spec.historyServerOptions": spec.history_server_options is not None,
         "spec.networkPolicy": spec.network_policy is not None,
-        "spec.tlsOptions": spec.tls_options is not None and bool(spec.tls_options.enabled),
-        "spec.headGroupSpec.enableIngress": bool(head.enable_ingress),
+        "spec.tlsOptions": tls is not None and bool(tls.enabled),
     }
+    asked |= {f"metadata.labels[{label}]": label in given for label in _SCHEDULER_LABELS}
     return tuple(path for path, is_asked in asked.items() if is_asked)
