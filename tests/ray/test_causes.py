@@ -362,12 +362,19 @@ def test_a_pod_that_is_not_ready_says_why(case: str):
     found = cause_of("workers", state)
     assert found.reason.name == reason
     assert words in found.words
-    assert found.message.startswith("group workers: pod p ")
+    part = "node node-1" if reason == "NodeLost" else "group workers"
+    assert found.message.startswith(f"{part}: pod p ")
 
 
 def test_a_ready_pod_is_in_no_trouble_and_neither_is_one_that_goes_in_time():
     assert trouble(pod("p"), NOW, head_ready=True) is None
     going = pod("p", phase="Failed", terminating=True, ends="2026-08-20T09:59:40Z")
+    assert trouble(going, NOW, head_ready=True) is None
+
+
+def test_a_kubelet_that_comes_back_late_is_given_time_to_remove_the_pod():
+    containers = [container(terminated=ended(1, "Error") | {"finishedAt": "2026-08-20T09:59:45Z"})]
+    going = pod("p", phase="Failed", terminating=True, containers=containers)
     assert trouble(going, NOW, head_ready=True) is None
 
 

@@ -15,7 +15,7 @@ from controller.ray.cluster.causes import Cause, Outlook, part_of
 from controller.ray.cluster.conditions import READY, SUSPENDED, is_true
 from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
 from controller.ray.cluster.pod_state import is_ready
-from controller.ray.cluster.trouble import HEAD, PATIENCE, overdue_from, trouble
+from controller.ray.cluster.trouble import HEAD, PATIENCE, overdue_from, part_of_pod, trouble
 from controller.ray.cluster.write_failures import could_not_try, failure_cause
 from controller.runtime.conditions import find_condition
 
@@ -58,7 +58,7 @@ def _troubled_pods(seen: Observation, now: datetime, *, short: Collection[str]) 
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
     for pod in seen.all_pods:
         cause = trouble(pod, now, head_ready=head_ready)
-        if cause is not None and (cause.part in short or not pod.metadata.terminating):
+        if cause is not None and (part_of_pod(pod) in short or not pod.metadata.terminating):
             yield cause
 
 

@@ -1,6 +1,7 @@
-"""Creates and deletes of a cluster's pods, with the events that tell of them.
+"""Creates and deletes of a cluster's pods, with the events that tell of their success.
 
-The names of events are KubeRay's: `CreatedHeadPod`, `DeletedWorkerPod`, `FailedToDeletePod`.
+The names of events are KubeRay's: `CreatedHeadPod`, `DeletedWorkerPod`. Failures are told with the
+status that they lead to (`announcement`): one event for a cause, not one for each pod and attempt.
 """
 
 from __future__ import annotations
@@ -46,9 +47,6 @@ def create_pod(
         body,
         member,
         on_success=Event("Normal", f"Created{what}", "Create", f"Created pod {name}"),
-        on_failure=Event(
-            "Warning", f"FailedToCreate{what}", "Create", f"Failed to create pod {name}"
-        ),
     )
 
 
@@ -60,8 +58,5 @@ def delete_pod(seen: Observation, pod: Pod, *, what: str, reason: str) -> Delete
         pod.metadata.uid,
         on_success=Event(
             "Normal", f"Deleted{what}", "Delete", f"Deleted pod {name} because {reason}"
-        ),
-        on_failure=Event(
-            "Warning", f"FailedToDelete{what}", "Delete", f"Failed to delete pod {name}"
         ),
     )

@@ -54,6 +54,7 @@ class _Finding:
     reason: Reason
     words: str
     since: datetime | None = None
+    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def _as_cause(pod: Pod, finding: _Finding) -> Cause:
     since = f", since {rfc3339(finding.since)}" if finding.since else ""
     return Cause(
         finding.reason,
-        part_of_pod(pod),
+        finding.part or part_of_pod(pod),
         f"pod {pod.metadata.name} {finding.words}{since}",
         blocks_head=head,
         since=finding.since,
@@ -120,14 +121,22 @@ def part_of_pod(pod: Pod) -> str:
 
 
 def overdue_from(pod: Pod) -> datetime | None:
-    """When a pod that was deleted should be gone, None if it was not deleted."""
+    """When a pod that was deleted should be gone, None if it was not deleted.
+
+    After the end of its containers, which a kubelet that was out of reach reports late, it has as
+    long again.
+    """
     deadline = _moment(pod.metadata.deletion_timestamp)
-    return None if deadline is None else deadline + OVERDUE
+    if deadline is None:
+        return None
+    ends = (container.state.terminated for container in pod.status.container_statuses)
+    heard = (_moment(end.finished_at) for end in ends if end is not None)
+    return max((deadline, *filter(None, heard))) + OVERDUE
 
 
 def _stuck(pod: Pod, now: datetime) -> _Finding | None:
     if _is_on_lost_node(pod):
-        return _lost(pod, "was deleted and cannot go: it")
+        return _lost(pod, "was deleted and cannot go: it is")
     deadline, overdue = _moment(pod.metadata.deletion_timestamp), overdue_from(pod)
     if overdue is None or now < overdue:
         return None
@@ -170,7 +179,7 @@ def _exits(case: _Case) -> str:
 
 
 def _on_lost_node(case: _Case) -> _Finding | None:
-    return _lost(case.pod, "") if _is_on_lost_node(case.pod) else None
+    return _lost(case.pod, "is") if _is_on_lost_node(case.pod) else None
 
 
 def _is_on_lost_node(pod: Pod) -> bool:
@@ -185,14 +194,15 @@ def _is_on_lost_node(pod: Pod) -> bool:
     return ready.status == "Unknown" or (all_well and not ready.reason)
 
 
-def _lost(pod: Pod, why: str) -> _Finding:
-    ready = condition(pod, "Ready")
+def _lost(pod: Pod, how: str) -> _Finding:
+    """One node's loss is one cause, whatever was on it."""
+    ready, node = condition(pod, "Ready"), pod.spec.node_name
     words = (
-        f"{why} is on node {pod.spec.node_name}, which no longer reports (NodeLost); "
+        f"{how} on node {node}, which no longer reports (NodeLost); "
         "repair the node, or delete its Node object so that the pod is replaced"
     )
     since = _moment(ready.last_transition_time if ready else None)
-    return _Finding(causes.NODE_LOST, words.strip(), since)
+    return _Finding(causes.NODE_LOST, words, since, part=f"node {node}")
 
 
 def _unscheduled(case: _Case) -> _Finding | None:
@@ -232,7 +242,8 @@ def _remedy(case: _Case, container: str, said: str, reason: Reason) -> str:
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing[1].lower()]
         return f"; create the {kind} {missing[2]} in namespace {case.pod.metadata.namespace}"
     if reason in {causes.IMAGE_PULL, causes.INVALID_IMAGE_NAME}:
-        return f"; correct the image of {container} in {case.template}, or set imagePullSecrets"
+        whose = "the Ray container" if container == _WAIT_CONTAINER else container
+        return f"; correct the image of {whose} in {case.template}, or set imagePullSecrets"
     if reason is causes.CONTAINER_START:
         return f"; correct command and args of {container} in {case.template}"
     return ""

@@ -1,0 +1,261 @@
+"""A cluster that is not ready says why: in its condition, by one event, until it is cured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from controller.kube.faults import Refusal, Rule
+from controller.kube.objects import KubeObject
+from controller.kube.resources import EVENTS, NODES, PODS, Resource
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import example_cluster, role
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", KubeObject)
+CREATE = frozenset({"create"})
+CLUSTER_READY = ("Normal", "RayClusterReady")
+WEBHOOK = (
+    'admission webhook "validate.policies.example.com" denied the request: every pod needs a team'
+)
+RIGHT = (
+    'pods is forbidden: User "system:serviceaccount:manta:manta-operator" cannot create resource '
+    '"pods" in API group "" in the namespace "default"'
+)
+
+
+class Told(NamedTuple):
+    """An event about the cluster, without what the pods' creation and deletion make."""
+
+    type: str
+    reason: str
+    note: str
+
+
+async def told(world: World) -> list[Told]:
+    listed = await world.user.request_json("GET", _path(world, "events"))
+    events = [
+        Told(event["type"], event["reason"], event["note"])
+        for event in listed["items"]
+        if event["regarding"]["kind"] == "RayCluster"
+    ]
+    return [each for each in events if each.type == "Warning" or each[:2] == CLUSTER_READY]
+
+
+def _path(world: World, plural: str) -> str:
+    return f"/apis/{EVENTS.api_version}/namespaces/{world.namespace}/{plural}"
+
+
+async def ready(world: World) -> dict[str, Any]:
+    conditions = (await world.cluster()).status.get("conditions", [])
+    return next((each for each in conditions if each["type"] == "Ready"), {})
+
+
+async def said(world: World, reason: str, *, seconds: float = 60.0) -> str:
+    """The message of `Ready`, once it says `reason`."""
+
+    async def message() -> str:
+        found = await ready(world)
+        matches = found.get("status") == "False" and found["reason"] == reason
+        return found["message"] if matches else ""
+
+    return await world.eventually(message, seconds=seconds)
+
+
+async def warned(world: World, reason: str, *words: str) -> None:
+    """Whether exactly one warning was told, and says all of this."""
+    await world.settle(30)
+    warnings = [each for each in await told(world) if each.type == "Warning"]
+    assert [each.reason for each in warnings] == [reason]
+    assert all(word in warnings[0].note for word in words), warnings[0].note
+
+
+async def cured(world: World) -> None:
+    """Whether the cluster becomes ready, tells so once, and warns no more."""
+
+    async def is_ready() -> bool:
+        return (await ready(world)).get("status") == "True"
+
+    warnings = len([each for each in await told(world) if each.type == "Warning"])
+    await world.eventually(is_ready, seconds=700, pause=1.0)
+    await world.settle(30)
+    events = await told(world)
+    assert sum(each[:2] == CLUSTER_READY for each in events) == 1
+    assert sum(each.type == "Warning" for each in events) == warnings
+
+
+async def create(world: World, *, replicas: int = 2, **annotations: str) -> None:
+    """A cluster whose workers do what these annotations of the simulated kubelet say."""
+    body = example_cluster(replicas=replicas)
+    template = body["spec"]["workerGroupSpecs"][0]["template"]
+    given = {f"sim.manta.dev/{key}": value for key, value in annotations.items()}
+    template.setdefault("metadata", {})["annotations"] = given
+    await world.user.create(RAYCLUSTERS, world.namespace, body)
+
+
+async def correct_workers(world: World) -> None:
+    """Take the annotations away and have the pods that still carry them replaced."""
+    path = "/spec/workerGroupSpecs/0/template/metadata/annotations"
+    operations = [{"op": "replace", "path": path, "value": {}}]
+    await world.user.json_patch(RAYCLUSTERS, world.namespace, "example", operations)
+    for pod in world.journal.workers():
+        await world.user.delete(PODS, world.namespace, pod.metadata.name)
+
+
+@pytest.mark.embedded_only
+async def test_bug_27_an_image_that_cannot_be_pulled(world: World):
+    world.start_operator()
+    await create(world, outcome="image-pull-error")
+    message = await said(world, "ImagePullBackOff")
+    assert "cannot pull the image of init container wait-gcs-ready" in message
+    assert "correct the image of the Ray container in the template of group workers" in message
+    await warned(world, "ImagePullBackOff", "group workers: pod example-workers-worker-")
+
+    await correct_workers(world)
+    await cured(world)
+
+
+async def test_a_quota_that_is_too_small(world: World):
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "team"},
+        "spec": {"hard": {"pods": "2"}},
+    }
+    await world.user.create(QUOTAS, world.namespace, quota)
+
+    async def counted() -> bool:
+        raw = await world.user.get_raw(QUOTAS, world.namespace, "team")
+        return "pods" in raw.get("status", {}).get("hard", {})
+
+    await world.eventually(counted)
+    world.start_operator()
+    await create(world, replicas=3)
+    message = await said(world, "QuotaExceeded")
+    assert "exceeded quota: team, requested: pods=1, used: pods=2, limited: pods=2" in message
+    assert "lower replicas" in message
+    await warned(world, "FailedToCreateWorkerPod", "QuotaExceeded: group workers: ")
+    conditions = (await world.cluster()).status["conditions"]
+    [failed] = [each for each in conditions if each["type"] == "ReplicaFailure"]
+    assert (failed["status"], failed["reason"]) == ("True", "FailedCreateWorkerPod")
+
+    await world.user.delete(QUOTAS, world.namespace, "team")
+    await cured(world)
+
+
+@pytest.mark.embedded_only
+@pytest.mark.parametrize(
+    ("refusal", "reason", "words"),
+    [
+        (Refusal(400, "BadRequest", WEBHOOK), "AdmissionDenied", "every pod needs a team"),
+        (Refusal(403, "Forbidden", RIGHT), "Forbidden", "allow system:serviceaccount:manta:"),
+    ],
+)
+async def test_pods_that_may_not_be_created(
+    world: World, refusal: Refusal, reason: str, words: str
+):
+    running = world.start_operator(rules=[Rule(refusal, resource="pods", verbs=CREATE)])
+    await create(world)
+    message = await said(world, reason)
+    assert message.startswith("head: cannot create a pod: ")
+    assert words in message
+    await warned(world, "FailedToCreateHeadPod", f"{reason}: head: ", words)
+
+    running.transport.rules.clear()
+    await cured(world)
+
+
+@pytest.mark.embedded_only
+async def test_a_refusal_is_not_told_again_by_the_next_operator(world: World):
+    rules = [Rule(Refusal(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)]
+    first = world.start_operator(rules=rules)
+    await create(world)
+    await said(world, "Forbidden")
+    await first.kill()
+    second = world.start_operator(rules=rules)
+    await warned(world, "FailedToCreateHeadPod")
+
+    second.transport.rules.clear()
+    await cured(world)
+
+
+@pytest.mark.embedded_only
+async def test_bug_66_a_head_that_runs_out_of_memory(world: World):
+    world.start_operator()
+    body = example_cluster()
+    template = body["spec"]["headGroupSpec"]["template"]
+    template["metadata"] = {"annotations": {"sim.manta.dev/outcome": "never-ready"}}
+    template["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "1", "memory": "1Gi"}}
+    await world.user.create(RAYCLUSTERS, world.namespace, body)
+    head = await world.eventually(lambda: running_head(world))
+    await kill_for_memory(world, head)
+
+    message = await said(world, "OOMKilled")
+    assert "its memory limit is 1Gi; raise resources.limits.memory of ray-head" in message
+    await warned(world, "OOMKilled", "head: pod example-head-", "exit code 137 (OOMKilled)")
+
+    path = "/spec/headGroupSpec/template/metadata/annotations"
+    operations = [{"op": "replace", "path": path, "value": {}}]
+    await world.user.json_patch(RAYCLUSTERS, world.namespace, "example", operations)
+    await world.user.delete(PODS, world.namespace, head)
+    await cured(world)
+
+
+def running_head(world: World) -> str:
+    heads = [pod for pod in world.journal.present.values() if role(pod) == "head"]
+    return heads[0].metadata.name if heads and heads[0].status.phase == "Running" else ""
+
+
+async def kill_for_memory(world: World, name: str) -> None:
+    """Write what a kubelet writes when the kernel has killed a container."""
+    raw = await world.user.get_raw(PODS, world.namespace, name)
+    [container] = raw["status"]["containerStatuses"]
+    times = {"startedAt": "2026-01-01T00:00:02Z", "finishedAt": "2026-01-01T00:00:09Z"}
+    killed = container | {
+        "restartCount": 1,
+        "ready": False,
+        "state": {
+            "waiting": {
+                "reason": "CrashLoopBackOff",
+                "message": f"back-off 10s restarting failed container=ray-head pod={name}",
+            }
+        },
+        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"} | times},
+    }
+    patch = {"status": {"containerStatuses": [killed]}}
+    await world.user.merge_patch(PODS, world.namespace, name, patch, subresource="status")
+
+
+@pytest.mark.embedded_only
+async def test_a_node_that_is_lost(world: World):
+    world.start_operator()
+    await create(world)
+    await world.eventually(world.is_ready)
+    ready_before = [each for each in await told(world) if each[:2] == CLUSTER_READY]
+    assert len(ready_before) == 1
+
+    await lose(world, "true")
+    message = await said(world, "NodeLost")
+    assert "on node manta-node-0, which no longer reports" in message
+    assert ", since 2026-01-01T" in message
+    await world.settle(600)
+    assert "was deleted and cannot go" in await said(world, "NodeLost")
+    await warned(world, "NodeLost", "node manta-node-0: pod example-head-")
+
+    await lose(world, None)
+
+    async def is_ready() -> bool:
+        return (await ready(world)).get("status") == "True"
+
+    await world.eventually(is_ready, seconds=120)
+    warnings = [each for each in await told(world) if each.type == "Warning"]
+    assert [each.reason for each in warnings] == ["NodeLost"]
+    assert world.journal.most_live_heads == 1
+
+
+async def lose(world: World, value: str | None) -> None:
+    patch = {"metadata": {"annotations": {"sim.manta.dev/lost": value}}}
+    await world.user.merge_patch(NODES, "", "manta-node-0", patch)
