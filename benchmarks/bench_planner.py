@@ -40,6 +40,11 @@ class Cache:
         """Only the cluster can be got by name: names of new pods are free."""
         return self.cluster if resource is RAYCLUSTERS and key == "default/big" else None
 
+    def serves(self, resource: Resource[Any]) -> bool:
+        """There are no optional APIs."""
+        del resource
+        return False
+
     def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
         """All pods belong to the cluster."""
         return self.pods if resource is PODS and (index, value) == ("owner", "u") else []

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference, Pod
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, ROUTES
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observe import HEAD_INDEX, head_keys
@@ -137,6 +137,7 @@ class FakeReads:
     refused: dict[str, Refusal] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     odd: dict[str, str] = field(default_factory=dict)
+    routes: bool = False
     listed: bool = False
     begun: dict[str, int] = field(default_factory=dict)
 
@@ -147,6 +148,9 @@ class FakeReads:
 
     def get(self, resource: Resource[Any], key: str) -> Any:
         return self.objects.get((resource.plural, key))
+
+    def serves(self, resource: Resource[Any]) -> bool:
+        return resource is not ROUTES or self.routes
 
     def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
         function = {"owner": index_by_owner, HEAD_INDEX: head_keys}[index]

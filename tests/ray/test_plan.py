@@ -80,6 +80,10 @@ def test_the_kind_is_what_the_runtime_asks_for():
         "pods",
         "services",
         "serviceaccounts",
+        "persistentvolumeclaims",
+        "secrets",
+        "ingresses.networking.k8s.io",
+        "routes.route.openshift.io",
         "roles.rbac.authorization.k8s.io",
         "rolebindings.rbac.authorization.k8s.io",
     ]
@@ -89,7 +93,7 @@ def test_a_new_cluster_gets_a_service_then_a_head_then_workers():
     made = plan(reads(cluster()))
     kinds = [[(type(w).__name__, w.target.scope) for w in stage] for stage in made.stages]
     assert kinds == [
-        [("Create", "service/head")],
+        [("Create", "part/services/example-head-svc")],
         [("Create", "head")],
         [("Create", "worker/workers"), ("Create", "worker/workers")],
     ]
@@ -227,7 +231,7 @@ def test_a_pod_of_no_group_is_nobodys_to_delete():
     assert plan(settled(cluster(), head(), *workers(2), nameless)).stages == ()
 
 
-@pytest.mark.parametrize("scope", ["head", "worker/workers", "service/head"])
+@pytest.mark.parametrize("scope", ["head", "worker/workers", "part/services/example-head-svc"])
 def test_an_unsettled_scope_makes_and_deletes_nothing(scope: str):
     fresh = plan(reads(cluster(), unsettled=frozenset({scope})))
     assert not any(w.target.scope == scope for stage in fresh.stages for w in stage)
@@ -363,7 +367,8 @@ def test_a_service_account_of_the_user_is_bound_and_not_made():
     raw = manifest()
     raw["spec"]["enableInTreeAutoscaling"] = True
     raw["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "mine"
-    made = plan(settled(cluster(raw), *workers(2)))
+    mine = KubeObject(metadata=meta("mine"))
+    made = plan(settled(cluster(raw), *workers(2)).add(SERVICE_ACCOUNTS, mine))
     assert writes(made)[:2] == ["create Role example", "create RoleBinding example"]
     role, binding, pod_ = (w.body for stage in made.stages for w in stage)
     assert binding["subjects"] == [
@@ -388,10 +393,11 @@ def test_a_service_of_that_name_that_is_not_ours_is_waited_for():
     assert taken.stages == ()
 
 
-def test_a_head_service_under_another_name_is_kept():
-    renamed = with_meta(SERVICE, name="made-by-kuberay")
-    made = plan(reads(cluster(), head(), *workers(2)).add(SERVICES, renamed))
-    assert made.stages == ()
+def test_a_head_service_under_an_earlier_name_stays_beside_the_new_one():
+    earlier = with_meta(SERVICE, name="earlier")
+    made = plan(reads(cluster(), head(), *workers(2)).add(SERVICES, earlier))
+    assert writes(made) == ["create Service example-head-svc"], "new pods use the new name"
+    assert made.aside == (), "running pods use the earlier one"
 
 
 def suspension(suspending: str, suspended: str) -> dict[str, Any]:

@@ -92,7 +92,9 @@ def test_a_custom_service_is_completed():
     assert service["metadata"]["name"] == "mine"
     assert service["metadata"]["namespace"] == "default"
     assert service["metadata"]["labels"] == SELECTOR | {"team": "a"}
-    assert service["metadata"]["annotations"] == {"a": "ours", "b": "ours", "c": "theirs"}
+    annotations = service["metadata"]["annotations"]
+    del annotations["manta.dev/owned-fields"]
+    assert annotations == {"a": "ours", "b": "ours", "c": "theirs"}
     assert service["spec"]["clusterIP"] == "10.0.0.9"
     assert service["spec"]["type"] == "ClusterIP"
     assert service["spec"]["selector"] == SELECTOR
@@ -121,6 +123,7 @@ def test_several_hosts_a_replica_need_a_headless_service():
     assert headless["metadata"]["name"] == "example-headless"
     assert headless["metadata"]["labels"] == {"ray.io/headless-worker-svc": "example"}
     assert headless["spec"] == {
+        "type": "ClusterIP",
         "clusterIP": "None",
         "publishNotReadyAddresses": True,
         "selector": {"ray.io/cluster": "example", "ray.io/node-type": "worker"},

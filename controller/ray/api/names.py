@@ -30,6 +30,11 @@ def checked_label(value: str) -> str:
     return tail
 
 
+def checked_route_name(name: str, namespace: str) -> str:
+    """KubeRay's CheckRouteName: name and namespace together are one label of a host name."""
+    return checked_name(name[: 51 - len(namespace)])
+
+
 def is_dns_1035_label(value: str) -> bool:
     """Lower-case letters, digits and dashes, beginning with a letter, at most 63."""
     return len(value) <= 63 and _DNS_1035_LABEL.fullmatch(value) is not None

@@ -1,4 +1,4 @@
-"""Ray's autoscaler: the sidecar of the head pod, and what it is allowed to do.
+"""Ray's autoscaler: the sidecar of the head pod.
 
 It reads the RayCluster, writes `replicas` and `workersToDelete` into it, and watches the pods.
 """
@@ -9,7 +9,6 @@ import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import labels
-from controller.ray.api.names import checked_name
 from controller.ray.cluster.authentication import add_token_to_container
 
 if TYPE_CHECKING:
@@ -22,12 +21,6 @@ _COMMAND: Final = (
     "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) "
     "--cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
 )
-_RULES: Final = (
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
-    {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
-    {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
-)
-_RBAC: Final = "rbac.authorization.k8s.io"
 
 
 def sidecar(identity: Identity, spec: ClusterSpec, ray: Body) -> Body:
@@ -80,52 +73,3 @@ def _apply_options(container: Body, spec: ClusterSpec) -> None:
 
 def _from_field(name: str, path: str) -> Body:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-
-
-def service_account(identity: Identity) -> Body:
-    """The ServiceAccount that the head pod runs as."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": _metadata(identity, identity.service_account),
-    }
-
-
-def role(identity: Identity) -> Body:
-    """What the autoscaler may do in its namespace."""
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "Role",
-        "metadata": _metadata(identity, checked_name(identity.name)),
-        "rules": copy.deepcopy(list(_RULES)),
-    }
-
-
-def role_binding(identity: Identity) -> Body:
-    """Gives the role to the service account."""
-    name = checked_name(identity.name)
-    account = {
-        "kind": "ServiceAccount",
-        "name": identity.service_account,
-        "namespace": identity.namespace,
-    }
-    return {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "RoleBinding",
-        "metadata": _metadata(identity, name),
-        "subjects": [account],
-        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
-    }
-
-
-def _metadata(identity: Identity, name: str) -> Body:
-    return {
-        "name": name,
-        "namespace": identity.namespace,
-        "labels": {
-            labels.CLUSTER: identity.name,
-            labels.APP_NAME: labels.APP_NAME_VALUE,
-            labels.CREATED_BY: labels.CREATED_BY_VALUE,
-        },
-        "ownerReferences": [identity.owner],
-    }

@@ -191,6 +191,12 @@ NAME_TAKEN: Final = Reason(
     "An object of a name that the cluster needs exists and belongs to somebody else.",
     "Delete or rename that object, or rename the cluster.",
 )
+GIVEN_MISSING: Final = Reason(
+    "GivenObjectMissing",
+    _HELP,
+    "The specification names an object that users make themselves, and it does not exist.",
+    "Create that object, or name another one.",
+)
 FOREIGN_HEAD: Final = Reason(
     "ForeignHead",
     _HELP,

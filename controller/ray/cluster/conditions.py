@@ -32,6 +32,7 @@ SUSPENDING: Final = "RayClusterSuspending"
 SUSPENDED: Final = "RayClusterSuspended"
 FEATURES_SUPPORTED: Final = "FeaturesSupported"
 UP_TO_DATE: Final = "PodsUpToDate"
+PARTS_AS_SPECIFIED: Final = "PartsAsSpecified"
 OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
 
 _LONGEST_MESSAGE: Final = 4096
@@ -145,6 +146,13 @@ class ClusterConditions:
             self.set(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(doubts))
         else:
             self.remove(OBSERVATION_IN_DOUBT)
+
+    def set_parts(self, notes: Sequence[str]) -> None:
+        """Services, claims and the like that only a person can put right."""
+        if notes:
+            self.set(PARTS_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
+        else:
+            self.remove(PARTS_AS_SPECIFIED)
 
     def set_up_to_date(self, seen: Observation, design: Design) -> None:
         """A change of a template that reaches new pods only is said, not left to be found out."""

@@ -118,6 +118,9 @@ def _blocked(seen: Observation) -> Iterator[Cause]:
     for sentence in seen.fixed.blocked:
         words = f"{sentence}; delete that object, or rename the cluster"
         yield Cause(causes.NAME_TAKEN, "cluster", words, blocks_head=True)
+    for sentence in seen.fixed.missing:
+        words = f"{sentence}; the head is not made before it exists"
+        yield Cause(causes.GIVEN_MISSING, HEAD, words, blocks_head=True)
     if not seen.heads:
         for sentence in seen.foreign_heads:
             words = f"{sentence}; the head is not made before that pod is gone"

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
+from controller.kube.resources import (
+    CLAIMS,
+    INGRESSES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    ROUTES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
 from controller.ray.api import labels
 from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation import restart_policy_warnings, validate_cluster
 from controller.ray.cluster.features import unsupported_fields
 from controller.ray.cluster.identity import Identity
-from controller.ray.cluster.observe import HEAD_INDEX, Design, head_keys, observe_cluster
+from controller.ray.cluster.observe import (
+    HEAD_INDEX,
+    Design,
+    head_keys,
+    named_cluster,
+    observe_cluster,
+)
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.pods import PodBuilder
 from controller.ray.cluster.settings import ClusterSettings
@@ -47,8 +63,12 @@ class RayClusterKind:
     primary: Resource[Any] = RAYCLUSTERS
     owned: tuple[Owned[Any], ...] = (
         RAY_PODS,
-        Owned(SERVICES),
-        Owned(SERVICE_ACCOUNTS, label_selector=labels.CLUSTER),
+        Owned(SERVICES, also_wakes=named_cluster),
+        Owned(SERVICE_ACCOUNTS),  # whole, like claims: users name their own
+        Owned(CLAIMS, also_wakes=named_cluster),
+        Owned(SECRETS, label_selector=labels.CLUSTER, also_wakes=named_cluster),
+        Owned(INGRESSES, label_selector=labels.CLUSTER),
+        Owned(ROUTES, label_selector=labels.CLUSTER, optional=True),
         Owned(ROLES, label_selector=labels.CLUSTER),
         Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
     )

@@ -20,7 +20,7 @@ from controller.runtime.ownership import is_owned_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from controller.kube.objects import Pod
+    from controller.kube.objects import KubeObject, Pod
     from controller.ray.api.problem import Problem
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.cluster.identity import Identity
@@ -36,6 +36,13 @@ def head_keys(pod: Pod) -> Sequence[str]:
     """Index function of `HEAD_INDEX`; also the RayCluster that an event of the pod wakes."""
     cluster = (pod.metadata.labels or {}).get(labels.CLUSTER)
     return (f"{pod.metadata.namespace}/{cluster}",) if cluster and is_head(pod) else ()
+
+
+def named_cluster(obj: KubeObject) -> Sequence[str]:
+    """The RayCluster that a label names: it may wait for the end of somebody else's object."""
+    meta = obj.metadata
+    cluster = (meta.labels or {}).get(labels.CLUSTER)
+    return (f"{meta.namespace}/{cluster}",) if cluster else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +141,7 @@ def observe_cluster(
         heads=heads,
         foreign_heads=tuple(_foreign_heads(key, uid, reads)),
         workers=workers,
-        fixed=observe_fixed_parts(design, reads),
+        fixed=observe_fixed_parts(cluster, design, reads, settings, has_head=bool(heads)),
         unreadable=tuple(_unreadable_pods(cluster, reads)),
         slices=slices,
         openings=find_openings(design, heads, workers, slices, reads, batch=settings.batch),

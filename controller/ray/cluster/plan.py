@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 from controller.ray.api.raycluster import is_managed_elsewhere, status_of
 from controller.ray.cluster.conditions import READY, SUSPENDED, SUSPENDING, is_true
-from controller.ray.cluster.fixed_parts import create_fixed_parts
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
 from controller.ray.cluster.identity import HEAD_SCOPE
 from controller.ray.cluster.observe import Design
+from controller.ray.cluster.part_writes import (
+    create_fixed_parts,
+    fixed_part_events,
+    keep_fixed_parts,
+)
 from controller.ray.cluster.pod_writes import pod_target
 from controller.ray.cluster.recreate import delete_outdated, must_recreate, restamp_head
 from controller.ray.cluster.status import cluster_status, refusal_status
@@ -50,7 +54,12 @@ def plan_cluster(seen: Observation, settings: ClusterSettings, now: datetime) ->
     if seen.lost_head is not None:
         return Plan(lookups=(Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE)),))
     plan = _build(seen, seen.design, settings, status)
-    return replace(plan, events=tuple(_warnings(seen, seen.design)))
+    return replace(
+        plan,
+        aside=() if plan.lookups else tuple(keep_fixed_parts(seen, seen.design)),
+        events=(*_warnings(seen, seen.design), *fixed_part_events(seen)),
+        wake_after=HINDERED_RETRY if seen.fixed.notes else plan.wake_after,
+    )
 
 
 def _suspend(seen: Observation, status: StatusPatch) -> Plan:
@@ -64,8 +73,8 @@ def _build(
     seen: Observation, design: Design, settings: ClusterSettings, status: StatusPatch
 ) -> Plan:
     """Make what is missing and delete what is too much."""
-    parts = list(create_fixed_parts(seen, design, settings))
-    if seen.fixed.blocked or seen.unreadable:
+    parts = list(create_fixed_parts(seen, design))
+    if seen.fixed.hinder_pods or seen.unreadable:
         return Plan(stages=_stages(parts), status=status, wake_after=HINDERED_RETRY)
     if design.spec.suspend or is_true(seen.conditions, SUSPENDED):
         return Plan(stages=_stages([*parts, *delete_latecomers(seen, design)]), status=status)

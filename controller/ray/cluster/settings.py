@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import controller
 from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.cluster.token_secret import new_token
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class ClusterSettings:
         pod_labels: labels added to pods that do not have them.
         pod_annotations: annotations added to pods that do not have them.
         feature_gates: which features are on.
+        use_ingress_on_openshift: whether an Ingress is made where there are Routes.
+        new_token: makes the token of a cluster: text that nobody can guess.
         batch: most pods created by one plan; the runtime carries out 64 and plans again.
     """
 
@@ -46,6 +49,8 @@ class ClusterSettings:
     pod_labels: Mapping[str, str] = field(default_factory=dict[str, str])
     pod_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    use_ingress_on_openshift: bool = False
+    new_token: Callable[[], str] = new_token
     batch: int = 128
 
     @classmethod
@@ -62,4 +67,5 @@ class ClusterSettings:
             head_cluster_ip_service=is_set_to("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE", "true"),
             login_shell=is_set_to("ENABLE_LOGIN_SHELL", "true"),
             delete_unnamed=is_set_to("ENABLE_RANDOM_POD_DELETE", "true"),
+            use_ingress_on_openshift=is_set_to("USE_INGRESS_ON_OPENSHIFT", "true"),
         )

@@ -161,6 +161,7 @@ def _conditions(
     conditions.set_ready(cause)
     conditions.set_features(design.unsupported)
     conditions.set_doubts(seen.doubts)
+    conditions.set_parts([note.message for note in seen.fixed.notes])
     conditions.set_up_to_date(seen, design)
     return conditions.as_list()
 
