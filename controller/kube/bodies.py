@@ -19,6 +19,8 @@ ContentType: TypeAlias = Literal[
     "application/json", "application/merge-patch+json", "application/json-patch+json"
 ]
 
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -32,16 +34,17 @@ def encode(body: Any) -> bytes:
     return _encode(body)
 
 
-def _refuse_views(value: Any) -> None:
-    if isinstance(value, str | int | float | bool | None):
-        return
-    if isinstance(value, Mapping):
-        for member in cast("Mapping[Any, Any]", value).values():
-            _refuse_views(member)
-    elif isinstance(value, list | tuple):
-        for member in cast("list[Any]", value):
-            _refuse_views(member)
-    elif not isinstance(value, msgspec.Raw):
-        raise TypeError(
-            f"{type(value).__name__} is no plain data; a partial view must never be written back"
-        )
+def _refuse_views(body: Any) -> None:
+    values: list[object] = [body]
+    for value in values:  # grows while it is gone through
+        kind: type[object] = type(value)
+        if kind in _SCALARS:
+            continue
+        if kind is dict or isinstance(value, Mapping):
+            values.extend(cast("Mapping[Any, Any]", value).values())
+        elif isinstance(value, list | tuple):
+            values.extend(cast("list[Any]", value))
+        elif not isinstance(value, str | int | float | msgspec.Raw):
+            raise TypeError(
+                f"{kind.__name__} is no plain data; a partial view must never be written back"
+            )

@@ -17,6 +17,7 @@ import msgspec
 
 from controller.runtime.merging import difference, holds_list
 from controller.runtime.plan import Create, Delete, Event, MergePatch, StatusPatch, Target
+from controller.runtime.telling import summarised
 from controller.runtime.writer import Fate
 
 if TYPE_CHECKING:
@@ -112,9 +113,13 @@ class Executor:
         run = _Run(job, self._widths.pop(job.owner.uid, {}))
         for event in job.plan.events:
             job.emit(event)
-        if await self._commit(run):
-            await self._stages(run)
-            await self._at_once(run, job.plan.aside)
+        try:
+            if await self._commit(run):
+                await self._stages(run)
+                await self._at_once(run, job.plan.aside)
+        finally:
+            for event in summarised(run.events):
+                job.emit(event)
         if run.ended:
             return run.outcome(job.plan.wake_after)
         wake_after = await self._status(run)
@@ -194,7 +199,7 @@ class Executor:
         if result.fate is Fate.FAILED:
             event = write.on_failure
         if event is not None:
-            run.job.emit(event)
+            run.events.append(event)
         return result
 
     async def _status(self, run: _Run) -> float | None:
@@ -232,6 +237,7 @@ class _Run:
         self.more = False
         self.count = 0
         self.failures: list[Failure] = []
+        self.events: list[Event] = []  # of its writes
         self._verbs: Counter[str] = Counter()
         self._fates: set[Fate] = set()
 

@@ -24,12 +24,15 @@ class Event:
         reason: CamelCase, KubeRay's names where there is one: `CreatedWorkerPod`.
         action: `Create`, `Delete`, `Update`, `Validate`, `Reconcile`.
         note: one sentence, at most 1024 bytes; longer ones are cut when sent.
+        of_many: the sentence in place of many events that differ in their notes only; `{count}`
+            in it stands for how many. Empty: each is told by itself.
     """
 
     type: Literal["Normal", "Warning"]
     reason: str
     action: str
     note: str
+    of_many: str = ""
 
 
 @dataclass(frozen=True, slots=True)

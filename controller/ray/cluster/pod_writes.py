@@ -46,7 +46,13 @@ def create_pod(
         pod_target(seen, name, scope),
         body,
         member,
-        on_success=Event("Normal", f"Created{what}", "Create", f"Created pod {name}"),
+        on_success=Event(
+            "Normal",
+            f"Created{what}",
+            "Create",
+            f"Created pod {name}",
+            of_many="Created {count} pods",
+        ),
     )
 
 
@@ -57,6 +63,10 @@ def delete_pod(seen: Observation, pod: Pod, *, what: str, reason: str) -> Delete
         pod_target(seen, name, scope_of(pod)),
         pod.metadata.uid,
         on_success=Event(
-            "Normal", f"Deleted{what}", "Delete", f"Deleted pod {name} because {reason}"
+            "Normal",
+            f"Deleted{what}",
+            "Delete",
+            f"Deleted pod {name} because {reason}",
+            of_many=f"Deleted {{count}} pods because {reason}",
         ),
     )
