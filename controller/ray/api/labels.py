@@ -25,12 +25,14 @@ CREATED_BY: Final = "app.kubernetes.io/created-by"
 
 HEAD: Final = "head"
 WORKER: Final = "worker"
+REDIS_CLEANUP: Final = "redis-cleanup"
 HEAD_GROUP: Final = "headgroup"
 APP_NAME_VALUE: Final = "kuberay"
 CREATED_BY_VALUE: Final = "kuberay-operator"
 
 FT_ENABLED: Final = "ray.io/ft-enabled"
 EXTERNAL_STORAGE_NAMESPACE: Final = "ray.io/external-storage-namespace"
+DELETION_TIMEOUT: Final = "ray.io/gcs-ft-deletion-timeout"
 OVERWRITE_CONTAINER_COMMAND: Final = "ray.io/overwrite-container-cmd"
 ENABLE_SERVE_SERVICE: Final = "ray.io/enable-serve-service"
 DISABLE_HEAD_RESTART: Final = "ray.io/disable-provisioned-head-restart"
@@ -41,6 +43,7 @@ TEMPLATE_HASH: Final = "manta.dev/pod-template-hash"
 OWN_PREFIX: Final = "manta.dev/"
 OWNED_FIELDS: Final = "manta.dev/owned-fields"
 
+REDIS_CLEANUP_FINALIZER: Final = "ray.io/gcs-ft-redis-cleanup-finalizer"
 MANAGED_BY_US: Final = "ray.io/kuberay-operator"
 ORIGIN_KINDS: Final = frozenset({"RayCluster", "RayJob", "RayService"})
 """Values of `ray.io/originated-from-crd`; anything else is read as `RayCluster`."""

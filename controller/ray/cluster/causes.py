@@ -348,6 +348,12 @@ SUSPENDED: Final = Reason(
     "The cluster is suspended, as was asked for.",
     "Set `spec.suspend` to false to resume it.",
 )
+BEING_DELETED: Final = Reason(
+    "BeingDeleted",
+    _TIME,
+    "The cluster is deleted; the message says what it still waits for, and until when.",
+    "Wait, or help what the message names to go.",
+)
 
 REASONS: Final = tuple(
     sorted(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from controller.ray.cluster import causes
 from controller.ray.cluster.causes import Cause, Outlook, part_of
 from controller.ray.cluster.conditions import READY, SUSPENDED, is_true
+from controller.ray.cluster.deletion import waiting_for
 from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
 from controller.ray.cluster.pod_state import is_ready
 from controller.ray.cluster.trouble import HEAD, PATIENCE, overdue_from, part_of_pod, trouble
@@ -31,6 +32,8 @@ def first_cause(
     seen: Observation, design: Design, failures: tuple[Failure, ...], now: datetime
 ) -> Cause | None:
     """The first cause, or None if the cluster is as it should be."""
+    if seen.cluster.metadata.terminating:
+        return _deletion(seen, failures)
     hindrances = [
         *(failure_cause(failure) for failure in failures if not could_not_try(failure)),
         *_kept_refusal(seen, failures),
@@ -51,6 +54,13 @@ def first_cause(
         found += _changed_by_admission(seen)
     first = min(found, key=_urgency, default=None)
     return None if first is None else _counted(first, troubled)
+
+
+def _deletion(seen: Observation, failures: tuple[Failure, ...]) -> Cause:
+    """What a deleted cluster waits for, or what keeps it from going on."""
+    failed = (failure_cause(failure) for failure in failures if not could_not_try(failure))
+    waiting = Cause(causes.BEING_DELETED, "cluster", waiting_for(seen))
+    return min(failed, key=_urgency, default=waiting)
 
 
 def _troubled_pods(seen: Observation, now: datetime, *, short: Collection[str]) -> Iterator[Cause]:

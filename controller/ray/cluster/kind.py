@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.kube.resources import (
     CLAIMS,
     INGRESSES,
+    JOBS,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -69,6 +70,7 @@ class RayClusterKind:
         Owned(SECRETS, label_selector=labels.CLUSTER, also_wakes=named_cluster),
         Owned(INGRESSES, label_selector=labels.CLUSTER),
         Owned(ROUTES, label_selector=labels.CLUSTER, optional=True),
+        Owned(JOBS, label_selector=f"{labels.NODE_TYPE}={labels.REDIS_CLEANUP}"),
         Owned(ROLES, label_selector=labels.CLUSTER),
         Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
     )

@@ -10,6 +10,7 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.raycluster import RAYCLUSTERS, conditions_of, status_of
+from controller.ray.cluster.deletion import Cleanup, observe_cleanup
 from controller.ray.cluster.fixed_parts import FixedParts, observe_fixed_parts
 from controller.ray.cluster.openings import Opening, find_openings
 from controller.ray.cluster.pod_state import group_of, is_head
@@ -83,6 +84,7 @@ class Observation:
         confirmed: a live list has shown that there are no pods besides these.
         unsettled: scopes with a write of unknown outcome.
         lost_head: name of a head that the status knows and the cache does not show.
+        cleanup: what is known of the removal of a deleted cluster's state from Redis.
         doubts: sentences of the ledger.
     """
 
@@ -101,6 +103,7 @@ class Observation:
     confirmed: bool = False
     unsettled: frozenset[str] = frozenset()
     lost_head: str | None = None
+    cleanup: Cleanup = field(default_factory=Cleanup)
     doubts: tuple[str, ...] = ()
 
     @property
@@ -133,7 +136,8 @@ def observe_cluster(
     uid = cluster.metadata.uid
     heads, workers = _sorted_by_role(reads.by_index(PODS, "owner", uid))
     if not isinstance(design, Design):
-        return Observation(cluster, design, heads, workers=workers)
+        cleanup = observe_cleanup(cluster, reads)
+        return Observation(cluster, design, heads, workers=workers, cleanup=cleanup)
     slices = _slices(design, workers, settings)
     return Observation(
         cluster,
@@ -149,6 +153,7 @@ def observe_cluster(
         confirmed=reads.has_listed(every_pod(cluster), uid),
         unsettled=reads.unsettled_scopes(uid),
         lost_head=_lost_head(cluster, heads, reads),
+        cleanup=observe_cleanup(cluster, reads),
         doubts=reads.doubts(uid),
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.ray.api.raycluster import is_managed_elsewhere, status_of
 from controller.ray.cluster.conditions import READY, SUSPENDED, SUSPENDING, is_true
+from controller.ray.cluster.finalization import change_finalizer, finalize
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
 from controller.ray.cluster.identity import HEAD_SCOPE
 from controller.ray.cluster.observe import Design
@@ -44,22 +45,32 @@ def plan_cluster(seen: Observation, settings: ClusterSettings, now: datetime) ->
     """The plan that brings the cluster nearer to its specification."""
     if is_managed_elsewhere(seen.cluster):
         return NOTHING
+    if seen.cluster.metadata.terminating:
+        return _deleted(seen, settings, now)
     if not isinstance(seen.design, Design):
         return _refuse(seen, seen.design, now)
     status = cluster_status(seen, seen.design, (), now)
-    if seen.cluster.metadata.terminating:
-        return Plan(status=status)  # the garbage collector follows the owner references
     if is_true(seen.conditions, SUSPENDING):
         return _suspend(seen, status)
     if seen.lost_head is not None:
         return Plan(lookups=(Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE)),))
     plan = _build(seen, seen.design, settings, status)
+    commit = change_finalizer(seen, seen.design, settings)
     return replace(
         plan,
+        commit=commit,
         aside=() if plan.lookups else tuple(keep_fixed_parts(seen, seen.design)),
         events=(*_warnings(seen, seen.design), *fixed_part_events(seen)),
         wake_after=HINDERED_RETRY if seen.fixed.notes else plan.wake_after,
     )
+
+
+def _deleted(seen: Observation, settings: ClusterSettings, now: datetime) -> Plan:
+    """Do what our finalizer is for; the garbage collector follows the owner references."""
+    plan = finalize(seen, settings, now) or Plan()
+    if plan.commit is not None or not isinstance(seen.design, Design):
+        return plan
+    return replace(plan, status=cluster_status(seen, seen.design, (), now))
 
 
 def _suspend(seen: Observation, status: StatusPatch) -> Plan:

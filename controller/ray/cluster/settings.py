@@ -31,6 +31,7 @@ class ClusterSettings:
         pod_labels: labels added to pods that do not have them.
         pod_annotations: annotations added to pods that do not have them.
         feature_gates: which features are on.
+        redis_cleanup: whether state in Redis is removed when its cluster is deleted.
         use_ingress_on_openshift: whether an Ingress is made where there are Routes.
         new_token: makes the token of a cluster: text that nobody can guess.
         batch: most pods created by one plan; the runtime carries out 64 and plans again.
@@ -49,6 +50,7 @@ class ClusterSettings:
     pod_labels: Mapping[str, str] = field(default_factory=dict[str, str])
     pod_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    redis_cleanup: bool = True
     use_ingress_on_openshift: bool = False
     new_token: Callable[[], str] = new_token
     batch: int = 128
@@ -68,4 +70,5 @@ class ClusterSettings:
             login_shell=is_set_to("ENABLE_LOGIN_SHELL", "true"),
             delete_unnamed=is_set_to("ENABLE_RANDOM_POD_DELETE", "true"),
             use_ingress_on_openshift=is_set_to("USE_INGRESS_ON_OPENSHIFT", "true"),
+            redis_cleanup=not is_set_to("ENABLE_GCS_FT_REDIS_CLEANUP", "false"),
         )

@@ -19,6 +19,7 @@ DASHBOARD_PORT: Final = 8265
 METRICS_PORT: Final = 8080
 AGENT_PORT: Final = 52365
 
+_INTEGER: Final = re.compile(r"[0-9]{1,9}")
 _MIG_DEVICE: Final = re.compile(r"nvidia\.com/mig-\d+g\.\d+gb$")
 _ACCELERATORS: Final = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
 _NOT_SWITCHES: Final = frozenset({"log-color", "include-dashboard", "include-log-monitor"})
@@ -81,17 +82,19 @@ def container_command(
     own = "".join(f" {word} " for word in words)
     if "ray start" in own:
         return None
-    shell = ["/bin/bash", "-cl" if login_shell else "-c", "--"]
     line = f"{_OPEN_FILES}; {start}"
-    return shell, [f"{own} && {line}" if words else line]
+    return shell(login=login_shell), [f"{own} && {line}" if words else line]
+
+
+def shell(*, login: bool) -> list[str]:
+    """The command of a container whose one argument is a line for the shell."""
+    return ["/bin/bash", "-cl" if login else "-c", "--"]
 
 
 def port_of(parameters: Mapping[str, str], key: str, default: int) -> int:
     """A port given as start parameter; anything that is no integer counts as not given."""
-    try:
-        return int(parameters.get(key, ""))
-    except ValueError:
-        return default
+    given = parameters.get(key, "")
+    return int(given) if _INTEGER.fullmatch(given) else default
 
 
 def _flag(key: str, value: str) -> str:
@@ -116,7 +119,7 @@ def _from_logical_resources(resources: Mapping[str, str]) -> Parameters:
                 parameters["num-cpus"] = str(quantity.value)
             case "memory":
                 parameters["memory"] = str(quantity.value)
-            case _ if is_gpu(key):
+            case _ if is_gpu(key.lower()):
                 parameters["num-gpus"] = str(quantity.value)
             case _:
                 custom[key] = float(quantity)
@@ -157,7 +160,7 @@ def _custom_resources(text: str | None) -> dict[str, float] | None:
     if text is None:
         return {}
     try:
-        value: Any = json.loads(text.strip("'"))
+        value: Any = json.loads(text.strip("'\"` "))
     except ValueError:
         return None
     if not isinstance(value, dict):

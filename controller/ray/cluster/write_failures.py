@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from controller.kube.resources import PODS
+from controller.kube.resources import JOBS, PODS
 from controller.ray.cluster import causes
 from controller.ray.cluster.causes import Cause
 from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
@@ -161,6 +161,8 @@ def _what_failed(write: Write) -> str:
 
 
 def _what(target: Target) -> str:
+    if target.resource is JOBS:
+        return "RedisCleanupJob"
     if target.resource is not PODS:
         return target.resource.kind
     return "HeadPod" if target.scope == HEAD_SCOPE else "WorkerPod"
