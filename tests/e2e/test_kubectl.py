@@ -46,10 +46,11 @@ def test_apply_get_watch_patch_and_delete_of_a_raycluster(
         assert after["resourceVersion"] == before["resourceVersion"], "nothing has changed"
 
         table = kubectl("get", "rayclusters").splitlines()
-        header = "NAME DESIRED WORKERS AVAILABLE WORKERS CPUS MEMORY GPUS STATUS AGE"
+        header = "NAME DESIRED WORKERS AVAILABLE WORKERS CPUS MEMORY GPUS STATUS AGE REASON"
         assert table[0].split() == header.split()
         assert table[1].split()[:3] == ["example", "2", "2"]
         assert "ready" in table[1]
+        assert table[1].split()[-1] == "AllPodsReady"
 
         scaled = '[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 4}]'
         kubectl("patch", "raycluster", "example", "--type=json", "-p", scaled)

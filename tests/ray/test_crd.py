@@ -104,8 +104,11 @@ def test_columns_names_and_versions_are_kuberays():
     assert ours["scope"] == theirs["scope"]
     for name in ("v1", "v1alpha1"):
         mine, other = version(definition(), name), version(kuberay(), name)
-        for key in ("served", "storage", "subresources", "additionalPrinterColumns"):
+        for key in ("served", "storage", "subresources"):
             assert mine[key] == other[key], (name, key)
+        *columns, reason = mine["additionalPrinterColumns"]
+        assert columns == other["additionalPrinterColumns"], name
+        assert reason["jsonPath"] == '.status.conditions[?(@.type=="Ready")].reason'
         assert mine.get("deprecated", False) == other.get("deprecated", False)
 
 

@@ -23,7 +23,9 @@ _RAYCLUSTER_COLUMNS: Final = (
     ("age", "date", ".metadata.creationTimestamp", 0),
     ("head pod IP", "string", ".status.head.podIP", 1),
     ("head service IP", "string", ".status.head.serviceIP", 1),
+    ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
 )
+"""KubeRay's, in its order, and after them why the cluster is not ready."""
 
 
 def custom_resource_definitions() -> list[Definition]:
