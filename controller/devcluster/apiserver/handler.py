@@ -23,7 +23,7 @@ from controller.devcluster.apiserver.options import (
     flag,
     revision,
 )
-from controller.devcluster.apiserver.patches import APPLY, patcher
+from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
 from controller.devcluster.apiserver.representation import MetadataOnly, WholeObjects
 from controller.devcluster.apiserver.resource import EVERYWHERE
 from controller.devcluster.apiserver.selectors import (
@@ -115,7 +115,7 @@ class ResourceHandler:
         Raises:
             ApiError: the request fails.
         """
-        verb = _verb(request, where)
+        verb = _verb(request, where, custom=resource.custom)
         self._authorise(request, where, verb)
         if where.subresource and where.subresource not in resource.subresources:
             if resource.custom:
@@ -196,24 +196,28 @@ class ResourceHandler:
 
     def _list(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
         representation = self._representation(request, resource)
+        options = ListOptions.parse(request.query)
         items, metadata = list_page(
             self._store,
             self._store.table(resource.table),
             where.namespace,
             self._selection(request, where, resource),
-            ListOptions.parse(request.query),
+            options,
         )
         return bytes_answer(200, representation.many(items, metadata))
 
     def _watch(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+        representation = self._representation(request, resource)
         options = ListOptions.parse(request.query)
+        selection = self._selection(request, where, resource)
         watch = Watch(
             store=self._store,
             table=self._store.table(resource.table),
             namespace=where.namespace,
-            selection=self._selection(request, where, resource),
-            representation=self._representation(request, resource),
+            selection=selection,
+            representation=representation,
             options=options,
+            since=options.revision,
             lifetime=float(options.timeout or MIN_WATCH * (1 + self._rng.random())),
             clock=self._clock,
             stopping=lambda: self._stopping,
@@ -223,6 +227,8 @@ class ResourceHandler:
     def _write(
         self, verb: str, request: Request, where: ResourcePath, resource: ApiResource
     ) -> Answer:
+        if verb == "patch":
+            check_patch_type(resource, content_type(request.headers))
         options = WriteOptions.parse(request.query, request.user_agent, verb)
         write = {"create": self._create, "update": self._update, "patch": self._patch}[verb]
         try:
@@ -297,6 +303,8 @@ class ResourceHandler:
             cause = required("fieldManager", "is required for apply patch")
             raise invalid(ResourceName("meta.k8s.io", "", "PatchOptions"), "", [cause])
         object_ = decode_object(request.body, APPLY)
+        if not object_.get("kind") and not object_.get("apiVersion"):
+            raise bad_request("invalid object type: /, Kind=")
         return self.writer.apply(
             resource,
             where.namespace,
@@ -313,11 +321,15 @@ class ResourceHandler:
         options = DeleteOptions.parse(request.query, body)
         if not where.name:
             return self._delete_collection(request, where, resource, options)
-        stored, gone = self.deleter.delete(resource, where.namespace, where.name, options)
-        if not gone or resource.strategy.echoes_deleted:
-            answer = self._one(200, stored, request, resource)
+        try:
+            stored, gone = self.deleter.delete(resource, where.namespace, where.name, options)
+        except ApiError as error:
+            answer = error_answer(error)
         else:
-            answer = json_answer(200, _deleted_status(stored, resource))
+            if not gone or resource.strategy.echoes_deleted:
+                answer = self._one(200, stored, request, resource)
+            else:
+                answer = json_answer(200, _deleted_status(stored, resource))
         if resource.strategy.deletion_warning and not options.propagation:
             _warn(answer, [resource.strategy.deletion_warning])
         return answer
@@ -340,18 +352,21 @@ class ResourceHandler:
         return bytes_answer(200, self._representation(request, resource).many(items, metadata))
 
 
-def _verb(request: Request, where: ResourcePath) -> str:
+def _verb(request: Request, where: ResourcePath, *, custom: bool) -> str:
+    """The verb of a request; upstream is lenient about where custom resources are created."""
     if request.method == "GET":
         if where.name:
             return "get"
         return "watch" if flag(request.query, "watch") else "list"
     if request.method == "DELETE":
         return "delete" if where.name else "deletecollection"
-    if request.method not in _VERBS or bool(where.name) == (
-        request.method == "POST" and not where.subresource
-    ):
+    verb = _VERBS.get(request.method)
+    misplaced = bool(where.name) == (verb == "create" and not where.subresource)
+    if verb is None or (misplaced and not custom):
         raise method_not_allowed()
-    return _VERBS[request.method]
+    if misplaced and verb != "create":
+        raise bad_request("name must be provided")
+    return verb
 
 
 def _not_selectable(resource: ApiResource, label: str) -> ApiError:

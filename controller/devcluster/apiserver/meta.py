@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SERVICE_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SYSTEM_FIELDS = (
@@ -45,15 +44,15 @@ LABEL_RULE = (
     "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex "
     "used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
-SERVICE_LABEL_RULE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-    "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
-    "'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
 QUALIFIED_NAME_RULE = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
     "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used "
     "for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+QUALIFIED_KEY_RULE = (
+    "a valid label key"
+    + QUALIFIED_NAME_RULE.removeprefix("name part")
+    + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 )
 LABEL_VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
@@ -101,10 +100,9 @@ def is_label(name: str) -> list[str]:
     return problems
 
 
-def is_service_label(name: str) -> list[str]:
-    """What is wrong with a DNS-1035 label, as service names must be."""
-    problems = [TOO_LONG_LABEL] if len(name) > 63 else []
-    return problems + ([] if _SERVICE_LABEL.fullmatch(name) else [SERVICE_LABEL_RULE])
+def is_service_name(name: str) -> list[str]:
+    """What is wrong with the name of a service: a label, in slightly other words."""
+    return [problem.replace("bytes", "characters") for problem in is_label(name)]
 
 
 def is_path_segment(name: str) -> list[str]:
@@ -116,6 +114,8 @@ def is_path_segment(name: str) -> list[str]:
 
 def is_qualified_name(name: str) -> list[str]:
     """What is wrong with a label key: optional DNS prefix, slash, name."""
+    if name.count("/") > 1:
+        return [QUALIFIED_KEY_RULE]
     prefix, slash, last = name.rpartition("/")
     problems: list[str] = []
     if slash and not prefix:
@@ -170,17 +170,16 @@ def validate_metadata(
     causes += validate_labels(child(metadata, "labels"), "metadata.labels")
     causes += _validate_annotations(child(metadata, "annotations"))
     causes += _validate_owners(entries(metadata, "ownerReferences"))
-    for index, finalizer in enumerate(entries(metadata, "finalizers")):
-        causes += _validate_finalizer(f"metadata.finalizers[{index}]", finalizer)
+    for finalizer in entries(metadata, "finalizers"):
+        causes += [
+            invalid_value("metadata.finalizers", finalizer, problem)
+            for problem in is_qualified_name(finalizer)
+        ]
     return causes
 
 
-def _validate_finalizer(field: str, finalizer: str) -> list[Cause]:
-    return [invalid_value(field, finalizer, problem) for problem in is_qualified_name(finalizer)]
-
-
 def validate_core_finalizers(metadata: Json) -> list[Cause]:
-    """Pods are stricter: a finalizer that is no standard one must have a prefix."""
+    """Built-in kinds are stricter: a finalizer that is no standard one must have a prefix."""
     return [
         invalid_value(
             f"metadata.finalizers[{index}]",

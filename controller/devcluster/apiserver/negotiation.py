@@ -93,9 +93,7 @@ def decode(body: bytes | None, media_type: str) -> Any:
         415,
         "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: "
-        "application/json, application/yaml, application/json-patch+json, "
-        "application/merge-patch+json, application/strategic-merge-patch+json, "
-        "application/apply-patch+yaml",
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf",
     )
 
 

@@ -69,7 +69,7 @@ class ListOptions:
     """Parameters of list, watch and deletecollection.
 
     Attributes:
-        revision: `resourceVersion`, None for unset.
+        since: `resourceVersion` as it came, empty for unset.
         match: `resourceVersionMatch`, empty for unset.
         limit: page size, 0 for none.
         continue_token: where the next page starts.
@@ -79,7 +79,7 @@ class ListOptions:
         timeout: seconds after which a watch ends, None for the server's choice.
     """
 
-    revision: int | None = None
+    since: str = ""
     match: str = ""
     limit: int = 0
     continue_token: str = ""
@@ -96,7 +96,7 @@ class ListOptions:
             ApiError: 400 or 422.
         """
         options = cls(
-            revision=revision(query),
+            since=query.get("resourceVersion", ""),
             match=query.get("resourceVersionMatch", ""),
             limit=number(query, "limit") or 0,
             continue_token=query.get("continue", ""),
@@ -110,6 +110,15 @@ class ListOptions:
             raise invalid(ResourceName("meta.k8s.io", "", "ListOptions"), "", causes)
         return options
 
+    @property
+    def revision(self) -> int | None:
+        """`resourceVersion` as a number, None for unset.
+
+        Raises:
+            ApiError: 400, or 500 for a watch: it is no revision.
+        """
+        return revision({"resourceVersion": self.since, "watch": str(self.watch)})
+
     def _list_causes(self) -> list[Cause]:
         causes: list[Cause] = []
         if self.initial_events is not None:
@@ -119,7 +128,7 @@ class ListOptions:
         if not self.match:
             return causes
         match_field = "resourceVersionMatch"
-        if self.revision is None:
+        if not self.since:
             causes.append(
                 forbidden_field(
                     match_field,
@@ -134,7 +143,7 @@ class ListOptions:
             )
         if self.match not in {"Exact", "NotOlderThan"}:
             causes.append(_unsupported_match(self.match, '"Exact", "NotOlderThan", ""'))
-        if self.match == "Exact" and self.revision == 0:
+        if self.match == "Exact" and self.since == "0":
             causes.append(
                 forbidden_field(
                     match_field,

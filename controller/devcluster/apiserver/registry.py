@@ -38,6 +38,10 @@ class Registry:
         """The resource at this place, if it is served."""
         return self._resources.get((group, version, plural))
 
+    def is_builtin(self, group: str) -> bool:
+        """Whether a group is served that does not come from definitions."""
+        return any(one.group == group and not one.custom for one in self)
+
     def __iter__(self) -> Iterator[ApiResource]:
         """All served resources."""
         return iter(tuple(self._resources.values()))

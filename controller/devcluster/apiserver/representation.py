@@ -84,6 +84,8 @@ class MetadataOnly:
     def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
         """A `PartialObjectMetadataList`."""
         head = _head("PartialObjectMetadataList", "meta.k8s.io/v1")
+        if not items:
+            return head + b'"metadata":' + encode(metadata) + b',"items":null}'
         return _list(head, metadata, [self.one(stored) for stored in items])
 
     def bookmark(self, metadata: Json) -> bytes:

@@ -139,9 +139,9 @@ class ApiServer:
         reviewed = review(request, where, self.audit)
         if reviewed is not None:
             return json_answer(201, reviewed)
-        if where.version not in self._registry.groups().get(where.group, []):
-            return nothing_here()
-        raise path_not_found()
+        if self._registry.is_builtin(where.group):
+            raise path_not_found()
+        return nothing_here()
 
     async def aclose(self) -> None:
         """End all watches."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.apply.structure import TypedStructure
-from controller.devcluster.apiserver.meta import is_subdomain, validate_metadata
+from controller.devcluster.apiserver.meta import (
+    is_subdomain,
+    validate_core_finalizers,
+    validate_metadata,
+)
 from controller.devcluster.apiserver.typed import decode_kind
 
 if TYPE_CHECKING:
@@ -31,6 +35,7 @@ class Strategy:
         orphans_by_default: whether deletion without a policy orphans the dependents.
         deletion_warning: what to say when no deletion policy is given.
         status_keeps_metadata: whether a status write leaves all metadata as it is.
+        standard_finalizers: whether finalizers without a prefix must be standard ones.
         name_rule: what is wrong with a name, in the kind's eyes.
     """
 
@@ -43,6 +48,7 @@ class Strategy:
     orphans_by_default: bool = False
     deletion_warning: str = ""
     status_keeps_metadata: bool = False
+    standard_finalizers: bool = True
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
     def openapi_schema(self) -> Json | None:
@@ -89,7 +95,10 @@ class Strategy:
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:  # noqa: ARG002 - kinds that care override
         """What is wrong with a new object, or with a change from `old`."""
-        return validate_metadata(object_["metadata"], self.name_rule)
+        causes = validate_metadata(object_["metadata"], self.name_rule)
+        if self.standard_finalizers:
+            causes += validate_core_finalizers(object_["metadata"])
+        return causes
 
     def spec_changed(self, new: Json, old: Json) -> bool:
         """Whether the change counts as a new generation."""

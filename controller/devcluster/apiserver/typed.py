@@ -28,6 +28,7 @@ _FIELD = re.compile(
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INTEGERS = {"int32": 31, "int64": 63}
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
 _LINE_ENDS = {ord(sign): None for sign in "\r\n"}
 """What upstream skips in base64 data."""
 _BLANKS = {"string": "", "int32": 0, "int64": 0, "bool": False}
@@ -277,10 +278,13 @@ def _decode_quantity(value: Any, place: Place) -> str:
 
 
 def _check_base64(value: str) -> None:
+    text = value.translate(_LINE_ENDS)
     try:
-        base64.b64decode(value.translate(_LINE_ENDS), validate=True)
+        base64.b64decode(text, validate=True)
     except binascii.Error:
-        raise DecodeError("illegal base64 data") from None
+        wrong = _NO_BASE64.search(text)
+        at = wrong.start() if wrong else len(text) - len(text) % 4
+        raise DecodeError(f"illegal base64 data at input byte {at}") from None
 
 
 def _mismatch(type_: str, value: Any, place: Place) -> DecodeError:

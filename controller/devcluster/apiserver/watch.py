@@ -56,7 +56,8 @@ class Watch:
         namespace: one namespace, or empty for all.
         selection: what the client wants to see.
         representation: how it wants to see it.
-        options: revision to start from, bookmarks, initial events.
+        options: bookmarks, initial events.
+        since: revision to start from, None for now.
         lifetime: seconds until the stream ends.
         clock: for the end and for bookmarks.
         stopping: says whether the server shuts down.
@@ -68,6 +69,7 @@ class Watch:
     selection: Selection
     representation: Representation
     options: ListOptions
+    since: int | None
     lifetime: float
     clock: Clock
     stopping: Callable[[], bool]
@@ -111,7 +113,7 @@ class Watch:
 
     def _opening(self) -> Iterator[bytes]:
         """What goes out before the log: existing objects and the mark behind them."""
-        start = self.options.revision
+        start = self.since
         wanted = self.options.initial_events
         if start and not wanted:
             if start < self.table.compacted:

@@ -412,7 +412,7 @@ def _check_kind(resource: ApiResource, object_: Json) -> None:
         raise bad_request(
             f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a '
             f'{resource.kind}: no kind "{kind}" is registered for version "{version}" in scheme '
-            '"pkg/runtime/scheme.go:111"'
+            '"pkg/api/legacyscheme/scheme.go:30"'
         )
     if kind != resource.kind:
         raise bad_request(

@@ -17,6 +17,7 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _ADDRESS = re.compile(r"10\.(0|96)\.\d+\.\d+(/\d+)?")
 _NUMBER = re.compile(r"\b\d+\b")
 _TOO_OLD = re.compile(r"(too old resource version: \d+) \(\d+\)")
+_GENERATED = re.compile(r"\b(gen-|Bad_)[a-z0-9]{5}\b")
 _AGE = re.compile(r"\d+[smhd]|<invalid>")
 _CHANCE_PORTS = frozenset({"nodePort", "healthCheckNodePort"})
 
@@ -30,7 +31,6 @@ class Normaliser:
     """
 
     revisions: list[str] = field(default_factory=list)
-    _names: dict[str, str] = field(default_factory=dict)
     _uids: dict[str, str] = field(default_factory=dict)
 
     def value(self, value: Any, name: str = "") -> Any:
@@ -43,9 +43,16 @@ class Normaliser:
             return self._text(value)
         return "<port>" if name in _CHANCE_PORTS and value else value
 
+    def event(self, event: Json) -> Json:
+        """A watch event; bookmarks have revisions of their own."""
+        if event["type"] == "BOOKMARK":
+            event["object"]["metadata"]["resourceVersion"] = "<bookmark>"
+        elif event["object"].get("kind") == "Table":
+            event["object"]["metadata"]["resourceVersion"] = "<row>"
+        return self.value(event)
+
     def _map(self, value: Json) -> Json:
         result: Json = {}
-        generated = value.get("generateName")
         for name, item in value.items():
             if name == "managedFields":
                 continue
@@ -53,9 +60,6 @@ class Normaliser:
                 result[name] = self._revision(str(item), is_object="uid" in value)
             elif name == "continue":
                 result[name] = "<continue>" if item else item
-            elif name == "name" and generated and str(item).startswith(generated):
-                self._names.setdefault(str(item), f"{generated}<chance>")
-                result[name] = self._names[str(item)]
             else:
                 result[name] = self.value(item, name)
         return result
@@ -78,9 +82,7 @@ class Normaliser:
             return "<time>"
         if _AGE.fullmatch(text):
             return "<age>"
-        for name, shown in self._names.items():
-            text = text.replace(name, shown)
-        text = _TIME.sub("<time>", text)
+        text = _GENERATED.sub(r"\1<chance>", _TIME.sub("<time>", text))
         text = _TOO_OLD.sub(r"\1 (<oldest>)", text)
         text = _ADDRESS.sub("<address>", text)
         text = _UID.sub(self._uid, text)

@@ -86,7 +86,7 @@ class Player:
         for index, watch in watches.items():
             count = len(expected[index].events) if index < len(expected) else 0
             await _finish(watch, count)
-            watch.seen.events = [normaliser.value(event) for event in _without_bookmarks(watch.raw)]
+            watch.seen.events = [normaliser.event(event) for event in _without_bookmarks(watch.raw)]
         return seen
 
     async def _request(self, step: Step, memory: Memory) -> tuple[int, Any, Any]:

@@ -29,7 +29,7 @@ _ROLE = "node-role.kubernetes.io/"
 
 
 def _data(object_: Json) -> str:
-    return str(len(child(object_, "data")) + len(child(object_, "binaryData")))
+    return len(child(object_, "data")) + len(child(object_, "binaryData"))
 
 
 def _node_status(node: Json) -> str:

@@ -21,6 +21,7 @@ class CustomStrategy(Strategy):
     counts_generations = True
     unconditional_update = False
     status_keeps_metadata = True
+    standard_finalizers = False
 
     def __init__(self, source: Json, *, has_status: bool) -> None:
         self._source = source
@@ -45,4 +46,4 @@ class CustomStrategy(Strategy):
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata and schema."""
-        return super().validate(object_, old) + self._schema.validate_root(object_, old)
+        return self._schema.validate_root(object_, old, super().validate(object_, old))

@@ -13,7 +13,7 @@ from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.status import Cause, duplicate, invalid_value, required, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _MISSING: Any = object()
 _UNSUPPORTED = ("oneOf", "not", "multipleOf", "uniqueItems")
@@ -181,15 +181,18 @@ class Schema:
                 value[name] = msgspec.json.decode(encoded)
                 node.default(value[name])
 
-    def validate_root(self, object_: Json, old: Json | None) -> list[Cause]:
+    def validate_root(
+        self, object_: Json, old: Json | None, found: Iterable[Cause] = ()
+    ) -> list[Cause]:
         """All that is wrong with an object, not looking at kind and metadata.
 
         Args:
             object_: the object, pruned and with defaults.
             old: its version before, if this is an update: what did not change is not judged
                 again, and transition rules compare with it.
+            found: what was found to be wrong before; it comes first.
         """
-        causes: list[Cause] = []
+        causes = list(found)
         before: Any = _MISSING if old is None else old
         self._validate_map(object_, before, "", causes)
         if not self.has_rules:
@@ -286,8 +289,7 @@ class Schema:
                 causes.append(invalid_value(path, _kind_of(value), f"{error} evaluating rule"))
                 continue
             if not holds:
-                cause = invalid_value(path, _kind_of(value), rule.message)
-                causes.append(Cause(rule.reason, cause.field, cause.message))
+                causes.append(_broken(rule, value, path))
 
 
 _HARMLESS = frozenset({"FieldValueInvalid", "FieldValueDuplicate"})
@@ -318,6 +320,12 @@ def _compile_rules(source: Json, path: str) -> list[Rule]:
         return [compile_rule(rule) for rule in source.get("x-kubernetes-validations") or ()]
     except RuleError as error:
         raise SchemaError(f"{path}: {error}") from error
+
+
+def _broken(rule: Rule, value: Any, path: str) -> Cause:
+    """A rule that does not hold; structures are not quoted."""
+    quoted = "" if isinstance(value, (dict, list)) else f"{shown(value)}: "
+    return Cause(rule.reason, path, f"Invalid value: {quoted}{rule.message}")
 
 
 def _join(path: str, name: str) -> str:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from controller.devcluster.apiserver.columns import BUILTIN_COLUMNS
 from controller.devcluster.apiserver.crd import CrdStrategy
+from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds.allocation import Allocations
 from controller.devcluster.apiserver.kinds.events import from_stored_event, to_stored_event
+from controller.devcluster.apiserver.kinds.jobs import JobStrategy
 from controller.devcluster.apiserver.kinds.namespaces import NamespaceStrategy
 from controller.devcluster.apiserver.kinds.pods import PodStrategy
 from controller.devcluster.apiserver.kinds.services import ServiceStrategy
@@ -33,7 +35,6 @@ from controller.devcluster.apiserver.kinds.workloads import (
     DEPLOYMENTS,
     REPLICA_SETS,
     STATEFUL_SETS,
-    JobStrategy,
 )
 from controller.devcluster.apiserver.resource import EVERYWHERE, ApiResource
 from controller.devcluster.apiserver.tables import DEFAULT_COLUMNS
@@ -93,6 +94,9 @@ _EVENT_FIELDS = selectable(
     "source",
     "type",
 )
+_JOB_FIELDS = selectable() | {
+    "status.successful": lambda job: str(child(job, "status").get("succeeded", 0))
+}
 _RENAMED = {
     new: _EVENT_FIELDS[old]
     for new, old in {
@@ -226,7 +230,7 @@ def _group_resources() -> list[ApiResource]:
             "jobs",
             "Job",
             JobStrategy(),
-            fields=selectable("status.successful"),
+            fields=_JOB_FIELDS,
             **everything,
         ),
         _kind("coordination.k8s.io", "leases", "Lease", Upserted()),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.kinds.podspec import default_pod_spec, validate_pod_spec
-from controller.devcluster.apiserver.meta import validate_core_finalizers
+from controller.devcluster.apiserver.kinds.podrules import validate_pod_spec
+from controller.devcluster.apiserver.kinds.podspec import default_pod_spec
 from controller.devcluster.apiserver.status import forbidden_field
 from controller.devcluster.apiserver.strategy import Strategy
 
@@ -60,12 +60,9 @@ class PodStrategy(Strategy):
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata and spec."""
         causes = super().validate(object_, old)
-        causes += validate_core_finalizers(object_["metadata"])
         causes += validate_pod_spec(object_["spec"], "spec")
-        if old is not None and _fixed_parts(object_["spec"]) != _fixed_parts(old["spec"]):
-            causes.append(forbidden_field("spec", IMMUTABLE))
         if old is not None:
-            causes += _added_gates(object_["spec"], old["spec"])
+            causes += _validate_change(object_["spec"], old["spec"])
         return causes
 
     def grace_period(self, object_: Json, asked: int | None) -> int:
@@ -75,6 +72,17 @@ class PodStrategy(Strategy):
         if not spec.get("nodeName") or phase in {"Failed", "Succeeded"}:
             return 0
         return spec["terminationGracePeriodSeconds"] if asked is None else max(asked, 0)
+
+
+def _validate_change(spec: Json, old: Json) -> list[Cause]:
+    for group in ("containers", "initContainers"):
+        if len(entries(spec, group)) != len(entries(old, group)):
+            what = "pod updates may not add or remove containers"
+            return [forbidden_field(f"spec.{group}", what)]
+    causes = _added_gates(spec, old)
+    if _fixed_parts(spec) != _fixed_parts(old):
+        causes.append(forbidden_field("spec", IMMUTABLE))
+    return causes
 
 
 def _added_gates(spec: Json, old: Json) -> list[Cause]:

@@ -1,18 +1,10 @@
-"""Pod specs, wherever they stand: their defaults and the rules that users trip over."""
+"""Pod specs, wherever they stand: their defaults."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.meta import is_label
-from controller.devcluster.apiserver.status import (
-    Cause,
-    duplicate,
-    invalid_value,
-    required,
-    unsupported_value,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +27,6 @@ _PROBE_DEFAULTS: Json = {
 }
 _VOLUME_MODES = ("secret", "configMap", "projected", "downwardAPI")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-RESTART_POLICIES = ("Always", "OnFailure", "Never")
-PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 
 
 def default_pod_spec(spec: Json) -> None:
@@ -110,59 +100,3 @@ def _default_volume(volume: Json) -> None:
     for source in entries(child(volume, "projected"), "sources"):
         if "serviceAccountToken" in source:
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
-
-
-def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
-    """Containers with names and images, ports and policies that exist."""
-    causes: list[Cause] = []
-    if not spec.get("containers"):
-        causes.append(required(f"{field}.containers"))
-    names: set[str] = set()
-    for group in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(group) or []):
-            causes += _validate_container(container, f"{field}.{group}[{index}]", names)
-    if spec.get("restartPolicy") not in RESTART_POLICIES:
-        causes.append(
-            unsupported_value(
-                f"{field}.restartPolicy", spec.get("restartPolicy"), sorted(RESTART_POLICIES)
-            )
-        )
-    volumes = {volume.get("name") for volume in entries(spec, "volumes")}
-    for group in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(group) or []):
-            for at, mount in enumerate(entries(container, "volumeMounts")):
-                if mount.get("name") not in volumes:
-                    path = f"{field}.{group}[{index}].volumeMounts[{at}].name"
-                    name = mount.get("name")
-                    causes.append(Cause("FieldValueNotFound", path, f'Not found: "{name}"'))
-    return causes
-
-
-def _validate_container(container: Json, field: str, names: set[str]) -> list[Cause]:
-    causes: list[Cause] = []
-    name = container.get("name") or ""
-    if not name:
-        causes.append(required(f"{field}.name"))
-    elif problems := is_label(name):
-        causes += [invalid_value(f"{field}.name", name, problem) for problem in problems]
-    elif name in names:
-        causes.append(duplicate(f"{field}.name", name))
-    names.add(name)
-    if not container.get("image"):
-        causes.append(required(f"{field}.image"))
-    policy = container.get("imagePullPolicy")
-    if policy not in PULL_POLICIES:
-        causes.append(unsupported_value(f"{field}.imagePullPolicy", policy, PULL_POLICIES))
-    for index, port in enumerate(entries(container, "ports")):
-        causes += _validate_port(port, f"{field}.ports[{index}]")
-    return causes
-
-
-def _validate_port(port: Json, field: str) -> list[Cause]:
-    number = port.get("containerPort")
-    if not number:
-        return [required(f"{field}.containerPort")]
-    if not 1 <= number <= 65535:
-        detail = "must be between 1 and 65535, inclusive"
-        return [invalid_value(f"{field}.containerPort", number, detail)]
-    return []

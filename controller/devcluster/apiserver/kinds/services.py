@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, entries
 from controller.devcluster.apiserver.kinds.service_rules import moved, validate_service
-from controller.devcluster.apiserver.meta import is_service_label
+from controller.devcluster.apiserver.meta import is_service_name
 from controller.devcluster.apiserver.status import Cause, invalid_value
 from controller.devcluster.apiserver.strategy import Strategy
 
@@ -21,7 +21,8 @@ class ServiceStrategy(Strategy):
 
     has_status = True
     echoes_deleted = True
-    name_rule = staticmethod(is_service_label)
+    creates_on_update = True
+    name_rule = staticmethod(is_service_name)
 
     def __init__(self, allocations: Allocations) -> None:
         self._allocations = allocations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.kinds.podspec import default_pod_spec
 from controller.devcluster.apiserver.meta import is_path_segment
-from controller.devcluster.apiserver.status import invalid_value
+from controller.devcluster.apiserver.status import forbidden_field, invalid_value
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -81,12 +81,26 @@ class ConfigMapStrategy(Plain):
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata and keys."""
-        return super().validate(object_, old) + [
+        causes = super().validate(object_, old) + [
             invalid_value(f"{field}[{key}]", key, CONFIG_KEY_RULE)
             for field in ("data", "binaryData")
             for key in child(object_, field)
             if not _CONFIG_KEY.fullmatch(key)
         ]
+        return causes + (_thawed(object_, old) if old and old.get("immutable") else [])
+
+
+def _thawed(new: Json, old: Json) -> list[Cause]:
+    """What an immutable map or secret must not do."""
+    causes: list[Cause] = []
+    if not new.get("immutable"):
+        causes.append(forbidden_field("immutable", "field is immutable when `immutable` is set"))
+    causes += [
+        forbidden_field(field, "field is immutable when `immutable` is set")
+        for field in ("data", "binaryData")
+        if child(new, field) != child(old, field)
+    ]
+    return causes
 
 
 class SecretStrategy(ConfigMapStrategy):

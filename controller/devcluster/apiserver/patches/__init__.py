@@ -22,21 +22,15 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
-def patcher(resource: ApiResource, media_type: str, body: bytes | None) -> Callable[[Json], Json]:
-    """How to apply a patch of some type to an object.
+def check_patch_type(resource: ApiResource, media_type: str) -> None:
+    """Refuse types of patches that a resource does not know.
 
     Raises:
-        ApiError: 415, this resource does not know the type. The returned function raises 400 if
-            the patch cannot be decoded and 422 if it does not fit.
+        ApiError: 415.
     """
-    if media_type == MERGE:
-        return lambda current: merge_patch(current, decode_object(body, media_type))
-    if media_type == JSON_PATCH:
-        return lambda current: _json_patch(current, decode(body, media_type))
-    if media_type == STRATEGIC and not resource.custom:
-        return lambda current: strategic_merge_patch(
-            resource.kind, current, decode_object(body, media_type)
-        )
+    known = {MERGE, JSON_PATCH, APPLY} | (set() if resource.custom else {STRATEGIC})
+    if media_type in known:
+        return
     if not resource.custom:
         raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     raise ApiError(
@@ -44,6 +38,21 @@ def patcher(resource: ApiResource, media_type: str, body: bytes | None) -> Calla
         "UnsupportedMediaType",
         "the body of the request was in an unknown format - accepted media types include: "
         f"{JSON_PATCH}, {MERGE}, {APPLY}",
+    )
+
+
+def patcher(resource: ApiResource, media_type: str, body: bytes | None) -> Callable[[Json], Json]:
+    """How to apply a patch of a type that was checked; the patch is read when it is applied.
+
+    The returned function raises ApiError: 400 if the patch cannot be decoded, 422 if it does not
+    fit.
+    """
+    if media_type == MERGE:
+        return lambda current: merge_patch(current, decode_object(body, media_type))
+    if media_type == JSON_PATCH:
+        return lambda current: _json_patch(current, decode(body, media_type))
+    return lambda current: strategic_merge_patch(
+        resource.kind, current, decode_object(body, media_type)
     )
 
 

@@ -1,0 +1,137 @@
+"""Jobs: their labels and selector, defaults, and what may not change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.devcluster.apiserver.jsondata import child
+from controller.devcluster.apiserver.kinds.workloads import WorkloadStrategy
+from controller.devcluster.apiserver.status import invalid_value, required, unsupported_value
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.status import Cause
+
+UID_LABEL = "batch.kubernetes.io/controller-uid"
+_MODES = ("NonIndexed", "Indexed")
+_NUMBERS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+)
+_SCHEDULING = frozenset({"affinity", "nodeSelector", "schedulingGates", "tolerations"})
+
+
+class JobStrategy(WorkloadStrategy):
+    """Jobs select their pods by a label with the job's uid, and orphan them by default."""
+
+    orphans_by_default = True
+    deletion_warning = (
+        "child pods are preserved by default when jobs are deleted; set "
+        "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress "
+        "this warning"
+    )
+
+    def __init__(self) -> None:
+        super().__init__(
+            backoffLimit=6,
+            completionMode="NonIndexed",
+            suspend=False,
+            manualSelector=False,
+            podReplacementPolicy="TerminatingOrFailed",
+        )
+
+    def prepare_create(self, object_: Json) -> None:
+        """Selector and template labels that no other job has."""
+        object_["status"] = {}
+        spec: Json = object_.setdefault("spec", {})
+        metadata: Json = object_["metadata"]
+        if not spec.get("manualSelector"):
+            template: Json = spec.setdefault("template", {}).setdefault("metadata", {})
+            labels: Json = template.setdefault("labels", {})
+            for prefix in ("", "batch.kubernetes.io/"):
+                labels.setdefault(f"{prefix}controller-uid", metadata["uid"])
+                labels.setdefault(f"{prefix}job-name", metadata.get("name", ""))
+            spec.setdefault("selector", {"matchLabels": {UID_LABEL: metadata["uid"]}})
+        labels = child(child(child(spec, "template"), "metadata"), "labels")
+        if labels and not metadata.get("labels"):
+            metadata["labels"] = dict(labels)
+
+    def default(self, object_: Json) -> None:
+        """One completion, one pod at a time, unless one of them is given."""
+        spec: Json = object_.setdefault("spec", {})
+        if spec.get("completions") is None and spec.get("parallelism") is None:
+            spec["completions"] = 1
+        spec.setdefault("parallelism", 1)
+        super().default(object_)
+
+    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+        """Numbers, the selector, the template, and what may not change."""
+        spec: Json = object_["spec"]
+        causes = super().validate(object_, old) + _validate_numbers(spec)
+        policy = spec["template"]["spec"]["restartPolicy"]
+        if policy == "Always":
+            choices = ("OnFailure", "Never")
+            causes.append(unsupported_value("spec.template.spec.restartPolicy", policy, choices))
+        if spec["completionMode"] not in _MODES:
+            causes.append(unsupported_value("spec.completionMode", spec["completionMode"], _MODES))
+        if spec["completionMode"] == "Indexed" and spec.get("completions") is None:
+            why = "when completion mode is Indexed"
+            causes.append(required("spec.completions", why))
+        if old is None:
+            return causes + _validate_selector(object_)
+        return causes + _validate_change(spec, old)
+
+
+def _validate_numbers(spec: Json) -> list[Cause]:
+    return [
+        invalid_value(f"spec.{name}", spec[name], "must be greater than or equal to 0")
+        for name in _NUMBERS
+        if spec.get(name, 0) < 0
+    ]
+
+
+def _validate_selector(job: Json) -> list[Cause]:
+    spec: Json = job["spec"]
+    if spec.get("manualSelector"):
+        return []
+    wanted = child(spec["selector"], "matchLabels")
+    labels = child(child(spec["template"], "metadata"), "labels")
+    causes: list[Cause] = []
+    if wanted != {UID_LABEL: job["metadata"]["uid"]}:
+        why = "`selector` not auto-generated"
+        causes.append(invalid_value("spec.selector", spec["selector"], why))
+    if not wanted.items() <= labels.items():
+        why = "`selector` does not match template `labels`"
+        causes.append(invalid_value("spec.template.metadata.labels", labels, why))
+    return causes
+
+
+def _validate_change(spec: Json, old: Json) -> list[Cause]:
+    """Only a job that is suspended and has not started yet may get another template."""
+    before: Json = old["spec"]
+    waits = bool(before.get("suspend")) and not child(old, "status").get("startTime")
+    causes: list[Cause] = []
+    for name in ("completions", "selector", "template", "completionMode"):
+        new, fixed = spec.get(name), before.get(name)
+        path = f"spec.{name}"
+        if name == "completions" and _resizes(spec, before):
+            continue
+        if name == "template" and waits:
+            path, new, fixed = f"{path}.spec", _fixed_parts(spec), _fixed_parts(before)
+        if new != fixed:
+            causes.append(invalid_value(path, new, "field is immutable"))
+    return causes
+
+
+def _resizes(spec: Json, before: Json) -> bool:
+    """Indexed jobs may change completions and parallelism together."""
+    return before["completionMode"] == "Indexed" and spec.get("completions") == spec["parallelism"]
+
+
+def _fixed_parts(spec: Json) -> Json:
+    """What may not change in the template of a job that has not started."""
+    pod: Json = spec["template"]["spec"]
+    return {name: value for name, value in pod.items() if name not in _SCHEDULING}

@@ -1,0 +1,152 @@
+"""Pod specs, wherever they stand: the rules that users trip over."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from controller.devcluster.apiserver.jsondata import child, entries
+from controller.devcluster.apiserver.meta import is_label, is_subdomain, validate_labels
+from controller.devcluster.apiserver.quantity import quantity_value
+from controller.devcluster.apiserver.status import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported_value,
+)
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver.jsondata import Json
+
+_CHOICES = {
+    "restartPolicy": ("Always", "Never", "OnFailure"),
+    "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+}
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_NOT_NEGATIVE = "must be greater than or equal to 0"
+_ENV_NAME = re.compile(r"[ -<>-~]+")
+_ENV_RULE = (
+    "a valid environment variable name must consist only of printable ASCII characters other than "
+    "'='"
+)
+
+
+def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
+    """Containers with names and images, ports and policies that exist."""
+    causes: list[Cause] = []
+    if not spec.get("containers"):
+        causes.append(required(f"{field}.containers"))
+    names: set[str] = set()
+    for group in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(group) or []):
+            causes += _validate_container(container, f"{field}.{group}[{index}]", names)
+    for name, allowed in _CHOICES.items():
+        if spec.get(name) not in allowed:
+            causes.append(unsupported_value(f"{field}.{name}", spec.get(name), allowed))
+    causes += _validate_names(spec, field)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline < 1 << 31:
+        detail = "must be between 1 and 2147483647, inclusive"
+        causes.append(invalid_value(f"{field}.activeDeadlineSeconds", deadline, detail))
+    causes += validate_labels(child(spec, "nodeSelector"), f"{field}.nodeSelector")
+    causes = _validate_volumes(entries(spec, "volumes"), f"{field}.volumes") + causes
+    volumes = {volume.get("name") for volume in entries(spec, "volumes")}
+    for group in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(group) or []):
+            for at, mount in enumerate(entries(container, "volumeMounts")):
+                if mount.get("name") not in volumes:
+                    path = f"{field}.{group}[{index}].volumeMounts[{at}].name"
+                    name = mount.get("name")
+                    causes.append(Cause("FieldValueNotFound", path, f'Not found: "{name}"'))
+    return causes
+
+
+def _validate_names(spec: Json, field: str) -> list[Cause]:
+    rules = {"hostname": is_label, "subdomain": is_label, "serviceAccountName": is_subdomain}
+    return [
+        invalid_value(f"{field}.{name}", spec[name], problem)
+        for name, rule in rules.items()
+        if spec.get(name)
+        for problem in rule(spec[name])
+    ]
+
+
+def _validate_volumes(volumes: list[Json], field: str) -> list[Cause]:
+    causes: list[Cause] = []
+    names: set[str] = set()
+    for index, volume in enumerate(volumes):
+        path = f"{field}[{index}]"
+        sources = [name for name in volume if name != "name"]
+        causes += [
+            forbidden_field(f"{path}.{source}", "may not specify more than 1 volume type")
+            for source in sorted(sources)[1:]
+        ]
+        name = volume.get("name") or ""
+        if not name:
+            causes.append(required(f"{path}.name"))
+        elif problems := is_label(name):
+            causes += [invalid_value(f"{path}.name", name, problem) for problem in problems]
+        elif name in names:
+            causes.append(duplicate(f"{path}.name", name))
+        names.add(name)
+    return causes
+
+
+def _validate_resources(resources: Json, field: str) -> list[Cause]:
+    causes: list[Cause] = []
+    limits, requests = child(resources, "limits"), child(resources, "requests")
+    for group, amounts in (("limits", limits), ("requests", requests)):
+        causes += [
+            invalid_value(f"{field}.{group}[{name}]", amount, _NOT_NEGATIVE)
+            for name, amount in amounts.items()
+            if quantity_value(amount) < 0
+        ]
+    for name in sorted(requests.keys() & limits.keys()):
+        if quantity_value(requests[name]) > quantity_value(limits[name]):
+            detail = f"must be less than or equal to {name} limit of {limits[name]}"
+            causes.append(invalid_value(f"{field}.requests", requests[name], detail))
+    return causes
+
+
+def _validate_env(variables: list[Json], field: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for index, variable in enumerate(variables):
+        name = variable.get("name") or ""
+        if not name:
+            causes.append(required(f"{field}[{index}].name"))
+        elif not _ENV_NAME.fullmatch(name):
+            causes.append(invalid_value(f"{field}[{index}].name", name, _ENV_RULE))
+    return causes
+
+
+def _validate_container(container: Json, field: str, names: set[str]) -> list[Cause]:
+    causes: list[Cause] = []
+    name = container.get("name") or ""
+    if not name:
+        causes.append(required(f"{field}.name"))
+    elif problems := is_label(name):
+        causes += [invalid_value(f"{field}.name", name, problem) for problem in problems]
+    elif name in names:
+        causes.append(duplicate(f"{field}.name", name))
+    names.add(name)
+    if not container.get("image"):
+        causes.append(required(f"{field}.image"))
+    policy = container.get("imagePullPolicy")
+    if policy not in PULL_POLICIES:
+        causes.append(unsupported_value(f"{field}.imagePullPolicy", policy, PULL_POLICIES))
+    for index, port in enumerate(entries(container, "ports")):
+        causes += _validate_port(port, f"{field}.ports[{index}]")
+    causes += _validate_env(entries(container, "env"), f"{field}.env")
+    return causes + _validate_resources(child(container, "resources"), f"{field}.resources")
+
+
+def _validate_port(port: Json, field: str) -> list[Cause]:
+    number = port.get("containerPort")
+    if not number:
+        return [required(f"{field}.containerPort")]
+    if not 1 <= number <= 65535:
+        detail = "must be between 1 and 65535, inclusive"
+        return [invalid_value(f"{field}.containerPort", number, detail)]
+    return []
