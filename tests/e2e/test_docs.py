@@ -22,12 +22,15 @@ pytestmark = pytest.mark.timeout(180)
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PROGRAMS = ("make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python")
+PROGRAMS = ("scripts/", "make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python")
 
 RUN_ELSEWHERE = {
     "make demo": "test_demo.py runs the same command line",
     "make test": "it is what runs this",
     "manta dev": "test_kubectl.py",
+    "manta plan --all": "test_takeover.py, in the script",
+    "scripts/take-over -n ray-system": "test_takeover.py, in another namespace",
+    "scripts/hand-back -n ray-system": "test_takeover.py, in another namespace",
     "manta run": "test_run.py",
     "export KUBECONFIG=~/.cache/manta/kubeconfig": "test_kubectl.py, with a file of its own",
 }
