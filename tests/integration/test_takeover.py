@@ -1,0 +1,260 @@
+"""From KubeRay to Manta and back: no pod is touched that the specification does not call for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.resources import PODS, SERVICES
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import example_cluster
+from tests.integration.kuberay import VERSION, Legacy, ready_status, unrest
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+    from tests.integration.harness import RunningOperator, World
+
+REST = 30.0
+"""Seconds after which everything that is still to be done would have been done."""
+
+HASH = "ray.io/upgrade-strategy-recreate-hash"
+
+
+def multi_host(replicas: int, *, hosts: int = 2) -> dict[str, Any]:
+    manifest = example_cluster(replicas=replicas)
+    manifest["spec"]["workerGroupSpecs"][0]["numOfHosts"] = hosts
+    return manifest
+
+
+def autoscaled(replicas: int, *named: str) -> dict[str, Any]:
+    manifest = example_cluster(replicas=replicas)
+    manifest["spec"]["enableInTreeAutoscaling"] = True
+    group = manifest["spec"]["workerGroupSpecs"][0]
+    group["scaleStrategy"] = {"workersToDelete": list(named)}
+    return manifest
+
+
+async def take_over(world: World) -> RunningOperator:
+    """Start Manta and let it come to rest; afterwards nothing at all is written."""
+    operator = world.start_operator()
+    await world.settle(REST)
+    written = len(operator.transport.journal.writes)
+    assert written > 0, "it has taken notice"
+    await world.settle(10 * REST)
+    rest = operator.transport.journal.writes[written:]
+    assert [str(entry) for entry in rest] == []
+    return operator
+
+
+def touched(world: World, legacy: Legacy) -> tuple[list[str], list[str]]:
+    """Names of the pods that were made and of those that were deleted since KubeRay left."""
+    journal = world.journal
+    made = [p.metadata.name for p in journal.created.values() if p.metadata.name not in legacy.pods]
+    gone = [journal.created[uid].metadata.name for uid in journal.marked]
+    return sorted(made), sorted(gone)
+
+
+async def untouched(world: World, legacy: Legacy) -> None:
+    await legacy.all_ready()
+    before = {pod.metadata.uid: pod.metadata.resource_version for pod in await pods(world)}
+    await take_over(world)
+    assert touched(world, legacy) == ([], [])
+    after = {pod.metadata.uid: pod.metadata.resource_version for pod in await pods(world)}
+    assert after == before
+
+
+async def pods(world: World) -> list[Pod]:
+    return list((await world.user.list(PODS, world.namespace)).items)
+
+
+async def labels_of(world: World, key: str) -> list[str]:
+    return sorted(str((pod.metadata.labels or {}).get(key)) for pod in await pods(world))
+
+
+async def test_a_cluster_at_rest_is_adopted_without_touching_a_pod(world: World):
+    legacy = Legacy(world)
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_workers(2)
+    await untouched(world, legacy)
+    assert await world.is_ready()
+
+
+async def test_workers_from_before_replica_indices_are_adopted_as_they_are(world: World):
+    legacy = Legacy(world)
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_workers(2, indexed=False)
+    await untouched(world, legacy)
+
+
+async def test_an_autoscaled_cluster_with_its_access_is_adopted_without_touching_a_pod(
+    world: World,
+):
+    legacy = Legacy(world, autoscaled(1))
+    await legacy.create()
+    await legacy.add_access()
+    await legacy.add_head()
+    await legacy.add_workers(3)  # more than asked for: the autoscaler has not named them yet
+    await untouched(world, legacy)
+
+
+async def test_whole_slices_are_adopted_without_touching_a_pod(world: World):
+    legacy = Legacy(world, multi_host(2))
+    await legacy.create()
+    await legacy.add_head()
+    for index in range(2):
+        await legacy.add_slice(index, 2)
+    await untouched(world, legacy)
+
+
+async def test_hosts_from_before_slices_are_adopted_without_touching_a_pod(world: World):
+    legacy = Legacy(world, multi_host(2))
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_workers(4, indexed=False)
+    await untouched(world, legacy)
+
+
+async def test_a_suspended_cluster_stays_suspended(world: World):
+    manifest = example_cluster()
+    manifest["spec"]["suspend"] = True
+    legacy = Legacy(world, manifest)
+    await legacy.create(status=ready_status(suspended=True))
+    await take_over(world)
+    assert touched(world, legacy) == ([], [])
+
+
+async def test_a_scale_up_that_was_half_done_is_completed(world: World):
+    legacy = Legacy(world, example_cluster(replicas=5))
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_workers(2)
+    await take_over(world)
+    made, gone = touched(world, legacy)
+    assert (len(made), gone) == (3, [])
+    indices = await labels_of(world, "ray.io/worker-group-replica-index")
+    assert indices == ["0", "1", "2", "3", "4", "None"]
+
+
+async def test_a_scale_down_that_was_half_done_is_completed(world: World):
+    legacy = Legacy(world, example_cluster(replicas=2))
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_workers(4)
+    await take_over(world)
+    made, gone = touched(world, legacy)
+    assert (made, len(gone)) == ([], 2)
+
+
+async def test_workers_that_the_autoscaler_had_named_go_and_no_others(world: World):
+    legacy = Legacy(world, autoscaled(2))
+    await legacy.create()
+    await legacy.add_access()
+    await legacy.add_head()
+    first, second, third = await legacy.add_workers(3)
+    path = "/spec/workerGroupSpecs/0/scaleStrategy/workersToDelete"
+    named = [second, "example-workers-worker-gone1"]  # KubeRay has deleted the other one already
+    await world.user.json_patch(
+        RAYCLUSTERS, world.namespace, "example", [{"op": "add", "path": path, "value": named}]
+    )
+    await take_over(world)
+    assert touched(world, legacy) == ([], [second])
+    names = {pod.metadata.name for pod in await pods(world)}
+    assert names >= {first, third}
+    spec = (await world.cluster()).spec["workerGroupSpecs"][0]
+    assert spec["scaleStrategy"]["workersToDelete"] == named, "only the autoscaler clears its list"
+
+
+async def test_a_suspension_that_was_half_done_is_completed(world: World):
+    manifest = example_cluster()
+    manifest["spec"]["suspend"] = True
+    legacy = Legacy(world, manifest)
+    await legacy.create(status=ready_status(suspending=True))
+    await legacy.add_workers(1)  # the head is gone already
+    await take_over(world)
+    made, gone = touched(world, legacy)
+    assert (made, gone) == ([], legacy.pods)
+    assert (await world.cluster()).status["state"] == "suspended"
+
+
+async def test_under_recreate_a_head_of_kuberay_is_stamped_anew_and_nothing_else(world: World):
+    manifest = example_cluster()
+    manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+    legacy = Legacy(world, manifest)
+    await legacy.create()
+    head = await legacy.add_head()
+    await legacy.add_workers(2)
+    await take_over(world)
+    assert touched(world, legacy) == ([], [])
+    annotations = (await world.user.get(PODS, world.namespace, head)).metadata.annotations or {}
+    assert annotations[HASH].startswith("1-")
+    assert annotations["ray.io/kuberay-version"].startswith("manta-")
+
+
+async def test_a_recreation_that_was_half_done_is_completed(world: World):
+    manifest = example_cluster()
+    manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+    legacy = Legacy(world, manifest)
+    await legacy.create()  # KubeRay deletes all pods at once and makes them in later passes
+    await legacy.add_head()
+    await legacy.add_workers(1)
+    await take_over(world)
+    made, gone = touched(world, legacy)
+    assert (len(made), gone) == (1, [])
+
+
+async def test_half_a_slice_of_kuberay_goes_whole_and_is_made_anew_once(world: World):
+    legacy = Legacy(world, multi_host(2))
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_slice(0, 2)
+    half = await legacy.add_slice(1, 1)
+    await take_over(world)
+    made, gone = touched(world, legacy)
+    assert (len(made), gone) == (2, half)
+    hosts = await labels_of(world, "ray.io/replica-host-index")
+    assert hosts == ["0", "0", "1", "1", "None"]
+
+
+async def test_a_cluster_without_head_gets_exactly_one(world: World):
+    legacy = Legacy(world)
+    await legacy.create(status={"head": {"podName": "example-head-zzzzz", "podIP": "10.0.0.1"}})
+    await legacy.add_workers(2)
+    await take_over(world)
+    made, gone = touched(world, legacy)
+    assert (len(made), gone) == (1, [])
+    assert world.journal.most_live_heads == 1
+
+
+async def kuberays_view(world: World) -> list[str]:
+    services = (await world.user.list(SERVICES, world.namespace)).items
+    return unrest(await world.cluster(), await pods(world), list(services))
+
+
+async def test_handed_back_a_cluster_that_manta_made_leaves_kuberay_nothing_to_do(world: World):
+    for manifest in (example_cluster(replicas=3), multi_host(2), autoscaled(2)):
+        manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+        operator = world.start_operator()
+        await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+        await world.eventually(world.is_ready)
+        assert await operator.stop() == 0
+        assert await kuberays_view(world) == []
+        await world.user.delete(RAYCLUSTERS, world.namespace, "example")
+        await world.eventually(world.is_gone)
+
+
+async def test_there_and_back_again_not_one_pod_was_touched(world: World):
+    legacy = Legacy(world)
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_workers(2)
+    await legacy.all_ready()
+    assert await kuberays_view(world) == []
+    operator = await take_over(world)
+    assert await operator.stop() == 0
+    assert await kuberays_view(world) == []
+    assert touched(world, legacy) == ([], [])
+    status = (await world.cluster()).status
+    theirs = {each["type"] for each in ready_status()["conditions"]}
+    assert theirs <= {each["type"] for each in status["conditions"]}
+    assert VERSION.startswith("v"), "so that no version of theirs is one of ours"
