@@ -1,0 +1,157 @@
+"""Multi-host replicas through crashes, refusals, lost answers and lost hosts: whole or none."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.kube.faults import Lag, LostAnswer, LostRequest, Refusal, Rule, on_write
+from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import embedded_world, example_cluster, live, role
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from controller.kube.faults import Entry
+    from tests.integration.harness import RunningOperator, World
+
+HOSTS = 3
+REPLICAS = 2
+WHOLE = {str(number) for number in range(HOSTS)}
+CREATES = frozenset({"create"})
+
+
+def manifest(replicas: int = REPLICAS) -> dict[str, Any]:
+    body = example_cluster(replicas=replicas)
+    body["spec"]["workerGroupSpecs"][0]["numOfHosts"] = HOSTS
+    return body
+
+
+def slices(world: World) -> dict[str, set[str]]:
+    """Host indices of the live pods of each slice."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for pod in world.journal.workers():
+        labels = pod.metadata.labels or {}
+        name, host = labels["ray.io/worker-group-replica-name"], labels["ray.io/replica-host-index"]
+        assert host not in found[name], "no host twice"
+        found[name].add(host)
+    return dict(found)
+
+
+def whole(world: World, replicas: int = REPLICAS) -> bool:
+    """Whether just these replicas are there, all of them whole."""
+    present = slices(world)
+    return len(present) == replicas and all(hosts == WHOLE for hosts in present.values())
+
+
+async def start(world: World, *rules: Rule) -> RunningOperator:
+    operator = world.start_operator(rules=rules)
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest())
+    return operator
+
+
+async def test_bug_64_a_cluster_with_several_hosts_per_replica_becomes_ready(world: World):
+    await start(world)
+    await world.eventually(world.is_ready)
+    assert whole(world)
+    status = (await world.cluster()).status
+    assert status["desiredWorkerReplicas"] == HOSTS * REPLICAS
+    assert status["readyWorkerReplicas"] == HOSTS * REPLICAS
+    assert len(world.journal.created) == HOSTS * REPLICAS + 1
+    assert not world.journal.marked
+
+
+async def test_bug_63_one_lost_host_costs_its_slice_and_no_other(world: World):
+    await start(world)
+    await world.eventually(world.is_ready)
+    before = slices(world)
+    lost, kept = sorted(before)
+    for pod in world.journal.workers():
+        if (pod.metadata.labels or {})["ray.io/worker-group-replica-name"] == lost:
+            await world.user.delete(PODS, world.namespace, pod.metadata.name)
+            break
+    await world.eventually(lambda: whole(world) and lost not in slices(world))
+    assert kept in slices(world)
+    await world.settle(10)
+    assert world.journal.workers_created() == HOSTS * (REPLICAS + 1)
+    assert world.journal.workers_deleted() == HOSTS
+
+
+async def test_naming_one_host_takes_its_slice_away(world: World):
+    await start(world)
+    await world.eventually(world.is_ready)
+    named = min(world.journal.workers(), key=lambda pod: pod.metadata.name)
+    gone = (named.metadata.labels or {})["ray.io/worker-group-replica-name"]
+    path = "/spec/workerGroupSpecs/0"
+    strategy = {"workersToDelete": [named.metadata.name]}
+    operations = [
+        {"op": "replace", "path": f"{path}/replicas", "value": REPLICAS - 1},
+        {"op": "add", "path": f"{path}/scaleStrategy", "value": strategy},
+    ]
+    await world.user.json_patch(RAYCLUSTERS, world.namespace, "example", operations)
+    await world.eventually(lambda: whole(world, REPLICAS - 1))
+    await world.settle(10)
+    assert gone not in slices(world)
+    assert world.journal.workers_deleted() == HOSTS
+
+
+@pytest.mark.parametrize("number", range(HOSTS * REPLICAS))
+async def test_while_pods_are_refused_no_host_that_exists_is_deleted(world: World, number: int):
+    quota = Refusal(403, "Forbidden", "exceeded quota: pods")
+    rule = Rule(quota, "pods", CREATES, lambda name: "-worker-" in name, skip=number, times=8)
+    await start(world, rule)
+    await world.eventually(world.is_ready, seconds=120)
+    assert whole(world)
+    assert not world.journal.marked
+    assert world.journal.workers_created() == HOSTS * REPLICAS
+
+
+@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("number", range(1, HOSTS * REPLICAS + 3))
+async def test_a_lost_write_neither_doubles_a_host_nor_costs_a_slice(
+    world: World, fault: LostAnswer | LostRequest, number: int
+):
+    await start(world, on_write(fault, number, "pods"))
+    await world.eventually(world.is_ready, seconds=120)
+    await world.settle(30)
+    assert whole(world)
+    assert not world.journal.marked
+    assert world.journal.workers_created() == HOSTS * REPLICAS
+
+
+@pytest.mark.embedded_only
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@pytest.mark.parametrize("number", range(1, HOSTS * REPLICAS + 3))
+async def test_killed_between_the_hosts_of_a_slice_it_is_removed_once_and_made_anew(
+    number: int, applied: bool
+):
+    async with embedded_world() as world:
+        operator = world.start_operator(rules=[Rule(Lag(2.0), resource="pods")])
+        seen = 0
+
+        async def restart() -> None:
+            await operator.kill()
+            world.start_operator(rules=[Rule(Lag(2.0), resource="pods")])
+
+        def strike(entry: Entry) -> None:
+            nonlocal seen
+            if entry.attributes.verb == "create" and entry.attributes.resource == "pods":
+                seen += 1
+                if seen == number:
+                    operator.transport.sever()
+                    world.background(restart())
+
+        hooks = operator.transport.on_answer if applied else operator.transport.on_request
+        hooks.append(strike)
+        await world.user.create(RAYCLUSTERS, world.namespace, manifest())
+        await world.eventually(lambda: whole(world), seconds=240)
+        await world.settle(60)
+        assert whole(world)
+        assert world.journal.most_live_heads == 1
+        assert world.journal.workers_deleted() < HOSTS, "at most the part of one slice"
+        heads = [pod for pod in world.journal.created.values() if role(pod) == "head"]
+        assert len(heads) == 1
+        assert live(heads[0])
