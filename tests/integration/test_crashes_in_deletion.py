@@ -1,7 +1,7 @@
 """Crash at every write of a deletion with state in Redis, lose every answer: it ends all the same.
 
-The scenario is a ready cluster, deleted while every Pod and Job watch event is two seconds late. It is played once to count its writes, then once for each of them
-with a fault in that very place.
+The scenario is a ready cluster, deleted while every Pod and Job watch event is two seconds late.
+It is played once to count its writes, then once for each of them with a fault in that very place.
 """
 
 from __future__ import annotations
