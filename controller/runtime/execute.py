@@ -195,11 +195,8 @@ class Executor:
         run.began(write)
         result = await self._writer.perform(run.job.owner, write)
         run.took(result)
-        event = write.on_success if result.fate is Fate.DONE else None
-        if result.fate is Fate.FAILED:
-            event = write.on_failure
-        if event is not None:
-            run.events.append(event)
+        if result.fate is Fate.DONE and write.on_success is not None:
+            run.events.append(write.on_success)
         return result
 
     async def _status(self, run: _Run) -> float | None:

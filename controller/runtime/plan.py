@@ -84,7 +84,6 @@ class Create:
     body: Mapping[str, Any]
     member: Member | None = None
     on_success: Event | None = None
-    on_failure: Event | None = None
     secret: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
 
 
@@ -102,7 +101,6 @@ class MergePatch:
     subresource: Literal["", "status"] = ""
     resource_version: str | None = None
     on_success: Event | None = None
-    on_failure: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,6 @@ class JsonPatch:
     operations: tuple[Mapping[str, Any], ...]
     subresource: Literal["", "status"] = ""
     on_success: Event | None = None
-    on_failure: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +125,6 @@ class Replace:
     uid: str
     merge: Mapping[str, Any]
     on_success: Event | None = None
-    on_failure: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +136,6 @@ class Delete:
     grace_seconds: int | None = None
     propagation: Literal["Background", "Foreground", "Orphan"] | None = None
     on_success: Event | None = None
-    on_failure: Event | None = None
 
 
 Write: TypeAlias = Create | MergePatch | JsonPatch | Replace | Delete

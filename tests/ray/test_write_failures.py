@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controller.kube.resources import PODS, ROLES, SERVICES
 from controller.ray.cluster.write_failures import could_not_try, failure_cause, full_text, marker
 from controller.runtime.plan import Create, Delete, Failure, MergePatch, Target
+
+if TYPE_CHECKING:
+    from controller.ray.cluster.causes import Cause
 
 POD = "example-workers-worker-b4x7k2mp"
 OPERATOR = "system:serviceaccount:manta:manta-operator"
@@ -65,6 +68,10 @@ def failure(
     return Failure(Create(Target(PODS, "default", name, scope), {}), reason, message, **more)
 
 
+def cause_of(failed: Failure) -> Cause:
+    return failure_cause(failed, has_head=False)
+
+
 @pytest.mark.parametrize(
     ("reason", "said", "name", "words"),
     [
@@ -102,7 +109,7 @@ def failure(
     ],
 )
 def test_a_refusal_is_told_in_the_servers_words(reason: str, said: str, name: str, words: str):
-    cause = failure_cause(failure(reason, said))
+    cause = cause_of(failure(reason, said))
     assert cause.reason.name == name
     assert words in cause.words
     assert cause.part == "group workers"
@@ -114,19 +121,21 @@ def test_another_attempt_under_another_name_says_the_same(said: str):
     again = said.replace(POD, "example-workers-worker-zzzzzzzz")
     first = failure("Forbidden", said)
     second = failure("Forbidden", again, name="example-workers-worker-zzzzzzzz")
-    assert failure_cause(first) == failure_cause(second)
+    assert cause_of(first) == cause_of(second)
     assert full_text(first) == full_text(second)
     assert POD not in full_text(first)
 
 
 def test_rights_are_named_with_their_group():
     role = Create(Target(ROLES, "default", "example", "access"), {})
-    cause = failure_cause(Failure(role, "Forbidden", ROLE_RIGHT))
+    cause = cause_of(Failure(role, "Forbidden", ROLE_RIGHT))
     assert cause.message == (
         f"Role example: cannot be created: {ROLE_RIGHT}{GRANT} "
         "roles.rbac.authorization.k8s.io by a Role and its binding"
     )
     assert cause.blocks_head, "the parts with fixed names are made before the head"
+    repair = Failure(role, "Forbidden", ROLE_RIGHT)
+    assert not failure_cause(repair, has_head=True).blocks_head
 
 
 def test_only_an_answer_is_a_refusal():
@@ -148,6 +157,6 @@ def test_the_marker_is_kuberays():
 
 def test_a_pod_that_cannot_be_deleted_is_named():
     delete = Delete(Target(PODS, "default", "p", "worker/workers"), "uid")
-    cause = failure_cause(Failure(delete, "Forbidden", RIGHT.replace("create", "delete")))
+    cause = cause_of(Failure(delete, "Forbidden", RIGHT.replace("create", "delete")))
     assert cause.message.startswith("group workers: cannot delete pod p: pods is forbidden")
     assert "the verb delete on pods" in cause.message

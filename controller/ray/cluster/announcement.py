@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.ray.cluster.causes import Outlook, part_of
+from controller.ray.cluster.causes import GIVEN_MISSING, Outlook, part_of
 from controller.ray.cluster.conditions import READY
 from controller.runtime.conditions import find_condition
 from controller.runtime.plan import Event
@@ -21,7 +21,10 @@ BECAME_READY: Final = "RayClusterReady"
 
 
 def announce(conditions: Sequence[Mapping[str, Any]], cause: Cause | None) -> tuple[Event, ...]:
-    """The events that go with the change from the stored conditions to this first cause."""
+    """The events that go with the change from the stored conditions to this first cause.
+
+    What only takes time is not worth one, and what users must make is told with the parts.
+    """
     ready = find_condition(conditions, READY) or {}
     if cause is None:
         if ready.get("status") == "True":
@@ -30,7 +33,7 @@ def announce(conditions: Sequence[Mapping[str, Any]], cause: Cause | None) -> tu
     told = ready.get("status") == "False" and (
         (ready.get("reason"), part_of(str(ready.get("message")))) == (cause.reason.name, cause.part)
     )
-    if told or cause.reason.outlook is Outlook.TAKES_TIME:
+    if told or cause.reason is GIVEN_MISSING or cause.reason.outlook is Outlook.TAKES_TIME:
         return ()
     reason = cause.event or cause.reason.name
     return (Event("Warning", reason, "Reconcile", _note(cause, reason)),)

@@ -17,7 +17,7 @@ from controller.ray.cluster.deletion import waiting_for
 from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
 from controller.ray.cluster.pod_state import is_ready
 from controller.ray.cluster.trouble import HEAD, PATIENCE, overdue_from, part_of_pod, trouble
-from controller.ray.cluster.write_failures import could_not_try, failure_cause
+from controller.ray.cluster.write_failures import could_not_try, failure_cause, part_of_target
 from controller.runtime.conditions import find_condition
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def first_cause(
     if seen.cluster.metadata.terminating:
         return _deletion(seen, failures)
     hindrances = [
-        *(failure_cause(failure) for failure in failures if not could_not_try(failure)),
+        *_failed_writes(seen, (f for f in failures if not could_not_try(f))),
         *_kept_refusal(seen, failures),
         *_blocked(seen),
     ]
@@ -46,7 +46,7 @@ def first_cause(
     troubled = list(_troubled_pods(seen, now, short={cause.part for cause in missing}))
     found = [
         *hindrances,
-        *(failure_cause(f) for f in failures if could_not_try(f) and not f.unknown),
+        *_failed_writes(seen, (f for f in failures if could_not_try(f) and not f.unknown)),
         *troubled,
         *missing,
     ]
@@ -58,9 +58,13 @@ def first_cause(
 
 def _deletion(seen: Observation, failures: tuple[Failure, ...]) -> Cause:
     """What a deleted cluster waits for, or what keeps it from going on."""
-    failed = (failure_cause(failure) for failure in failures if not could_not_try(failure))
+    failed = _failed_writes(seen, (f for f in failures if not could_not_try(f)))
     waiting = Cause(causes.BEING_DELETED, "cluster", waiting_for(seen))
     return min(failed, key=_urgency, default=waiting)
+
+
+def _failed_writes(seen: Observation, failures: Iterable[Failure]) -> Iterator[Cause]:
+    return (failure_cause(failure, has_head=bool(seen.heads)) for failure in failures)
 
 
 def _troubled_pods(seen: Observation, now: datetime, *, short: Collection[str]) -> Iterator[Cause]:
@@ -102,13 +106,13 @@ def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
 def _kept_refusal(seen: Observation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
     """What the server last refused, as long as nobody could ask it again."""
     ready = find_condition(seen.conditions, READY) or {}
-    reason = causes.REFUSALS.get(ready.get("reason", ""))
+    reason = causes.REFUSALS.get(str(ready.get("reason")))
     if reason is None or ready.get("status") != "False":
         return
     message = str(ready.get("message", ""))
     part = part_of(message)
     silent = {_part_of_scope(scope) for scope in seen.unsettled}
-    silent |= {failure_cause(failure).part for failure in failures if could_not_try(failure)}
+    silent |= {part_of_target(f.write.target) for f in failures if could_not_try(f)}
     if part in silent:
         words = message.removeprefix(f"{part}: ")
         yield Cause(reason, part, words, blocks_head=not part.startswith("group "))

@@ -62,7 +62,6 @@ def _create(namespace: str, part: Part) -> Create:
         target,
         part.body,
         on_success=_done("Created", target),
-        on_failure=_failed("Create", target),
         secret=part.secret,
     )
 
@@ -72,14 +71,12 @@ def _put_right(namespace: str, drift: Drift) -> Iterator[Write]:
     part, meta, patch = drift.part, drift.present.metadata, drift.patch
     target = Target(part.resource, namespace, part.name, part.scope)
     verbs = granted(part.resource)
-    done, failed = _done("Updated", target), _failed("Update", target)
+    done = _done("Updated", target)
     if "patch" in verbs:
         revision = meta.resource_version if holds_list(patch) else None
-        yield MergePatch(
-            target, meta.uid, patch, resource_version=revision, on_success=done, on_failure=failed
-        )
+        yield MergePatch(target, meta.uid, patch, resource_version=revision, on_success=done)
     elif "update" in verbs:
-        yield Replace(target, meta.uid, patch, on_success=done, on_failure=failed)
+        yield Replace(target, meta.uid, patch, on_success=done)
     elif patch.keys() - {"metadata"}:
         yield _delete(target, drift.present, "to be made anew as specified")
 
@@ -89,7 +86,6 @@ def _delete(target: Target, obj: KubeObject, why: str) -> Delete:
         target,
         obj.metadata.uid,
         on_success=_done("Deleted", target, f", {why}"),
-        on_failure=_failed("Delete", target),
     )
 
 
@@ -97,9 +93,3 @@ def _done(verb: str, target: Target, why: str = "") -> Event:
     reason = f"{verb}{noun(target.resource)}"
     note = f"{verb} {target.resource.kind} {target.name}{why}"
     return Event("Normal", reason, verb.removesuffix("d"), note)
-
-
-def _failed(action: str, target: Target) -> Event:
-    reason = f"FailedTo{action}{noun(target.resource)}"
-    note = f"Failed to {action.lower()} {target.resource.kind} {target.name}"
-    return Event("Warning", reason, action, note)

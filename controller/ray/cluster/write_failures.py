@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from controller.kube.resources import JOBS, PODS
 from controller.ray.cluster import causes
 from controller.ray.cluster.causes import Cause
+from controller.ray.cluster.fixed_parts import noun
 from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
 from controller.ray.cluster.trouble import HEAD
 from controller.runtime.plan import Create, Delete
@@ -63,8 +64,8 @@ _REQUEST: Final = re.compile(
 _SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+)")
 
 
-def failure_cause(failure: Failure) -> Cause:
-    """The cause that a failed write is."""
+def failure_cause(failure: Failure, *, has_head: bool) -> Cause:
+    """The cause that a failed write is; without a head, all that pods depend on blocks it."""
     target = failure.write.target
     part = part_of_target(target)
     reason = _reason(failure)
@@ -72,7 +73,7 @@ def failure_cause(failure: Failure) -> Cause:
         reason,
         part,
         f"{_what_failed(failure.write)}: {_stable(failure)}{_remedy(failure, reason)}",
-        blocks_head=part == HEAD or target.resource is not PODS,
+        blocks_head=part == HEAD or not (has_head or target.resource is PODS),
         event=_event_reason(failure.write),
     )
 
@@ -164,7 +165,7 @@ def _what(target: Target) -> str:
     if target.resource is JOBS:
         return "RedisCleanupJob"
     if target.resource is not PODS:
-        return target.resource.kind
+        return noun(target.resource)
     return "HeadPod" if target.scope == HEAD_SCOPE else "WorkerPod"
 
 
