@@ -200,6 +200,29 @@ def test_the_state_becomes_ready_with_exactly_the_wanted_pods(pods: tuple[Any, .
     assert "state" not in status_of(kept(cluster(), *pods))
 
 
+def test_bug_64_a_cluster_of_multi_host_groups_becomes_ready_with_all_of_their_hosts():
+    raw = manifest()
+    raw["spec"]["workerGroupSpecs"][0] |= {"replicas": 2, "numOfHosts": 4}
+    pods = (head(), *workers(8))
+    status = status_of(kept(cluster(raw), *pods))
+    assert status["state"] == "ready"
+    assert status["desiredWorkerReplicas"] == status["readyWorkerReplicas"] == 8
+    ready = said(status, "Ready")
+    assert ready is not None
+    assert ready[0] == "True"
+    fewer = status_of(kept(cluster(raw), *pods[:-1]))
+    assert "state" not in fewer
+    assert said(fewer, "Ready") == ("False", "PodsMissing", "group workers: 7 of 8 pods exist")
+
+
+def test_a_group_that_is_suspended_needs_no_pods():
+    raw = manifest()
+    raw["spec"]["workerGroupSpecs"][0] |= {"suspend": True}
+    status = status_of(kept(cluster(raw), head()))
+    assert status["state"] == "ready"
+    assert "desiredWorkerReplicas" not in status
+
+
 def test_ready_is_kept_for_ever_but_the_condition_ready_is_about_now():
     ready = with_status(cluster(), status_of(kept(cluster(), *READY)))
     status = status_of(kept(ready, head(), pod("p", ready=False)))
@@ -344,6 +367,30 @@ def test_containers_not_ready_is_explained_by_the_first_container_that_is_not():
         "ImagePullBackOff",
         "not ready: [a b]; a: pulling",
     )
+
+
+def test_bug_66_the_heads_condition_says_how_its_container_last_ended():
+    raw = msgspec.to_builtins(head())
+    raw["status"]["conditions"] = [
+        {"type": "Ready", "status": "False", "reason": "ContainersNotReady"}
+    ]
+    back_off = {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}
+    raw["status"]["containerStatuses"] = [
+        {
+            "name": "ray-head",
+            "state": {"waiting": back_off},
+            "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+        }
+    ]
+    status = status_of(kept(cluster(), msgspec.convert(raw, type(head()))))
+    assert said(status, "HeadPodReady") == (
+        "False",
+        "CrashLoopBackOff",
+        "ray-head: back-off 10s restarting; it last ended with exit code 137 (OOMKilled)",
+    )
+    ready = said(status, "Ready")
+    assert ready is not None
+    assert ready[1] == "OOMKilled"
 
 
 def test_a_lost_head_is_removed_from_the_status_and_endpoints_stay():

@@ -170,11 +170,16 @@ class ClusterConditions:
 
 
 def _container_reason(head: Pod, message: str) -> tuple[str, str]:
+    """As KubeRay words it; after it, how the container last ended (bug 66)."""
     for container in head.status.container_statuses:
         state = container.state.waiting or container.state.terminated
-        if state is not None:
-            detail = f"{message}; {container.name}: {state.message}"
-            return state.reason or "ContainersNotReady", detail
+        if state is None:
+            continue
+        words = [message, f"{container.name}: {state.message}"]
+        last = container.last_state.terminated
+        if last is not None:
+            words.append(f"it last ended with exit code {last.exit_code} ({last.reason})")
+        return state.reason or "ContainersNotReady", "; ".join(filter(None, words))
     return "ContainersNotReady", message
 
 
