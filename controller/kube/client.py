@@ -32,6 +32,9 @@ T = TypeVar("T", bound=KubeObject)
 LIST_TIMEOUT = 60.0
 """Seconds: the API server itself gives up after a minute."""
 
+CONCURRENCY = 80
+"""Requests in flight at most, unless told otherwise: a batch of 64 writes, and some in reserve."""
+
 PROXY_TIMEOUT = 10.0
 """Seconds for a request to a service behind the API server, unless told otherwise."""
 
@@ -63,6 +66,9 @@ class Client:
         concurrency: requests in flight at most (THR-2). Watches and proxied requests are exempt.
         timeout: seconds that one call may take, waiting and repetitions included.
         metrics: told of every request.
+
+    Attributes:
+        concurrency: see above.
     """
 
     def __init__(
@@ -71,10 +77,11 @@ class Client:
         *,
         user_agent: str,
         clock: Clock,
-        concurrency: int = 64,
+        concurrency: int = CONCURRENCY,
         timeout: float = 30.0,
         metrics: ClientMetrics | None = None,
     ) -> None:
+        self.concurrency = concurrency
         self._timeout = timeout
         self._sender = Sender(
             transport,

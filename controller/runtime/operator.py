@@ -98,7 +98,7 @@ class Operator:
             client,
             self.ledger,
             may_write=leads.is_leader,
-            concurrency=settings.client_concurrency,
+            concurrency=client.concurrency,
         )
         self._settler = Settler(self.ledger, writer, clock=clock, rng=rng)
         self.recorder = Recorder(

@@ -1,19 +1,25 @@
-"""Slots for writes, which owners get in turn: no cluster's queue is another one's delay.
+"""Slots for writes: who wants many of them delays nobody who wants few.
 
 A plain semaphore is first come, first served: whoever asks for 64 creates makes everybody else
-wait until they are done. Here a slot that comes free goes to the owner that has waited longest
-for a turn, and to that owner's next write only.
+wait until they are done. Here some slots are kept for owners that hold few, and a slot that comes
+free goes to the owner that has waited longest for a turn, and to that owner's next write only.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
+FEW = 4
+"""An owner that holds fewer slots than this may take one of the reserve."""
+
+RESERVE = 5
+"""One slot in so many is in reserve."""
 
 
 class Turns:
@@ -25,6 +31,8 @@ class Turns:
 
     def __init__(self, slots: int) -> None:
         self._free = slots
+        self._reserve = slots // RESERVE
+        self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the next owner first
 
     @asynccontextmanager
@@ -34,11 +42,11 @@ class Turns:
         try:
             yield
         finally:
-            self._release()
+            self._release(owner)
 
     async def _acquire(self, owner: str) -> None:
-        if self._free:
-            self._free -= 1
+        if owner not in self._waiting and self._may_take(owner):
+            self._grant(owner)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, deque()).append(turn)
@@ -46,17 +54,30 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self._release()  # it was given while we were being cancelled
+                self._release(owner)  # it was given while we were being cancelled
             raise
 
-    def _release(self) -> None:
-        while self._waiting:
-            owner, turns = next(iter(self._waiting.items()))
-            del self._waiting[owner]
-            turn = turns.popleft()
-            if turns:
-                self._waiting[owner] = turns
-            if not turn.done():
-                turn.set_result(None)
-                return
+    def _release(self, owner: str) -> None:
         self._free += 1
+        self._held[owner] -= 1
+        if not self._held[owner]:
+            del self._held[owner]
+        while (following := next(filter(self._may_take, self._waiting), None)) is not None:
+            self._serve(following)
+
+    def _serve(self, owner: str) -> None:
+        """Give `owner` a slot, and put it behind all others if it wants more."""
+        turns = self._waiting.pop(owner)
+        turn = turns.popleft()
+        if turns:
+            self._waiting[owner] = turns
+        if not turn.done():
+            self._grant(owner)
+            turn.set_result(None)
+
+    def _grant(self, owner: str) -> None:
+        self._free -= 1
+        self._held[owner] += 1
+
+    def _may_take(self, owner: str) -> bool:
+        return self._free > (0 if self._held[owner] < FEW else self._reserve)

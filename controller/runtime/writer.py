@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
+from controller.kube.client import CONCURRENCY
 from controller.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -107,7 +108,7 @@ class Writer:
         ledger: Ledger,
         *,
         may_write: Callable[[], bool] = lambda: True,
-        concurrency: int = 64,
+        concurrency: int = CONCURRENCY,
     ) -> None:
         self._client = client
         self._ledger = ledger

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from structlog.testing import capture_logs
 
+from controller.kube.client import Client
 from controller.runtime.errors import ManagerMisuse
 from controller.runtime.health import Health, HttpServer
 from controller.runtime.manager import Group, Manager
@@ -198,7 +199,7 @@ async def test_T288_metrics_have_upstreams_names_and_buckets(flocks: FlockWorld)
 async def test_one_server_is_enough_for_one_address_and_none_for_none():
     def servers(**addresses: str) -> int:
         operator = Operator(
-            None,  # type: ignore[arg-type]
+            Client(None, user_agent="none", clock=asyncio.get_running_loop()),  # type: ignore[arg-type]
             [],
             Settings(**addresses),
             clock=asyncio.get_running_loop(),

@@ -6,7 +6,7 @@ import asyncio
 import random
 
 from controller.runtime.accounts import Owner
-from controller.runtime.turns import Turns
+from controller.runtime.turns import RESERVE, Turns
 from controller.runtime.writer import Writer
 from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create
 
@@ -33,6 +33,32 @@ async def test_no_more_are_held_than_there_are_slots():
         for number in range(10):
             group.create_task(hold(turns, f"owner {number}", []))
     assert asyncio.get_running_loop().time() - began == 4
+
+
+async def test_the_last_slots_are_for_owners_that_hold_few():
+    turns, order = Turns(4 * RESERVE), list[str]()
+    tasks = [asyncio.create_task(hold(turns, "big", order)) for _ in range(30)]
+    await asyncio.sleep(0.5)
+    assert order == ["big"] * 16, "all but the reserve"
+    tasks += [asyncio.create_task(hold(turns, owner, order)) for owner in ("small", "other")]
+    await asyncio.sleep(0)
+    assert order[16:] == ["small", "other"], "they need not wait"
+    await asyncio.gather(*tasks)
+    assert order[18:] == ["big"] * 14
+
+
+async def test_all_slots_come_free_again():
+    turns = Turns(2 * RESERVE)
+    for _ in range(3):
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(hold(turns, f"{n % 7}", [])) for n in range(40)]
+            await asyncio.sleep(0.5)
+            tasks[35].cancel()
+    began = asyncio.get_running_loop().time()
+    async with asyncio.TaskGroup() as group:
+        for number in range(2 * RESERVE):
+            group.create_task(hold(turns, f"owner {number}", []))
+    assert asyncio.get_running_loop().time() - began == 1
 
 
 async def test_a_slot_is_not_lost_with_whoever_waited_for_it():

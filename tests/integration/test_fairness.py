@@ -1,0 +1,64 @@
+"""No cluster delays another: what matters is how long requests take, not how many others ask for.
+
+Every request of the operator takes 20 ms, of which 80 are under way at most: as it is with an API
+server some way off. Time is virtual, so the figures are the same on every machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.kube.faults import Late, Rule
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import cluster_of, embedded_world, example_cluster
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+LATENCY = 0.02
+SMALL = [f"small-{number}" for number in range(10)]
+WORKERS = 3
+BIG = [f"big-{number}" for number in range(3)]
+GROWTH = 1000
+
+pytestmark = pytest.mark.embedded_only
+
+
+@pytest.mark.timeout(120)
+async def test_bug_80_clusters_that_grow_by_a_thousand_delay_no_small_one():
+    alone = await seconds_to_all_pods(growing=False)
+    together = await seconds_to_all_pods(growing=True)
+    assert together <= 2 * alone
+
+
+async def seconds_to_all_pods(*, growing: bool) -> float:
+    """Seconds from the creation of the small clusters until all of them have all their pods."""
+    async with embedded_world() as world:
+        world.start_operator(rules=[Rule(Late(LATENCY))])
+        for name in BIG:
+            body = example_cluster(name, replicas=0)
+            body["spec"]["workerGroupSpecs"][0]["maxReplicas"] = GROWTH
+            await world.user.create(RAYCLUSTERS, world.namespace, body)
+        await world.eventually(lambda: len(world.journal.created) == len(BIG))
+        await world.settle(10)
+        if growing:
+            await asyncio.gather(*(world.scale(GROWTH, name) for name in BIG))
+            await world.eventually(lambda: min(pods(world, BIG)) > 64)
+
+        began = world.loop.time()
+        await asyncio.gather(*(world.create_cluster(name, replicas=WORKERS) for name in SMALL))
+        complete = [1 + WORKERS] * len(SMALL)
+        await world.eventually(lambda: pods(world, SMALL) == complete, pause=LATENCY / 4)
+        if growing:
+            assert max(pods(world, BIG)) < GROWTH, "they still grow"
+        return world.loop.time() - began
+
+
+def pods(world: World, clusters: list[str]) -> list[int]:
+    """How many each of them has."""
+    counts = Counter(map(cluster_of, world.journal.created.values()))
+    return [counts[name] for name in clusters]
