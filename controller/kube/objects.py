@@ -268,15 +268,15 @@ class PersistentVolumeClaim(KubeObject, frozen=True):
 
 
 class Role(KubeObject, frozen=True):
-    """A Role."""
+    """A Role. The API server writes null where there are no rules."""
 
-    rules: tuple[dict[str, Any], ...] = ()
+    rules: tuple[dict[str, Any], ...] | None = None
 
 
 class RoleBinding(KubeObject, frozen=True):
     """A RoleBinding."""
 
-    subjects: tuple[dict[str, Any], ...] = ()
+    subjects: tuple[dict[str, Any], ...] | None = None
     role_ref: dict[str, Any] | None = None
 
 

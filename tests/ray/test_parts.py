@@ -236,7 +236,6 @@ def test_a_claim_of_the_user_is_not_made_and_its_absence_is_said():
 
 
 def test_a_head_waits_for_the_service_account_that_its_template_names():
-    raw = SAMPLES["autoscaler"] | {}
     raw = sample(enableInTreeAutoscaling=True)
     raw["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "mine"
     made = plan(reads(cluster(raw)))

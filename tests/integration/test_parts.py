@@ -1,0 +1,587 @@
+"""Parts besides pods: kept as specified in what is ours, left alone in what others added."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
+from controller.kube.faults import LostAnswer, on_write
+from controller.kube.resources import (
+    CLAIMS,
+    CRDS,
+    INGRESSES,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    ROUTES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.permissions import PERMISSIONS
+from tests.integration.harness import OPERATOR, example_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.kube.resources import Resource
+    from tests.integration.harness import World
+
+Json = dict[str, Any]
+
+SERVE = "ray.io/enable-serve-service"
+PARTS: tuple[tuple[Resource[Any], str], ...] = (
+    (SERVICES, "example-head-svc"),
+    (SERVICES, "example-headless"),
+    (SERVICES, "example-serve-svc"),
+    (INGRESSES, "example-head-ingress"),
+    (SECRETS, "example"),
+    (CLAIMS, "example-gcs-pvc"),
+    (SERVICE_ACCOUNTS, "example"),
+    (ROLES, "example"),
+    (ROLE_BINDINGS, "example"),
+)
+ROUTE_CRD: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "routes.route.openshift.io"},
+    "spec": {
+        "group": "route.openshift.io",
+        "scope": "Namespaced",
+        "names": {"plural": "routes", "singular": "route", "kind": "Route"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "x-kubernetes-preserve-unknown-fields": True,
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def with_everything() -> Json:
+    """A cluster that has every part there is, and no workers."""
+    manifest = example_cluster(replicas=0)
+    manifest["metadata"]["annotations"] = {SERVE: "true", "example.com/for": "ingress"}
+    spec = manifest["spec"]
+    spec |= {
+        "rayVersion": "2.55.0",
+        "enableInTreeAutoscaling": True,
+        "authOptions": {"mode": "token"},
+        "gcsFaultToleranceOptions": {"backend": "rocksdb"},
+        "headServiceAnnotations": {"example.com/for": "service"},
+    }
+    head = spec["headGroupSpec"]
+    head |= {"enableIngress": True, "serviceType": "NodePort"}
+    head["template"]["spec"]["containers"][0]["ports"].append(
+        {"name": "serve", "containerPort": 8000}
+    )
+    spec["workerGroupSpecs"][0]["numOfHosts"] = 2
+    return manifest
+
+
+async def everything(world: World) -> None:
+    """Make that cluster, and wait until all is there and quiet."""
+    world.start_operator()
+    await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
+    await world.eventually(world.is_ready)
+    for resource, name in PARTS:
+        await world.eventually(lambda r=resource, n=name: exists(world, r, n))
+    await world.settle(3)
+
+
+async def raw(world: World, resource: Resource[Any], name: str) -> Json:
+    return await world.user.get_raw(resource, world.namespace, name)
+
+
+async def exists(world: World, resource: Resource[Any], name: str) -> bool:
+    try:
+        await raw(world, resource, name)
+    except NotFound:
+        return False
+    return True
+
+
+async def patch_cluster(world: World, patch: Json) -> None:
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
+
+
+async def revisions(world: World) -> dict[str, str]:
+    """Of the cluster and all of its parts."""
+    everything = [(RAYCLUSTERS, "example"), *PARTS]
+    return {
+        f"{resource} {name}": (await raw(world, resource, name))["metadata"]["resourceVersion"]
+        for resource, name in everything
+    }
+
+
+def managed(obj: Json) -> Json:
+    """What matters of an object when two states are compared."""
+    shown = copy.deepcopy(obj)
+    for key in ("resourceVersion", "managedFields", "generation"):
+        shown["metadata"].pop(key, None)
+    return shown
+
+
+async def test_at_rest_no_part_is_written(world: World):
+    await everything(world)
+    before = await revisions(world)
+    await world.settle(20)
+    assert await revisions(world) == before
+
+
+@pytest.mark.embedded_only
+async def test_at_rest_no_request_is_made(world: World):
+    await everything(world)
+    before = requests(world)
+    await world.settle(900)
+    assert requests(world) == before
+
+
+@pytest.mark.embedded_only
+async def test_a_new_operator_finds_nothing_to_do(world: World):
+    await everything(world)
+    await world.operators[0].stop()
+    before = await revisions(world)
+    world.start_operator()
+    await world.settle(60)
+    assert await revisions(world) == before
+
+
+def requests(world: World) -> dict[tuple[str, str], int]:
+    assert world.server is not None
+    return {
+        (verb, resource): count
+        for (agent, verb, resource), count in world.server.requests_by_user_agent.items()
+        if agent.startswith(OPERATOR) and verb != "watch"
+    }
+
+
+@pytest.mark.embedded_only
+async def test_nothing_is_done_that_kuberays_role_does_not_allow(world: World):
+    await everything(world)
+    await edit_everything(world)
+    await patch_cluster(world, {"spec": {"headGroupSpec": {"enableIngress": False}}})
+    await world.eventually(lambda: is_gone(world, INGRESSES, "example-head-ingress"))
+    for verb, resource in requests(world):
+        name, _, subresource = resource.partition("/")
+        plural, _, group = name.partition(".")
+        if plural:  # discovery has none
+            known = ".".join(filter(None, ("/".join(filter(None, (plural, subresource))), group)))
+            assert verb in PERMISSIONS[known], f"{verb} {resource}"
+
+
+async def edit_everything(world: World) -> None:
+    for resource, name in PARTS:
+        patch = {"metadata": {"labels": {"ray.io/cluster": None}}}
+        await world.user.merge_patch(resource, world.namespace, name, patch)
+    await world.settle(5)
+
+
+async def is_gone(world: World, resource: Resource[Any], name: str) -> bool:
+    return not await exists(world, resource, name)
+
+
+FOREIGN: Json = {
+    "metadata": {
+        "labels": {"example.com/team": "a"},
+        "annotations": {"example.com/note": "b"},
+    }
+}
+
+
+@pytest.mark.parametrize(("resource", "name"), PARTS, ids=[f"{r}-{n}" for r, n in PARTS])
+async def test_what_others_add_to_a_part_stays(world: World, resource: Resource[Any], name: str):
+    await everything(world)
+    await world.user.merge_patch(resource, world.namespace, name, FOREIGN)
+    edited = await raw(world, resource, name)
+    await patch_cluster(world, {"metadata": {"annotations": {"example.com/wake": "up"}}})
+    await world.settle(5)
+    now = await raw(world, resource, name)
+    assert now["metadata"]["labels"]["example.com/team"] == "a"
+    assert now["metadata"]["annotations"]["example.com/note"] == "b"
+    if resource is not INGRESSES:  # which gets the cluster's annotations
+        assert now["metadata"]["resourceVersion"] == edited["metadata"]["resourceVersion"]
+
+
+def on(path: str, value: Any) -> Json:
+    """A merge patch of one value: `spec/type`; `~` stands for a slash in a key."""
+    patch: Any = value
+    for key in reversed(path.split("/")):
+        patch = {key.replace("~", "/"): patch}
+    return patch
+
+
+BROKEN: dict[str, tuple[Resource[Any], str, Json]] = {
+    "selector changed": (
+        SERVICES,
+        "example-head-svc",
+        on("spec/selector", {"ray.io/node-type": "worker"}),
+    ),
+    "selector narrowed": (SERVICES, "example-head-svc", on("spec/selector", {"and": "more"})),
+    "type changed": (SERVICES, "example-head-svc", on("spec/type", "LoadBalancer")),
+    "label gone": (SERVICES, "example-head-svc", on("metadata/labels/ray.io~cluster", None)),
+    "annotation changed": (
+        SERVICES,
+        "example-head-svc",
+        on("metadata/annotations/example.com~for", "else"),
+    ),
+    "headless selector": (
+        SERVICES,
+        "example-headless",
+        on("spec/selector", {"ray.io/cluster": "other"}),
+    ),
+    "serve selector": (SERVICES, "example-serve-svc", on("spec/selector", {"and": "more"})),
+    "rules of the ingress": (
+        INGRESSES,
+        "example-head-ingress",
+        on("spec/rules", [{"host": "elsewhere.example.com"}]),
+    ),
+    "annotation of the ingress": (
+        INGRESSES,
+        "example-head-ingress",
+        on("metadata/annotations/example.com~for", None),
+    ),
+    "label of the ingress": (
+        INGRESSES,
+        "example-head-ingress",
+        on("metadata/labels/ray.io~cluster", "other"),
+    ),
+    "rules of the role": (ROLES, "example", on("rules", [])),
+    "label of the secret": (SECRETS, "example", on("metadata/labels/ray.io~cluster", None)),
+    "owner of the claim": (CLAIMS, "example-gcs-pvc", on("metadata/ownerReferences", None)),
+}
+
+
+@pytest.mark.parametrize("what", sorted(BROKEN))
+async def test_a_field_of_ours_is_put_right(world: World, what: str):
+    await everything(world)
+    resource, name, patch = BROKEN[what]
+    good = managed(await raw(world, resource, name))
+    await world.user.merge_patch(resource, world.namespace, name, patch)
+    await world.eventually(lambda: is_as(world, resource, name, good), seconds=20)
+
+
+async def is_as(world: World, resource: Resource[Any], name: str, wanted: Json) -> bool:
+    now = managed(await raw(world, resource, name))
+    if resource is SERVICES:  # what LoadBalancer leaves behind
+        for state in (now, wanted):
+            state["spec"].pop("allocateLoadBalancerNodePorts", None)
+    return now == wanted
+
+
+async def test_a_role_binding_that_was_changed_is_made_anew(world: World):
+    await everything(world)
+    before = await raw(world, ROLE_BINDINGS, "example")
+    await world.user.merge_patch(ROLE_BINDINGS, world.namespace, "example", {"subjects": []})
+
+    async def is_new() -> bool:
+        if await is_gone(world, ROLE_BINDINGS, "example"):
+            return False
+        now = await raw(world, ROLE_BINDINGS, "example")
+        return (
+            now["metadata"]["uid"] != before["metadata"]["uid"]
+            and now["subjects"] == before["subjects"]
+        )
+
+    await world.eventually(is_new)
+
+
+async def test_node_ports_and_the_ports_of_others_stay(world: World):
+    await everything(world)
+    before = await raw(world, SERVICES, "example-head-svc")
+    ports: list[Json] = copy.deepcopy(before["spec"]["ports"])
+    dashboard = next(port for port in ports if port["name"] == "dashboard")
+    dashboard["targetPort"] = 1234
+    extra = {"name": "mine", "port": 4711, "protocol": "TCP", "targetPort": 4711}
+    await world.user.merge_patch(
+        SERVICES, world.namespace, "example-head-svc", on("spec/ports", [*ports, extra])
+    )
+    added = (await raw(world, SERVICES, "example-head-svc"))["spec"]["ports"][-1]
+    wanted = [*before["spec"]["ports"], added]
+
+    async def is_right() -> bool:
+        return (await raw(world, SERVICES, "example-head-svc"))["spec"]["ports"] == wanted
+
+    await world.eventually(is_right)
+    assert all(port["nodePort"] for port in wanted)
+
+
+async def test_a_port_that_the_head_no_longer_has_goes_and_others_keep_their_numbers(world: World):
+    await everything(world)
+    before = await raw(world, SERVICES, "example-head-svc")
+    cluster = await raw(world, RAYCLUSTERS, "example")
+    head = cluster["spec"]["headGroupSpec"]
+    ports: list[Json] = head["template"]["spec"]["containers"][0]["ports"]
+    ports[:] = [port for port in ports if port["name"] != "client"]
+    await patch_cluster(world, {"spec": {"headGroupSpec": head}})
+    wanted = [port for port in before["spec"]["ports"] if port["name"] != "client"]
+
+    async def is_right() -> bool:
+        return (await raw(world, SERVICES, "example-head-svc"))["spec"]["ports"] == wanted
+
+    await world.eventually(is_right)
+
+
+async def test_annotations_that_are_no_longer_wanted_go(world: World):
+    await everything(world)
+    await world.user.merge_patch(SERVICES, world.namespace, "example-head-svc", FOREIGN)
+    await patch_cluster(
+        world,
+        {
+            "metadata": {"annotations": {"example.com/for": None}},
+            "spec": {"headServiceAnnotations": None},
+        },
+    )
+
+    async def annotations(resource: Resource[Any], name: str) -> set[str]:
+        found = (await raw(world, resource, name))["metadata"]["annotations"]
+        return set(found) - {"manta.dev/owned-fields"}
+
+    async def have_gone() -> bool:
+        return await annotations(SERVICES, "example-head-svc") == {
+            "example.com/note"
+        } and await annotations(INGRESSES, "example-head-ingress") == {SERVE}
+
+    await world.eventually(have_gone)
+
+
+async def test_what_leads_in_from_outside_goes_when_it_is_turned_off(world: World):
+    await everything(world)
+    await patch_cluster(
+        world,
+        {
+            "metadata": {"annotations": {SERVE: None}},
+            "spec": {"headGroupSpec": {"enableIngress": False}, "enableInTreeAutoscaling": False},
+        },
+    )
+    await world.eventually(lambda: is_gone(world, INGRESSES, "example-head-ingress"))
+    await world.eventually(lambda: is_gone(world, SERVICES, "example-serve-svc"))
+    await world.settle(3)
+    for resource, name in PARTS:
+        if name not in {"example-head-ingress", "example-serve-svc"}:
+            assert await exists(world, resource, name), f"{resource} {name}"
+
+
+async def test_a_claim_follows_the_deletion_policy(world: World):
+    await everything(world)
+    policy = on("spec/gcsFaultToleranceOptions/storage", {"deletionPolicy": "Retain"})
+    await patch_cluster(world, policy)
+
+    async def owners() -> int:
+        claim = await raw(world, CLAIMS, "example-gcs-pvc")
+        return len(claim["metadata"].get("ownerReferences", ()))
+
+    async def has_none() -> bool:
+        return await owners() == 0
+
+    async def has_one() -> bool:
+        return await owners() == 1
+
+    await world.eventually(has_none)
+    policy = on("spec/gcsFaultToleranceOptions/storage", {"deletionPolicy": "DeleteWithCluster"})
+    await patch_cluster(world, policy)
+    await world.eventually(has_one)
+
+
+async def test_a_claim_that_was_kept_is_adopted_and_its_drift_is_said(world: World):
+    claim: Json = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "example-gcs-pvc"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": "5Gi"}},
+        },
+    }
+    made = await world.user.create(CLAIMS, world.namespace, claim)
+    await everything(world)
+    now = await raw(world, CLAIMS, "example-gcs-pvc")
+    assert now["metadata"]["uid"] == made.metadata.uid
+    assert now["spec"]["resources"]["requests"]["storage"] == "5Gi"
+    assert [owner["name"] for owner in now["metadata"]["ownerReferences"]] == ["example"]
+    message = await condition(world, "PartsAsSpecified")
+    assert "size 1Gi is wanted and 5Gi was claimed" in message
+    assert "accessModes ReadWriteOnce are wanted and they are ReadWriteMany" in message
+
+
+async def condition(world: World, kind: str) -> str:
+    """Message of a condition that is False."""
+    cluster = await world.cluster()
+    found = {each["type"]: each for each in cluster.status.get("conditions", ())}
+    assert found[kind]["status"] == "False"
+    return str(found[kind]["message"])
+
+
+async def test_a_service_that_cannot_get_node_ports_any_more_is_said_once_and_left(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=0)
+    await world.eventually(world.is_ready)
+    await patch_cluster(world, {"spec": {"headGroupSpec": {"serviceType": "NodePort"}}})
+
+    async def is_said() -> bool:
+        return "spec.type is headless ClusterIP" in await message(world, "PartsAsSpecified")
+
+    await world.eventually(is_said)
+    await world.settle(2)
+    before = await raw(world, SERVICES, "example-head-svc")
+    await world.settle(5)
+    assert await raw(world, SERVICES, "example-head-svc") == before
+    await world.user.delete(SERVICES, world.namespace, "example-head-svc")
+
+    async def is_new() -> bool:
+        if await is_gone(world, SERVICES, "example-head-svc"):
+            return False
+        return (await raw(world, SERVICES, "example-head-svc"))["spec"]["type"] == "NodePort"
+
+    await world.eventually(is_new)
+    await world.eventually(lambda: is_silent(world, "PartsAsSpecified"), seconds=60)
+
+
+async def message(world: World, kind: str) -> str:
+    cluster = await world.cluster()
+    found = {each["type"]: each for each in cluster.status.get("conditions", ())}
+    return str(found.get(kind, {}).get("message", ""))
+
+
+async def is_silent(world: World, kind: str) -> bool:
+    return not await message(world, kind)
+
+
+async def test_an_ingress_of_somebody_else_is_left_alone_and_said(world: World):
+    mine: Json = {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": {"name": "example-head-ingress"},
+        "spec": {"rules": [{"host": "mine.example.com"}]},
+    }
+    await world.user.create(INGRESSES, world.namespace, mine)
+    before = await raw(world, INGRESSES, "example-head-ingress")
+    world.start_operator()
+    manifest = example_cluster(replicas=1)
+    manifest["spec"]["headGroupSpec"]["enableIngress"] = True
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(world.is_ready)
+    await world.eventually(lambda: message(world, "PartsAsSpecified"))
+    assert "Ingress example-head-ingress exists" in await condition(world, "PartsAsSpecified")
+    assert await raw(world, INGRESSES, "example-head-ingress") == before
+
+
+@pytest.mark.embedded_only
+async def test_a_token_whose_answer_was_lost_is_not_made_twice(world: World):
+    world.start_operator(rules=[on_write(LostAnswer(), 1, resource="secrets")])
+    await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
+    await world.eventually(lambda: exists(world, SECRETS, "example"))
+    token = (await raw(world, SECRETS, "example"))["data"]["auth_token"]
+    await world.eventually(world.is_ready)
+    assert (await raw(world, SECRETS, "example"))["data"]["auth_token"] == token
+    assert len(token) == 60, "44 characters of base64, in base64"
+
+
+@pytest.mark.embedded_only
+async def test_where_there_are_routes_a_route_leads_to_the_head(world: World):
+    await install_routes(world)
+    world.start_operator()
+    await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
+    await world.eventually(lambda: exists(world, ROUTES, "example-head-route"))
+    await world.eventually(world.is_ready)
+    assert await is_gone(world, INGRESSES, "example-head-ingress")
+    good = managed(await raw(world, ROUTES, "example-head-route"))
+    broken = {"spec": {"to": {"name": "elsewhere"}, "host": "chosen.by.the.router"}}
+    await world.user.merge_patch(ROUTES, world.namespace, "example-head-route", broken)
+    good["spec"]["host"] = "chosen.by.the.router"
+    await world.eventually(lambda: is_as(world, ROUTES, "example-head-route", good))
+    await patch_cluster(world, {"spec": {"headGroupSpec": {"enableIngress": False}}})
+    await world.eventually(lambda: is_gone(world, ROUTES, "example-head-route"))
+
+
+async def install_routes(world: World) -> None:
+    try:
+        await world.user.create(CRDS, "", ROUTE_CRD)
+    except AlreadyExists:
+        return
+
+    async def are_served() -> bool:
+        try:
+            await world.user.list(ROUTES, world.namespace)
+        except (NotFound, PathNotFound):
+            return False
+        return True
+
+    await world.eventually(are_served)
+
+
+KUBERAY_HEAD_SERVICE: Callable[[Json], Json] = lambda owner: {  # noqa: E731  a table's row
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {
+        "name": "example-head-svc",
+        "labels": {
+            "app.kubernetes.io/created-by": "kuberay-operator",
+            "app.kubernetes.io/name": "kuberay",
+            "ray.io/cluster": "example",
+            "ray.io/identifier": "example-head",
+            "ray.io/node-type": "head",
+        },
+        "annotations": {},
+        "ownerReferences": [owner],
+    },
+    "spec": {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {
+            "app.kubernetes.io/created-by": "kuberay-operator",
+            "app.kubernetes.io/name": "kuberay",
+            "ray.io/cluster": "example",
+            "ray.io/identifier": "example-head",
+            "ray.io/node-type": "head",
+        },
+        "ports": [
+            {"name": name, "port": number, "appProtocol": "tcp"}
+            for name, number in (
+                ("client", 10001),
+                ("dashboard", 8265),
+                ("gcs-server", 6379),
+                ("metrics", 8080),
+            )
+        ],
+    },
+}
+
+
+async def test_a_service_made_by_kuberay_only_gets_our_annotation(world: World):
+    cluster = await world.create_cluster(replicas=0)
+    owner = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "name": "example",
+        "uid": cluster.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    await world.user.create(SERVICES, world.namespace, KUBERAY_HEAD_SERVICE(owner))
+    before = managed(await raw(world, SERVICES, "example-head-svc"))
+    world.start_operator()
+    await world.eventually(world.is_ready)
+
+    async def is_ours() -> bool:
+        now = await raw(world, SERVICES, "example-head-svc")
+        return "manta.dev/owned-fields" in now["metadata"].get("annotations", {})
+
+    await world.eventually(is_ours)
+    now = managed(await raw(world, SERVICES, "example-head-svc"))
+    del now["metadata"]["annotations"]
+    assert now == before
+    pods = await world.user.list(PODS, world.namespace)
+    assert len(pods.items) == 1
