@@ -62,6 +62,10 @@ class Deleter:
         metadata: Json = object_["metadata"]
         asked = resource.strategy.grace_period(object_, options.grace)
         if not _first_deletion(object_):
+            if options.propagation and asked is None:
+                before = entries(metadata, "finalizers")
+                _set_policy_finalizers(metadata, options.propagation)
+                return entries(metadata, "finalizers") != before
             return _shorten(metadata, options.grace)
         _set_policy_finalizers(metadata, options.propagation or self._default_policy(resource))
         deadline = timestamp(self._wall() + timedelta(seconds=asked or 0))

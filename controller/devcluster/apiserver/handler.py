@@ -315,24 +315,32 @@ class ResourceHandler:
         )
 
     def _delete(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
-        body: Json = {}
+        body: Json | None = None
         if request.body:
             body = decode_object(request.body, content_type(request.headers))
         options = DeleteOptions.parse(request.query, body)
         if not where.name:
-            return self._delete_collection(request, where, resource, options)
-        try:
-            stored, gone = self.deleter.delete(resource, where.namespace, where.name, options)
-        except ApiError as error:
-            answer = error_answer(error)
+            answer = self._delete_collection(request, where, resource, options)
         else:
-            if not gone or resource.strategy.echoes_deleted:
-                answer = self._one(200, stored, request, resource)
-            else:
-                answer = json_answer(200, _deleted_status(stored, resource))
+            answer = self._delete_one(request, where, resource, options)
         if resource.strategy.deletion_warning and not options.propagation:
             _warn(answer, [resource.strategy.deletion_warning])
         return answer
+
+    def _delete_one(
+        self,
+        request: Request,
+        where: ResourcePath,
+        resource: ApiResource,
+        options: DeleteOptions,
+    ) -> Answer:
+        try:
+            stored, gone = self.deleter.delete(resource, where.namespace, where.name, options)
+        except ApiError as error:
+            return error_answer(error)
+        if not gone or resource.strategy.echoes_deleted:
+            return self._one(200, stored, request, resource)
+        return json_answer(200, _deleted_status(stored, resource))
 
     def _delete_collection(
         self,

@@ -28,8 +28,14 @@ _SYSTEM_FIELDS = (
     "generation",
     "selfLink",
 )
-_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 _IMMUTABLE_FIELDS = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+_OWNER_PARTS = {
+    "apiVersion": "version must not be empty",
+    "kind": "must not be empty",
+    "name": "must not be empty",
+    "uid": "must not be empty",
+}
 TOO_LONG_LABEL = "must be no more than 63 bytes"
 NO_DOTS = "must not contain dots"
 MAX_ANNOTATIONS = 256 * 1024
@@ -187,7 +193,7 @@ def validate_core_finalizers(metadata: Json) -> list[Cause]:
             "name is neither a standard finalizer name nor is it fully qualified",
         )
         for index, finalizer in enumerate(entries(metadata, "finalizers"))
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS
     ]
 
 
@@ -210,8 +216,8 @@ def _validate_owners(owners: list[Json]) -> list[Cause]:
     for owner in owners:
         field = "metadata.ownerReferences"
         causes += [
-            invalid_value(f"{field}.{part}", "", "must not be empty")
-            for part in ("apiVersion", "kind", "name", "uid")
+            invalid_value(f"{field}.{part}", "", detail)
+            for part, detail in _OWNER_PARTS.items()
             if not owner.get(part)
         ]
         if owner.get("controller"):

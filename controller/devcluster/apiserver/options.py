@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.jsondata import Json, child
+from controller.devcluster.apiserver.selectors import parse_label_selector, split_field_selector
 from controller.devcluster.apiserver.status import (
     ApiError,
     Cause,
@@ -92,6 +93,8 @@ class ListOptions:
     def parse(cls, query: Mapping[str, str]) -> ListOptions:
         """Read the parameters and refuse combinations that make no sense.
 
+        Selectors are only checked: what can be selected by depends on the resource.
+
         Raises:
             ApiError: 400 or 422.
         """
@@ -105,6 +108,8 @@ class ListOptions:
             initial_events=flag(query, "sendInitialEvents"),
             timeout=number(query, "timeoutSeconds"),
         )
+        parse_label_selector(query.get("labelSelector", ""))
+        split_field_selector(query.get("fieldSelector", ""))
         causes = options._watch_causes() if options.watch else options._list_causes()
         if causes:
             raise invalid(ResourceName("meta.k8s.io", "", "ListOptions"), "", causes)
@@ -272,16 +277,16 @@ class DeleteOptions:
     dry_run: bool = False
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], body: Json) -> DeleteOptions:
-        """Read the options from the body, or from the query if there is none.
+    def parse(cls, query: Mapping[str, str], body: Json | None) -> DeleteOptions:
+        """Read the options from the body, or from the query if there is no body.
 
         Raises:
             ApiError: 400 or 422.
         """
-        source: Mapping[str, Any] = body or query
+        source: Mapping[str, Any] = query if body is None else body
         preconditions: Json = child(body, "preconditions")
         grace = source.get("gracePeriodSeconds")
-        if body and isinstance(grace, str):
+        if body is not None and isinstance(grace, str):
             raise bad_request(
                 "json: cannot unmarshal string into Go struct field "
                 "DeleteOptions.gracePeriodSeconds of type int64"
@@ -302,7 +307,7 @@ class DeleteOptions:
                 '"Background", "Orphan", "nil"',
             )
             raise invalid(ResourceName("meta.k8s.io", "", "DeleteOptions"), "", [cause])
-        dry_run = body.get("dryRun") or [query.get("dryRun", "")]
+        dry_run = (body or {}).get("dryRun") or [query.get("dryRun", "")]
         return cls(
             grace=None if grace is None else int(grace),
             propagation=propagation,

@@ -31,8 +31,8 @@ class Representation(Protocol):
         """A list with its metadata."""
         ...
 
-    def bookmark(self, metadata: Json) -> bytes:
-        """The object of a BOOKMARK event."""
+    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:
+        """The object of a BOOKMARK event; `first` says whether it is the first of a stream."""
         ...
 
 
@@ -66,7 +66,7 @@ class WholeObjects:
         head = _head(self._resource.list_name, self._resource.api_version)
         return _list(head, metadata, [each(stored) for stored in items])
 
-    def bookmark(self, metadata: Json) -> bytes:
+    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
         """An empty object with the revision."""
         return _join(self._head, encode({"metadata": metadata} | self._resource.blank))
 
@@ -88,7 +88,7 @@ class MetadataOnly:
             return head + b'"metadata":' + encode(metadata) + b',"items":null}'
         return _list(head, metadata, [self.one(stored) for stored in items])
 
-    def bookmark(self, metadata: Json) -> bytes:
+    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
         """An empty object with the revision."""
         return self._head + b'"metadata":' + encode(metadata) + b"}"
 

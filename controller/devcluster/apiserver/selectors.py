@@ -180,6 +180,21 @@ class FieldRequirement:
         return (self.read(object_) == self.value) is self.equal
 
 
+def split_field_selector(text: str) -> list[tuple[str, str, str]]:
+    """Terms as label, operator and value.
+
+    Raises:
+        ApiError: 400, bad syntax.
+    """
+    terms: list[tuple[str, str, str]] = []
+    for term in filter(None, text.split(",")):
+        match = re.fullmatch(r"([^=!]+)(!=|==|=)(.*)", term)
+        if match is None:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
+        terms.append((match[1], match[2], match[3]))
+    return terms
+
+
 def parse_field_selector(
     text: str, fields: Mapping[str, Callable[[Json], str]], unsupported: Callable[[str], Exception]
 ) -> tuple[FieldRequirement, ...]:
@@ -194,11 +209,7 @@ def parse_field_selector(
         ApiError: 400, bad syntax or unsupported field.
     """
     terms: list[FieldRequirement] = []
-    for term in filter(None, text.split(",")):
-        match = re.fullmatch(r"([^=!]+)(!=|==|=)(.*)", term)
-        if match is None:
-            raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
-        label, sign, value = match.groups()
+    for label, sign, value in split_field_selector(text):
         if label not in fields:
             raise unsupported(label)
         terms.append(FieldRequirement(label, value, sign != "!=", fields[label]))

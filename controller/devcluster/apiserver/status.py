@@ -164,12 +164,13 @@ def path_not_found() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(resource: ResourceName, name: str) -> ApiError:
-    """409: an object of this name exists."""
+def already_exists(resource: ResourceName, name: str, *, goes: bool) -> ApiError:
+    """409: an object of this name exists, if only until its deletion is finished."""
+    prefix = "object is being deleted: " if goes else ""
     return ApiError(
         409,
         "AlreadyExists",
-        f'{resource.qualified} "{name}" already exists',
+        f'{prefix}{resource.qualified} "{name}" already exists',
         resource.details(name),
     )
 

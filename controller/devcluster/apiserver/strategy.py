@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from controller.devcluster.apiserver.apply.fitness import ill_keyed
 from controller.devcluster.apiserver.apply.structure import TypedStructure
 from controller.devcluster.apiserver.meta import (
     is_subdomain,
     validate_core_finalizers,
     validate_metadata,
 )
-from controller.devcluster.apiserver.typed import decode_kind
+from controller.devcluster.apiserver.typed import DecodeError, decode_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +69,15 @@ class Strategy:
         """
         return decode_kind(kind, object_)
 
+    def misfits(self, kind: str, object_: Json) -> list[str]:
+        """What keeps an object from being applied: unknown fields, wrong types, bad list keys."""
+        try:
+            unknown = self.decode(kind, msgspec.json.decode(msgspec.json.encode(object_)))
+        except DecodeError as error:
+            return [str(error)]
+        undeclared = [f".{path}: field not declared in schema" for path in sorted(unknown)]
+        return undeclared + list(ill_keyed(object_, self.structure(kind)))
+
     def structure(self, kind: str) -> Structure:
         """How server-side apply merges objects of the kind."""
         return TypedStructure(kind)
@@ -92,6 +104,10 @@ class Strategy:
             new["metadata"] = dict(old["metadata"])
             if managed is not None:
                 new["metadata"]["managedFields"] = managed
+
+    def warnings(self, object_: Json, old: Json | None) -> list[str]:  # noqa: ARG002 - kinds that care override
+        """What a writer should know, although nothing is wrong."""
+        return []
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:  # noqa: ARG002 - kinds that care override
         """What is wrong with a new object, or with a change from `old`."""

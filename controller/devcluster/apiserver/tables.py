@@ -150,6 +150,6 @@ class TableRows:
         """A table with a row for each object."""
         return self._table([self._row(stored) for stored in items], metadata)
 
-    def bookmark(self, metadata: Json) -> bytes:
+    def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:
         """A table without rows, at the revision."""
-        return self._table([], metadata, definitions=False)
+        return self._table([], metadata, definitions=first)

@@ -170,7 +170,9 @@ class Watch:
         metadata: Json = {"resourceVersion": str(self.store.revision)}
         if annotations:
             metadata["annotations"] = annotations
-        return b'{"type":"BOOKMARK","object":%s}\n' % self.representation.bookmark(metadata)
+        object_ = self.representation.bookmark(metadata, first=not self._sent)
+        self._sent = True
+        return b'{"type":"BOOKMARK","object":%s}\n' % object_
 
     def _too_old(self, revision: int) -> ApiError:
         return expired(f"too old resource version: {revision} ({self.table.compacted})")

@@ -33,7 +33,7 @@ from controller.devcluster.apiserver.status import (
     not_found,
 )
 from controller.devcluster.apiserver.store import Stored
-from controller.devcluster.apiserver.typed import DecodeError, json_type
+from controller.devcluster.apiserver.typed import DecodeError, json_type, table
 
 if TYPE_CHECKING:
     import random
@@ -110,10 +110,12 @@ class Writer:
         causes = resource.strategy.validate(object_, None)
         if causes:
             raise invalid(resource.name, metadata.get("name", ""), causes)
+        options.warnings.extend(resource.strategy.warnings(object_, None))
         self._quotas.admit(resource, namespace, object_)
         key = resource.key(namespace, metadata["name"])
-        if key in self._store.table(resource.table).items:
-            raise already_exists(resource.name, metadata["name"])
+        if existing := self._store.table(resource.table).items.get(key):
+            goes = "deletionTimestamp" in existing.object["metadata"]
+            raise already_exists(resource.name, metadata["name"], goes=goes)
         if not applied:
             self._own(resource, object_, options)
         if options.dry_run:
@@ -164,8 +166,6 @@ class Writer:
         self._decode(resource, new, options, patched=patched)
         _check_identity(resource, name, new, old, patched=patched)
         causes = validate_metadata_update(new["metadata"], old["metadata"])
-        if not resource.custom:
-            causes *= 2  # upstream checks it for all kinds, and again with each built-in one
         keep_system_fields(new, old)
         if subresource == "status":
             resource.strategy.prepare_status_update(new, old)
@@ -179,6 +179,7 @@ class Writer:
         causes += resource.strategy.validate(new, old)
         if causes:
             raise invalid(resource.name, name, causes)
+        options.warnings.extend(resource.strategy.warnings(new, old))
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if same_json(new, old):
             return Written(stored)
@@ -204,6 +205,8 @@ class Writer:
         Raises:
             ApiError: as `create` and `update`, and 409 if others own what would change.
         """
+        _check_kind(resource, applied)
+        self._check_fitness(resource, applied)
         applied = self._accept(resource, namespace, applied)
         if applied["metadata"].setdefault("name", name) != name:
             raise _wrong_name(applied["metadata"]["name"], name)
@@ -266,9 +269,10 @@ class Writer:
         if object_.get("metadata") is None:
             object_["metadata"] = {}
         if not isinstance(object_["metadata"], dict):
+            place = "value" if resource.custom else f"struct field {resource.kind}.metadata"
             why = (
-                f"json: cannot unmarshal {json_type(object_['metadata'])} into Go struct field "
-                f"{resource.kind}.metadata of type v1.ObjectMeta"
+                f"json: cannot unmarshal {json_type(object_['metadata'])} into Go {place} of type "
+                "v1.ObjectMeta"
             )
             raise _undecodable(resource, object_, why, patched=False)
         metadata = cast("Json", object_["metadata"])
@@ -296,6 +300,28 @@ class Writer:
             raise _undecodable(resource, object_, why, patched=patched)
         if options.field_validation == "Warn":
             options.warnings.extend(unknown)
+
+    @staticmethod
+    def _check_fitness(resource: ApiResource, applied: Json) -> None:
+        """Refuse a configuration that does not fit its kind's structure.
+
+        Raises:
+            ApiError: 500, as upstream has it.
+        """
+        if applied.get("metadata") is None:
+            applied["metadata"] = {}
+        problems = resource.strategy.misfits(resource.kind, applied)
+        if not problems:
+            return
+        metadata = child(applied, "metadata")
+        group_version = f"{resource.group}/{resource.version}"
+        said = problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems])
+        raise ApiError(
+            500,
+            "",
+            f"failed to create typed patch object ({metadata.get('namespace', '')}/"
+            f"{metadata.get('name', '')}; {group_version}, Kind={resource.kind}): {said}",
+        )
 
     def _own(self, resource: ApiResource, object_: Json, options: WriteOptions) -> None:
         """Note who owns a new object, if that is to be known from the start."""
@@ -408,7 +434,7 @@ def _check_kind(resource: ApiResource, object_: Json) -> None:
         return
     kind = object_["kind"] = object_.get("kind") or resource.kind
     version = object_["apiVersion"] = object_.get("apiVersion") or resource.api_version
-    if version != resource.api_version:
+    if version != resource.api_version or kind not in table():
         raise bad_request(
             f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a '
             f'{resource.kind}: no kind "{kind}" is registered for version "{version}" in scheme '

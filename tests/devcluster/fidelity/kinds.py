@@ -49,7 +49,7 @@ class Kind:
         """A valid object."""
         body = copy.deepcopy(rng.choice(self.valid))
         metadata: Json = {"name": name}
-        if rng.random() < 0.6:
+        if rng.random() < 0.6 or self.kind == "Job":
             metadata["labels"] = {"app": rng.choice("xy"), "tier": rng.choice(["1", "2"])}
         return {"apiVersion": self.group_version, "kind": self.kind, "metadata": metadata} | body
 
@@ -118,7 +118,6 @@ PODS = Kind(
                 ),
                 "initContainers": containers("init"),
                 "volumes": [{"name": "tmp"}],
-                "tolerations": [{"key": "k", "operator": "Exists"}],
             }
         },
         {
@@ -327,7 +326,6 @@ JOBS = Kind(
     ),
     mistakes=(
         {"spec": None},
-        {"spec": {"template": None}},
         {"spec": {"template": {"spec": {"restartPolicy": "Always"}}}},
         {"spec": {"template": {"spec": {"restartPolicy": None}}}},
         {"spec": {"template": {"spec": {"containers": []}}}},
@@ -347,6 +345,6 @@ JOBS = Kind(
     fields=("status.successful=0", "status.succeeded=1"),
     json_patches=(
         [{"op": "replace", "path": "/spec/parallelism", "value": 0}],
-        [{"op": "remove", "path": "/spec/template"}],
+        [{"op": "remove", "path": "/spec/backoffLimit"}],
     ),
 )

@@ -128,6 +128,26 @@ def _is_go_structure(_: Step, embedded: Seen, real: Seen) -> bool:
     )
 
 
+def _is_fractional(step: Step, embedded: Seen, real: Seen) -> bool:
+    """A value of the wrong type in a field that takes integers, or integers and text."""
+    sent = json.dumps(step.body)
+    return (
+        embedded.status == real.status == 422
+        and ("1.5" in sent or "true" in sent)
+        and "Invalid value" in _message(embedded)
+        and _message(embedded).partition("[")[0] == _message(real).partition("[")[0]
+    )
+
+
+def _is_misfit(_: Step, embedded: Seen, real: Seen) -> bool:
+    start = "failed to create typed patch object ("
+    return (
+        embedded.status == real.status == 500
+        and _message(embedded).startswith(start)
+        and _message(real).partition(": ")[0] == _message(embedded).partition(": ")[0]
+    )
+
+
 def _is_quoted_object(step: Step, embedded: Seen, real: Seen) -> bool:
     start = ' "" is invalid: patch: Invalid value: "'
     return (
@@ -158,6 +178,16 @@ KNOWN = (
         "Go structures",
         "what may not change is quoted as Go's internal structures by upstream",
         _is_go_structure,
+    ),
+    Known(
+        "numbers that are no integers",
+        "of a fraction or a boolean where an integer is due upstream speaks in Go's type names",
+        _is_fractional,
+    ),
+    Known(
+        "configurations that do not fit",
+        "what server-side apply finds wrong with types is said in its library's words upstream",
+        _is_misfit,
     ),
     Known(
         "paths below the status",

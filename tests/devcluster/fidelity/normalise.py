@@ -15,7 +15,7 @@ Json = dict[str, Any]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ADDRESS = re.compile(r"10\.(0|96)\.\d+\.\d+(/\d+)?")
-_NUMBER = re.compile(r"\b\d+\b")
+_NUMBER = re.compile(r"(?<!['\d])\b\d+\b")
 _TOO_OLD = re.compile(r"(too old resource version: \d+) \(\d+\)")
 _GENERATED = re.compile(r"\b(gen-|Bad_)[a-z0-9]{5}\b")
 _AGE = re.compile(r"\d+[smhd]|<invalid>")
@@ -54,12 +54,14 @@ class Normaliser:
     def _map(self, value: Json) -> Json:
         result: Json = {}
         for name, item in value.items():
-            if name == "managedFields":
+            if name == "managedFields" or (name == "metadata" and not item):
                 continue
             if name == "resourceVersion":
                 result[name] = self._revision(str(item), is_object="uid" in value)
             elif name == "continue":
                 result[name] = "<continue>" if item else item
+            elif name == "causes":
+                result[name] = _once_each(self.value(item))
             else:
                 result[name] = self.value(item, name)
         return result
@@ -96,3 +98,8 @@ class Normaliser:
         if match[0] in self.revisions and int(match[0]) > 20:
             return f"<revision {self.revisions.index(match[0])}>"
         return match[0]
+
+
+def _once_each(causes: list[Any]) -> list[Any]:
+    """Upstream checks some rules twice, and then lists what is wrong twice."""
+    return [cause for index, cause in enumerate(causes) if cause not in causes[:index]]

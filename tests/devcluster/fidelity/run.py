@@ -147,7 +147,7 @@ def _without_bookmarks(events: list[Any]) -> list[Any]:
     return [
         event
         for event in events
-        if event["type"] != "BOOKMARK" or event["object"].get("metadata", {}).get("annotations")
+        if event["type"] != "BOOKMARK" or event["object"]["metadata"].get("annotations")
     ]
 
 

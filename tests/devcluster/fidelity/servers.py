@@ -62,12 +62,7 @@ async def real_player() -> AsyncIterator[Player]:
                 )
 
         for definition in DEFINITIONS:
-            if (
-                await api.get(
-                    f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
-                )
-            ).status == 404:
-                await api.define(definition)
+            await api.define(definition)
         try:
             yield Player(api, compact)
         finally:

@@ -91,7 +91,7 @@ class Memory:
             body = merged(self.objects.get(step.of, {}), body or {})
             metadata = body.setdefault("metadata", {})
             if isinstance(metadata, dict):
-                if step.revision == "drop":
+                if step.revision == "drop" or step.of not in self.first:
                     metadata.pop("resourceVersion", None)
                 elif step.revision == "first":
                     metadata["resourceVersion"] = self.first.get(step.of, "1")

@@ -62,7 +62,8 @@ def _first_owner(present: dict[Path, Any], applier: Owner) -> list[Owner]:
 
 
 def _settle_conflicts(others: list[Owner], changed: set[Path], *, force: bool) -> None:
-    conflicts = [(owner, path) for owner in others for path in sorted(owner.paths & changed)]
+    ordered = sorted(others, key=lambda owner: (owner.manager, not owner.subresource))
+    conflicts = [(owner, path) for owner in ordered for path in sorted(owner.paths & changed)]
     if conflicts and not force:
         raise _conflict(conflicts)
     for owner in others:
@@ -73,8 +74,9 @@ def _conflict(conflicts: list[tuple[Owner, Path]]) -> ApiError:
     by_owner: dict[str, list[str]] = {}
     causes: list[Json] = []
     for owner, path in conflicts:
+        below = f' with subresource "{owner.subresource}"' if owner.subresource else ""
         using = f" using {owner.api_version}" if owner.operation == "Update" else ""
-        said = f'"{owner.manager}"{using}'
+        said = f'"{owner.manager}"{below}{using}'
         by_owner.setdefault(said, []).append(shown_path(path))
         causes.append(
             {

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.apply.structure import ObjectStructure, SchemaStructure
 from controller.devcluster.apiserver.crd.schema import compile_schema
+from controller.devcluster.apiserver.jsondata import entries
+from controller.devcluster.apiserver.meta import STANDARD_FINALIZERS
 from controller.devcluster.apiserver.strategy import Strategy
 from controller.devcluster.apiserver.typed import decode_metadata
 
@@ -36,6 +38,15 @@ class CustomStrategy(Strategy):
         """Prune what the schema does not know; metadata is as in built-in kinds."""
         return sorted(self._schema.prune_root(object_) + decode_metadata(kind, object_))
 
+    def misfits(self, kind: str, object_: Json) -> list[str]:
+        """Also values of the wrong type, which are not found by decoding here."""
+        problems = super().misfits(kind, object_)
+        return problems + [
+            f".{cause.field}: {cause.message}"
+            for cause in self._schema.validate_root(object_, None)
+            if cause.reason == "FieldValueTypeInvalid" and '"number"' not in cause.message
+        ]
+
     def structure(self, kind: str) -> Structure:  # noqa: ARG002 - the schema says it all
         """As the schema's list types say."""
         return ObjectStructure(SchemaStructure(self._schema))
@@ -43,6 +54,16 @@ class CustomStrategy(Strategy):
     def default(self, object_: Json) -> None:
         """Defaults of the schema."""
         self._schema.default(object_)
+
+    def warnings(self, object_: Json, old: Json | None) -> list[str]:
+        """Finalizers should say whose they are."""
+        known = entries(old["metadata"], "finalizers") if old else []
+        return [
+            f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid '
+            "accidental conflicts with other finalizer writers"
+            for name in entries(object_["metadata"], "finalizers")
+            if "/" not in name and name not in known and name not in STANDARD_FINALIZERS
+        ]
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata and schema."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds.workloads import WorkloadStrategy
 from controller.devcluster.apiserver.status import invalid_value, required, unsupported_value
@@ -54,10 +56,8 @@ class JobStrategy(WorkloadStrategy):
             for prefix in ("", "batch.kubernetes.io/"):
                 labels.setdefault(f"{prefix}controller-uid", metadata["uid"])
                 labels.setdefault(f"{prefix}job-name", metadata.get("name", ""))
-            spec.setdefault("selector", {"matchLabels": {UID_LABEL: metadata["uid"]}})
-        labels = child(child(child(spec, "template"), "metadata"), "labels")
-        if labels and not metadata.get("labels"):
-            metadata["labels"] = dict(labels)
+            selector: Json = spec.setdefault("selector", {})
+            selector.setdefault("matchLabels", {})[UID_LABEL] = metadata["uid"]
 
     def default(self, object_: Json) -> None:
         """One completion, one pod at a time, unless one of them is given."""
@@ -66,6 +66,9 @@ class JobStrategy(WorkloadStrategy):
             spec["completions"] = 1
         spec.setdefault("parallelism", 1)
         super().default(object_)
+        labels = child(child(spec["template"], "metadata"), "labels")
+        if labels and not object_["metadata"].get("labels"):
+            object_["metadata"]["labels"] = dict(labels)
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Numbers, the selector, the template, and what may not change."""
@@ -73,16 +76,15 @@ class JobStrategy(WorkloadStrategy):
         causes = super().validate(object_, old) + _validate_numbers(spec)
         policy = spec["template"]["spec"]["restartPolicy"]
         if policy == "Always":
-            choices = ("OnFailure", "Never")
-            causes.append(unsupported_value("spec.template.spec.restartPolicy", policy, choices))
+            field = "spec.template.spec.restartPolicy"
+            causes.append(required(field, 'valid values: "OnFailure", "Never"'))
         if spec["completionMode"] not in _MODES:
             causes.append(unsupported_value("spec.completionMode", spec["completionMode"], _MODES))
         if spec["completionMode"] == "Indexed" and spec.get("completions") is None:
             why = "when completion mode is Indexed"
             causes.append(required("spec.completions", why))
-        if old is None:
-            return causes + _validate_selector(object_)
-        return causes + _validate_change(spec, old)
+        causes += _validate_selector(object_)
+        return causes + (_validate_change(spec, old) if old else [])
 
 
 def _validate_numbers(spec: Json) -> list[Cause]:
@@ -95,18 +97,22 @@ def _validate_numbers(spec: Json) -> list[Cause]:
 
 def _validate_selector(job: Json) -> list[Cause]:
     spec: Json = job["spec"]
-    if spec.get("manualSelector"):
-        return []
-    wanted = child(spec["selector"], "matchLabels")
-    labels = child(child(spec["template"], "metadata"), "labels")
+    selector = _sorted(child(spec, "selector"))
+    labels = _sorted(child(child(spec["template"], "metadata"), "labels"))
+    wanted = child(selector, "matchLabels")
     causes: list[Cause] = []
-    if wanted != {UID_LABEL: job["metadata"]["uid"]}:
+    if not spec.get("manualSelector") and wanted != {UID_LABEL: job["metadata"]["uid"]}:
         why = "`selector` not auto-generated"
-        causes.append(invalid_value("spec.selector", spec["selector"], why))
-    if not wanted.items() <= labels.items():
+        causes.append(invalid_value("spec.selector", selector, why))
+    if not wanted or not wanted.items() <= labels.items():
         why = "`selector` does not match template `labels`"
         causes.append(invalid_value("spec.template.metadata.labels", labels, why))
     return causes
+
+
+def _sorted(value: Json) -> Json:
+    """Maps of labels as upstream quotes them."""
+    return msgspec.json.decode(msgspec.json.encode(value, order="sorted"))
 
 
 def _validate_change(spec: Json, old: Json) -> list[Cause]:
@@ -122,7 +128,8 @@ def _validate_change(spec: Json, old: Json) -> list[Cause]:
         if name == "template" and waits:
             path, new, fixed = f"{path}.spec", _fixed_parts(spec), _fixed_parts(before)
         if new != fixed:
-            causes.append(invalid_value(path, new, "field is immutable"))
+            shown = _sorted(new) if name == "selector" else new
+            causes.append(invalid_value(path, shown, "field is immutable"))
     return causes
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 _CHOICES = {
-    "restartPolicy": ("Always", "Never", "OnFailure"),
+    "restartPolicy": ("Always", "OnFailure", "Never"),
     "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
 }
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -42,9 +42,11 @@ def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
     for group in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(group) or []):
             causes += _validate_container(container, f"{field}.{group}[{index}]", names)
-    for name, allowed in _CHOICES.items():
-        if spec.get(name) not in allowed:
-            causes.append(unsupported_value(f"{field}.{name}", spec.get(name), allowed))
+    causes += [
+        unsupported_value(f"{field}.{name}", spec.get(name), allowed)
+        for name, allowed in _CHOICES.items()
+        if spec.get(name) not in allowed
+    ]
     causes += _validate_names(spec, field)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline < 1 << 31:
@@ -56,10 +58,12 @@ def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
     for group in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(group) or []):
             for at, mount in enumerate(entries(container, "volumeMounts")):
-                if mount.get("name") not in volumes:
-                    path = f"{field}.{group}[{index}].volumeMounts[{at}].name"
-                    name = mount.get("name")
-                    causes.append(Cause("FieldValueNotFound", path, f'Not found: "{name}"'))
+                path = f"{field}.{group}[{index}].volumeMounts[{at}]"
+                if (name := mount.get("name")) not in volumes:
+                    detail = f'Not found: "{name}"'
+                    causes.append(Cause("FieldValueNotFound", f"{path}.name", detail))
+                if not mount.get("mountPath"):
+                    causes.append(required(f"{path}.mountPath"))
     return causes
 
 

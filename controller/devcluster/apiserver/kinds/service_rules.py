@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.kinds.allocation import SERVICE_NETWORK
-from controller.devcluster.apiserver.meta import is_label, validate_labels
+from controller.devcluster.apiserver.meta import is_label, is_subdomain, validate_labels
 from controller.devcluster.apiserver.status import (
     Cause,
     duplicate,
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_AFFINITIES = ("ClientIP", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _PORT_RANGE = "must be between 1 and 65535, inclusive"
@@ -37,19 +38,36 @@ def moved(spec: Json, before: Json) -> bool:
 def validate_service(service: Json) -> list[Cause]:
     """Rules for spec and status."""
     spec: Json = service["spec"]
+    refused = [] if spec["type"] == "ExternalName" else _validate_address(spec["clusterIP"])
+    if refused:
+        return refused
     causes = _validate_ports(spec) + validate_labels(child(spec, "selector"), "spec.selector")
+    if spec["sessionAffinity"] not in _AFFINITIES:
+        affinity = spec["sessionAffinity"]
+        causes.append(unsupported_value("spec.sessionAffinity", affinity, _AFFINITIES))
     if spec["type"] not in _TYPES:
         causes.append(unsupported_value("spec.type", spec["type"], _TYPES))
     if spec["type"] == "ExternalName":
-        if not spec.get("externalName"):
-            causes.append(required("spec.externalName"))
-    else:
-        causes += _validate_address(spec["clusterIP"])
+        causes += _validate_external(spec)
+    elif spec["type"] == "LoadBalancer" and spec["clusterIP"] == "None":
+        why = "may not be set to 'None' for LoadBalancer services"
+        causes.append(invalid_value("spec.clusterIPs[0]", "None", why))
     ingress = entries(child(child(service, "status"), "loadBalancer"), "ingress")
     if ingress and spec["type"] != "LoadBalancer":
         why = "may only be used when `spec.type` is 'LoadBalancer'"
         causes.append(forbidden_field("status.loadBalancer.ingress", why))
     return causes
+
+
+def _validate_external(spec: Json) -> list[Cause]:
+    causes: list[Cause] = []
+    if spec.get("clusterIP"):
+        why = "may not be set for ExternalName services"
+        causes.append(forbidden_field("spec.clusterIPs", why))
+    name = spec.get("externalName", "").removesuffix(".")
+    if not name:
+        return [*causes, required("spec.externalName")]
+    return causes + [invalid_value("spec.externalName", name, why) for why in is_subdomain(name)]
 
 
 def _validate_address(address: str) -> list[Cause]:
@@ -63,8 +81,7 @@ def _validate_address(address: str) -> list[Cause]:
     if inside:
         return []
     detail = (
-        f"failed to allocate IP {address}: the provided IP ({address}) is not in the valid range. "
-        f"The range of valid IPs is {SERVICE_NETWORK}"
+        f"failed to allocate IP {address}: the provided network does not match the current range"
     )
     return [invalid_value("spec.clusterIPs", [address], detail)]
 
@@ -83,11 +100,17 @@ def _validate_ports(spec: Json) -> list[Cause]:
         if name and name in names:
             causes.append(duplicate(f"{field}.name", name))
         if number in numbers:
-            same = {"port": number[1], "protocol": number[0]}
-            causes.append(duplicate(field, same))
+            causes.append(duplicate(field, _quoted(number)))
         names.add(name)
         numbers.add(number)
     return causes
+
+
+def _quoted(number: tuple[Any, Any]) -> Json:
+    """A port as upstream's structures quote it."""
+    protocol, port = number
+    blank = {"TargetPort": 0, "NodePort": 0}
+    return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": port} | blank
 
 
 def _validate_port(port: Json, field: str, *, several: bool) -> list[Cause]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.jsondata import Json, entries
+from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.kinds.service_rules import moved, validate_service
 from controller.devcluster.apiserver.meta import is_service_name
 from controller.devcluster.apiserver.status import Cause, invalid_value
@@ -14,6 +14,32 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.kinds.allocation import Allocations
 
 _EXPOSED = frozenset({"NodePort", "LoadBalancer"})
+
+
+_INTERNAL = (
+    "clusterIP",
+    "clusterIPs",
+    "internalTrafficPolicy",
+    "ipFamilies",
+    "ipFamilyPolicy",
+)
+
+
+def _drop_unchanged(spec: Json, before: Json, names: tuple[str, ...]) -> None:
+    """Drop what a former type needed, unless the writer says otherwise."""
+    for name in names:
+        if spec.get(name) == before.get(name):
+            spec.pop(name, None)
+
+
+def _close(spec: Json, before: Json) -> None:
+    """Drop what only services have that are reached from outside."""
+    names = ("externalTrafficPolicy", "allocateLoadBalancerNodePorts", "healthCheckNodePort")
+    _drop_unchanged(spec, before, names)
+    held = {port.get("nodePort") for port in entries(before, "ports")}
+    for port in entries(spec, "ports"):
+        if port.get("nodePort") in held:
+            port.pop("nodePort", None)
 
 
 class ServiceStrategy(Strategy):
@@ -36,7 +62,11 @@ class ServiceStrategy(Strategy):
         super().prepare_update(new, old)
         spec, before = new.setdefault("spec", {}), old["spec"]
         if spec.get("type", "ClusterIP") == "ExternalName":
+            if before["type"] != "ExternalName":
+                _drop_unchanged(spec, before, _INTERNAL)
             return
+        if before["type"] in _EXPOSED and spec.get("type", "ClusterIP") not in _EXPOSED:
+            _close(spec, before)
         if before.get("clusterIPs"):
             spec.setdefault("clusterIP", before["clusterIP"])
             if spec["clusterIP"] == before["clusterIP"]:
@@ -76,6 +106,10 @@ class ServiceStrategy(Strategy):
             self._expose(spec, ports)
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
+            balancer = child(child(object_, "status"), "loadBalancer")
+            for address in entries(balancer, "ingress"):
+                if "ip" in address:
+                    address.setdefault("ipMode", "VIP")
 
     def _expose(self, spec: Json, ports: list[Json]) -> None:
         spec.setdefault("externalTrafficPolicy", "Cluster")
@@ -84,6 +118,13 @@ class ServiceStrategy(Strategy):
             if not port.get("nodePort"):
                 port["nodePort"] = self._allocations.node_port(taken)
                 taken.add(port["nodePort"])
+
+    def warnings(self, object_: Json, old: Json | None) -> list[str]:  # noqa: ARG002 - old does not matter
+        """Headless services balance nothing."""
+        spec: Json = object_["spec"]
+        if spec.get("clusterIP") == "None" and spec["sessionAffinity"] != "None":
+            return ["spec.SessionAffinity is ignored for headless services"]
+        return []
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata, ports, and the address, which never changes."""

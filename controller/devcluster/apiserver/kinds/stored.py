@@ -82,12 +82,26 @@ class ConfigMapStrategy(Plain):
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata and keys."""
         causes = super().validate(object_, old) + [
-            invalid_value(f"{field}[{key}]", key, CONFIG_KEY_RULE)
+            invalid_value(f"{field}[{key}]", key, problem)
             for field in ("data", "binaryData")
             for key in child(object_, field)
-            if not _CONFIG_KEY.fullmatch(key)
+            for problem in _key_problems(key)
+        ]
+        causes += [
+            invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
+            for key in child(object_, "data")
+            if key in child(object_, "binaryData")
         ]
         return causes + (_thawed(object_, old) if old and old.get("immutable") else [])
+
+
+def _key_problems(key: str) -> list[str]:
+    problems = [] if _CONFIG_KEY.fullmatch(key) else [CONFIG_KEY_RULE]
+    if key in {".", ".."}:
+        problems.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
 
 
 def _thawed(new: Json, old: Json) -> list[Cause]:

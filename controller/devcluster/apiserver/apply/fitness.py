@@ -1,0 +1,40 @@
+"""Whether a configuration fits the structure of its kind, as server-side apply wants it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from controller.devcluster.apiserver.apply.fields import item_element
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.devcluster.apiserver.apply.structure import Structure
+    from controller.devcluster.apiserver.jsondata import Json
+
+
+def ill_keyed(value: Any, structure: Structure, path: str = "") -> Iterator[str]:
+    """Lists below a value whose items lack their keys or have them twice."""
+    if isinstance(value, dict) and not structure.is_atomic:
+        for name, item in cast("Json", value).items():
+            yield from ill_keyed(item, structure.field(name), f"{path}.{name}")
+    elif isinstance(value, list) and structure.list_keys is not None:
+        yield from _ill_keyed_items(cast("list[Any]", value), structure, path)
+
+
+def _ill_keyed_items(items: list[Any], structure: Structure, path: str) -> Iterator[str]:
+    keys = structure.list_keys or ()
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        if keys and isinstance(item, dict) and not any(key in item for key in keys):
+            listed = ",".join(f'"{key}"' for key in keys)
+            yield (
+                f"{path}: element {index}: associative list with keys has an element that omits "
+                f"all key fields [{listed}] (and doesn't have default values for any key fields)"
+            )
+            continue
+        element = item_element(item, keys)
+        if element in seen:
+            yield f"{path}: duplicate entries for key [{element[2:]}]"
+        seen.add(element)
+        yield from ill_keyed(item, structure.item(), f"{path}[{index}]")
