@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from informers.revisions import is_older
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from controller.kube.resources import Resource
     from controller.runtime.overlay import Reference
@@ -120,6 +120,6 @@ class Accounts:
         found = (self._by_uid.get(uid) for uid in uids)
         return [account for account in found if account is not None]
 
-    def all(self) -> Iterable[Account]:
+    def all(self) -> Collection[Account]:
         """All accounts."""
         return self._by_uid.values()

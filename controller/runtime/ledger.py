@@ -51,6 +51,7 @@ LONGEST_WAIT = 480.0
 class LedgerStatistics:
     """Numbers for metrics and tests."""
 
+    owners: int
     entries: int
     pending: int
     unknown: int
@@ -321,6 +322,7 @@ class Ledger:
         pending = [e for e in entries if e.obj is not None or e.deleted_uid or e.write]
         now = self._now()
         return LedgerStatistics(
+            owners=len(self._accounts.all()),
             entries=len(entries),
             pending=len(pending),
             unknown=sum(1 for e in entries if e.unknown),

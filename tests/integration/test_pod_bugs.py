@@ -1,0 +1,296 @@
+"""What went wrong with pods in other operators, played on the whole operator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.devcluster.nodes import NodeSettings
+from controller.kube.faults import Lag, Rule
+from controller.kube.resources import CONFIG_MAPS, PODS
+from controller.ray.api import RAYCLUSTERS
+from controller.runtime.overlay import Reference
+from tests.integration.harness import embedded_world, example_cluster, live, role
+
+if TYPE_CHECKING:
+    from controller.kube.faults import Entry
+    from controller.kube.objects import Pod
+    from tests.integration.harness import World
+
+LAG = 5.0
+
+
+def lagging() -> Rule:
+    return Rule(Lag(LAG), resource="pods")
+
+
+def the_head(world: World) -> Pod:
+    (head,) = [pod for pod in world.journal.present.values() if role(pod) == "head" and live(pod)]
+    return head
+
+
+async def change(world: World, **spec: Any) -> None:
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", {"spec": spec})
+
+
+async def condition(world: World, kind: str) -> str:
+    found = (await world.cluster()).status.get("conditions", [])
+    return next((each["status"] for each in found if each["type"] == kind), "")
+
+
+async def is_suspended(world: World) -> bool:
+    return await condition(world, "RayClusterSuspended") == "True"
+
+
+@pytest.mark.embedded_only
+async def test_bug_03_scaling_from_ten_to_nine_removes_one_and_makes_none():
+    async with embedded_world(nodes=NodeSettings(termination_delay=20.0)) as world:
+        world.start_operator(rules=[lagging()])
+        await world.create_cluster(replicas=10)
+        await world.eventually(lambda: len(world.journal.ready_workers()) == 10, seconds=120)
+        await world.settle(2 * LAG)
+        await world.scale(9)
+        await world.settle(120)
+        assert world.journal.workers_deleted() == 1
+        assert world.journal.workers_created() == 10
+
+
+@pytest.mark.embedded_only
+async def test_bug_04_scaling_down_twice_while_pods_are_going_removes_just_the_sum():
+    async with embedded_world(nodes=NodeSettings(termination_delay=20.0)) as world:
+        world.start_operator(rules=[lagging()])
+        await world.create_cluster(replicas=10)
+        await world.eventually(lambda: len(world.journal.ready_workers()) == 10, seconds=120)
+        await world.settle(2 * LAG)
+        await world.scale(8)
+        await world.settle(1)
+        await world.scale(5)
+        await world.settle(120)
+        assert world.journal.workers_deleted() == 5
+        assert world.journal.workers_created() == 10
+
+
+async def test_bug_05_of_a_scale_in_with_names_only_the_named_workers_go(world: World):
+    world.start_operator(rules=[lagging()])
+    manifest = example_cluster(replicas=4)
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 4, seconds=90)
+    named = sorted(pod.metadata.name for pod in world.journal.workers())[1:3]
+    group = "/spec/workerGroupSpecs/0"
+    operations = [
+        {"op": "replace", "path": f"{group}/replicas", "value": 2},
+        {"op": "add", "path": f"{group}/scaleStrategy", "value": {"workersToDelete": named}},
+    ]
+    await world.user.json_patch(RAYCLUSTERS, world.namespace, "example", operations)
+    await world.settle(4 * LAG)
+    gone = sorted(world.journal.created[uid].metadata.name for uid in world.journal.marked)
+    assert gone == named
+    assert world.journal.workers_created() == 4
+
+
+async def test_bug_07_a_worker_that_died_is_the_one_that_a_scale_down_takes(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=3)
+    await world.eventually(world.is_ready)
+    dead = sorted(pod.metadata.name for pod in world.journal.workers())[1]
+    failed = {"status": {"phase": "Failed", "reason": "Evicted", "message": "out of memory"}}
+    [group] = (await world.cluster()).spec["workerGroupSpecs"]
+    await change(world, workerGroupSpecs=[group | {"replicas": 2}])
+    await world.user.merge_patch(PODS, world.namespace, dead, failed, subresource="status")
+    await world.settle(30)
+    present = {pod.metadata.name for pod in world.journal.workers()}
+    assert len(present) == 2
+    assert dead not in present
+
+
+@pytest.mark.embedded_only
+async def test_bug_08_two_operators_that_start_blind_never_make_a_second_head(world: World):
+    first = world.start_operator(rules=[lagging()])
+    await world.create_cluster(replicas=1)
+    await world.eventually(lambda: len(world.journal.heads.get("example", ())) == 1)
+    await first.kill()
+    for _ in range(5):
+        operator = world.start_operator(rules=[lagging()])
+        await world.settle(1.5)
+        await operator.kill()
+    world.start_operator(rules=[lagging()])
+    await world.eventually(world.is_ready, seconds=90)
+    assert world.journal.most_live_heads == 1
+    assert sum(role(pod) == "head" for pod in world.journal.created.values()) == 1
+
+
+async def test_bug_13_of_a_cluster_that_is_gone_the_ledger_keeps_nothing(world: World):
+    operator = world.start_operator(rules=[lagging()])
+    for number in range(3):
+        await world.create_cluster(f"c{number}", replicas=2)
+    await world.eventually(lambda: len(world.journal.workers()) == 6)
+    for number in range(3):
+        await world.user.delete(RAYCLUSTERS, world.namespace, f"c{number}")
+    for number in range(3):
+        await world.eventually(lambda n=number: world.is_gone(f"c{n}"), seconds=90)
+    await world.settle(2 * LAG)
+    kept = operator.operator.ledger.statistics()
+    assert (kept.entries, kept.owners) == (0, 0)
+
+
+async def test_bug_14_every_write_is_in_the_ledger_before_it_is_sent(world: World):
+    operator = world.start_operator()
+    ledger = operator.operator.ledger
+    unrecorded: list[str] = []
+    sent = Counter[str]()
+
+    def check(entry: Entry) -> None:
+        about = entry.attributes
+        if about.writes and about.resource == "pods":
+            sent[about.verb] += 1
+            found = ledger.entry(Reference(PODS, f"{world.namespace}/{about.name}"))
+            if found is None or found.write is None:
+                unrecorded.append(f"{about.verb} {about.name}")
+
+    operator.transport.on_request.append(check)
+    await world.create_cluster(replicas=3)
+    await world.eventually(world.is_ready)
+    await world.scale(1)
+    await world.eventually(lambda: len(world.journal.present) == 2)
+    assert (sent["create"], sent["delete"]) == (4, 2)
+    assert unrecorded == []
+
+
+async def test_bug_15_a_suspension_deletes_each_pod_once_whatever_happened_before(world: World):
+    operator = world.start_operator(rules=[lagging()])
+    await world.create_cluster(replicas=3)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=90)
+    for round_ in range(2):
+        await change(world, suspend=True)
+        await world.eventually(lambda: is_suspended(world), seconds=120)
+        assert not world.journal.present, "nothing is left when it is said"
+        deletes = [e for e in operator.transport.journal.writes if _deletes_a_pod(e)]
+        assert len(deletes) == 4 * (round_ + 1)
+        await change(world, suspend=False)
+        await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=90)
+    assert len(world.journal.created) == 4 * 3
+    assert world.journal.most_live_heads == 1
+
+
+def _deletes_a_pod(entry: Entry) -> bool:
+    return entry.attributes.verb == "delete" and entry.attributes.resource == "pods"
+
+
+async def test_a_pod_that_has_left_the_selector_is_found_before_a_suspension_is_called_done(
+    world: World,
+):
+    first = world.start_operator()
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    assert await first.stop() == 0
+    hidden = min(pod.metadata.name for pod in world.journal.workers())
+    patch = {"metadata": {"labels": {"ray.io/node-type": None}}}
+    await world.user.merge_patch(PODS, world.namespace, hidden, patch)
+
+    world.start_operator()
+    await change(world, suspend=True)
+    await world.eventually(lambda: is_suspended(world), seconds=120)
+    left = [pod.metadata.name for pod in world.journal.present.values()]
+    assert hidden not in left
+
+
+async def test_bug_57_an_evicted_head_is_replaced_although_its_policy_is_always(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=1)
+    await world.eventually(world.is_ready)
+    evicted = the_head(world)
+    status = {"phase": "Failed", "reason": "Evicted", "message": "low on resource: memory"}
+    name = evicted.metadata.name
+    await world.user.merge_patch(
+        PODS, world.namespace, name, {"status": status}, subresource="status"
+    )
+    await world.eventually(lambda: _another_head(world, evicted))
+    await world.eventually(world.is_ready)
+    assert world.journal.most_live_heads == 1
+    assert world.journal.workers_deleted() == 0
+
+
+def _another_head(world: World, before: Pod) -> bool:
+    heads = [p for p in world.journal.present.values() if role(p) == "head" and live(p)]
+    return [pod.metadata.uid for pod in heads] not in ([], [before.metadata.uid])
+
+
+async def test_bug_58_a_head_that_ends_under_autoscaler_v2_comes_back_once(world: World):
+    world.start_operator()
+    manifest = example_cluster(replicas=1)
+    manifest["spec"] |= {
+        "enableInTreeAutoscaling": True,
+        "autoscalerOptions": {"version": "v2"},
+    }
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(world.is_ready)
+    ended = the_head(world)
+    annotations = {"sim.manta.dev/outcome": "crash", "sim.manta.dev/fail-after": "0"}
+    patch = {"metadata": {"annotations": annotations | {"sim.manta.dev/exit-code": "137"}}}
+    await world.user.merge_patch(PODS, world.namespace, ended.metadata.name, patch)
+    await world.eventually(lambda: _another_head(world, ended))
+    await world.settle(20)
+    assert world.journal.most_live_heads == 1
+    assert sum(role(pod) == "head" for pod in world.journal.created.values()) == 2
+    assert world.journal.workers_deleted() == 0
+
+
+async def test_bug_59_a_head_whose_container_the_kubelet_restarts_is_not_replaced(world: World):
+    world.start_operator()
+    manifest = example_cluster(replicas=1)
+    annotations = {"sim.manta.dev/outcome": "crash", "sim.manta.dev/fail-after": "3"}
+    manifest["spec"]["headGroupSpec"]["template"]["metadata"] = {"annotations": annotations}
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(lambda: _restarts(world) >= 3, seconds=120)
+    assert len(world.journal.created) == 2
+    assert not world.journal.marked
+
+
+def _restarts(world: World) -> int:
+    heads = [pod for pod in world.journal.present.values() if role(pod) == "head"]
+    return sum(each.restart_count for pod in heads for each in pod.status.container_statuses)
+
+
+async def test_bug_71_what_is_not_its_own_outlives_every_change_of_the_cluster(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    cluster = await world.cluster()
+    mark = {"labels": {"ray.io/cluster": "example", "ray.io/group": "workers"}}
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "example"}
+    owners = {"ownerReferences": [owner | {"uid": cluster.metadata.uid}]}
+    foreign = {
+        "metadata": mark | {"name": "somebodys"},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    pod_group = {"metadata": mark | owners | {"name": "pod-group"}}
+    await world.user.create(PODS, world.namespace, foreign)
+    await world.user.create(CONFIG_MAPS, world.namespace, pod_group)
+
+    await world.scale(0)
+    await world.eventually(lambda: not world.journal.workers())
+    await change(world, suspend=True)
+    await world.eventually(lambda: is_suspended(world), seconds=120)
+    await change(world, suspend=False, upgradeStrategy={"type": "Recreate"}, rayVersion="2.53.0")
+    await world.eventually(lambda: len(world.journal.heads.get("example", ())) == 1, seconds=120)
+    await world.settle(30)
+
+    assert not (await world.user.get(PODS, world.namespace, "somebodys")).metadata.terminating
+    assert await world.user.get(CONFIG_MAPS, world.namespace, "pod-group")
+
+
+async def test_a_changed_specification_under_recreate_replaces_every_pod_once(world: World):
+    world.start_operator(rules=[lagging()])
+    manifest = example_cluster(replicas=3)
+    manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=90)
+    before = set(world.journal.created)
+    await change(world, rayVersion="2.53.0")
+    await world.eventually(lambda: before <= world.journal.marked, seconds=120)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=120)
+    await world.settle(30)
+    assert len(world.journal.created) == 2 * len(before)
+    assert world.journal.most_live_heads == 1
