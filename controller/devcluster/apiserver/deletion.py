@@ -48,7 +48,8 @@ class Deleter:
             return stored, False
         gone = resource.strategy.may_vanish(new)
         if options.dry_run:
-            return Stored(new, 0), gone
+            as_is = gone and not resource.strategy.is_graceful
+            return stored if as_is else Stored(new, 0), gone
         if not gone:
             return self._store.put(resource.table, key, new), False
         if resource.strategy.is_graceful and new != stored.object:

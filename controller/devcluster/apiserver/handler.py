@@ -13,6 +13,7 @@ from controller.devcluster.apiserver.exchange import (
     json_answer,
     nothing_here,
 )
+from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.lists import list_page
 from controller.devcluster.apiserver.negotiation import JSON, accepted, content_type, decode_object
@@ -45,7 +46,7 @@ from controller.devcluster.apiserver.status import (
 from controller.devcluster.apiserver.subresources import Subresources
 from controller.devcluster.apiserver.tables import TableRows
 from controller.devcluster.apiserver.watch import Watch
-from controller.devcluster.apiserver.writer import Writer
+from controller.devcluster.apiserver.writer import Writer, never_that_one, wrong_name
 
 if TYPE_CHECKING:
     import random
@@ -127,15 +128,10 @@ class ResourceHandler:
             raise method_not_allowed()
         if resource.namespaced and not where.namespace and verb not in {"list", "watch"}:
             return nothing_here() if resource.custom else error_answer(method_not_allowed())
-        if verb == "get":
-            return self._get(request, where, resource)
-        if verb == "list":
-            return self._list(request, where, resource)
-        if verb == "watch":
-            return self._watch(request, where, resource)
-        if verb in {"delete", "deletecollection"}:
-            return self._delete(request, where, resource)
-        return self._write(verb, request, where, resource)
+        if verb in _VERBS.values():
+            return self._write(verb, request, where, resource)
+        readers = {"get": self._get, "list": self._list, "watch": self._watch}
+        return readers.get(verb, self._delete)(request, where, resource)
 
     def _authorise(self, request: Request, where: ResourcePath, verb: str) -> None:
         name = f"{where.plural}/{where.subresource}" if where.subresource else where.plural
@@ -261,6 +257,11 @@ class ResourceHandler:
         key = resource.key(where.namespace, where.name)
         exists = key in self._store.table(resource.table).items
         if not exists and resource.strategy.creates_on_update and not where.subresource:
+            found = child(object_, "metadata").get("name")
+            if found != where.name:
+                raise wrong_name(found or "", where.name)
+            if uid := object_["metadata"].get("uid"):
+                raise never_that_one(resource, where.namespace, where.name, uid)
             return self.writer.create(resource, where.namespace, object_, options)
         return self.writer.update(
             resource,

@@ -94,7 +94,7 @@ def keep_system_fields(new: Json, old: Json) -> None:
 
 def is_subdomain(name: str) -> list[str]:
     """What is wrong with a DNS-1123 subdomain."""
-    problems = ["must be no more than 253 bytes"] if len(name) > 253 else []
+    problems = ["must be no more than 253 characters"] if len(name) > 253 else []
     return problems + ([] if _SUBDOMAIN.fullmatch(name) else [SUBDOMAIN_RULE])
 
 
@@ -106,8 +106,8 @@ def is_label(name: str) -> list[str]:
     return problems
 
 
-def is_service_name(name: str) -> list[str]:
-    """What is wrong with the name of a service: a label, in slightly other words."""
+def is_name_label(name: str) -> list[str]:
+    """What is wrong with a name that must be a label, or should: the same in other words."""
     return [problem.replace("bytes", "characters") for problem in is_label(name)]
 
 

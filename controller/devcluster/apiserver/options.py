@@ -258,6 +258,11 @@ def is_dry_run(value: str, kind: str) -> bool:
     raise invalid(ResourceName("meta.k8s.io", "", kind), "", [cause])
 
 
+def _grace(seconds: int) -> int:
+    """What is negative counts as one second upstream."""
+    return seconds if seconds >= 0 else 1
+
+
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
     """How to delete.
@@ -309,7 +314,7 @@ class DeleteOptions:
             raise invalid(ResourceName("meta.k8s.io", "", "DeleteOptions"), "", [cause])
         dry_run = (body or {}).get("dryRun") or [query.get("dryRun", "")]
         return cls(
-            grace=None if grace is None else int(grace),
+            grace=None if grace is None else _grace(int(grace)),
             propagation=propagation,
             uid=preconditions.get("uid") or "",
             resource_version=preconditions.get("resourceVersion") or "",

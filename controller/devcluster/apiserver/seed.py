@@ -1,4 +1,4 @@
-"""What every cluster has from the start: four namespaces and the service `kubernetes`."""
+"""What every cluster has from the start: namespaces, priority classes, the service `kubernetes`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.writer import Writer
 
+PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")
 
 
@@ -20,7 +21,12 @@ def seed(writer: Writer, registry: Registry) -> None:
     services = registry.find("", "v1", "services")
     assert namespaces is not None
     assert services is not None
+    priorities = registry.find("scheduling.k8s.io", "v1", "priorityclasses")
+    assert priorities is not None
     options = WriteOptions()
+    for name, value in PRIORITIES.items():
+        body: Json = {"metadata": {"name": name}, "value": value}
+        writer.create(priorities, "", body, options)
     for name in NAMESPACES:
         writer.create(namespaces, "", {"metadata": {"name": name}}, options)
     service: Json = {

@@ -18,6 +18,7 @@ from controller.devcluster.apiserver.typed import DecodeError, decode_kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controller.devcluster.apiserver.apply.fields import Path
     from controller.devcluster.apiserver.apply.structure import Structure
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.status import Cause
@@ -39,6 +40,7 @@ class Strategy:
         deletion_warning: what to say when no deletion policy is given.
         status_keeps_metadata: whether a status write leaves all metadata as it is.
         standard_finalizers: whether finalizers without a prefix must be standard ones.
+        given_by_server: fields that the server fills in: their creator does not own them.
         name_rule: what is wrong with a name, in the kind's eyes.
     """
 
@@ -52,6 +54,7 @@ class Strategy:
     deletion_warning: str = ""
     status_keeps_metadata: bool = False
     standard_finalizers: bool = True
+    given_by_server: frozenset[Path] = frozenset()
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
     def openapi_schema(self) -> Json | None:

@@ -151,5 +151,6 @@ class TableRows:
         return self._table([self._row(stored) for stored in items], metadata)
 
     def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:
-        """A table without rows, at the revision."""
-        return self._table([], metadata, definitions=first)
+        """A table without rows, at the revision; it has no place for annotations."""
+        at = {"resourceVersion": metadata["resourceVersion"]}
+        return self._table([], at, definitions=first)

@@ -37,9 +37,10 @@ from controller.devcluster.apiserver.typed import DecodeError, json_type, table
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from datetime import datetime
 
+    from controller.devcluster.apiserver.apply.fields import Path
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.kinds import Quotas
     from controller.devcluster.apiserver.options import WriteOptions
@@ -99,8 +100,7 @@ class Writer:
         if resource.namespaced:
             self.require_living_namespace(resource, namespace, object_)
         metadata: Json = object_["metadata"]
-        if metadata.get("resourceVersion"):
-            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        sent = self._sent(resource, object_, options)
         self._stamp(resource, object_)
         self._name(resource, namespace, metadata)
         resource.strategy.prepare_create(object_)
@@ -116,8 +116,10 @@ class Writer:
         if existing := self._store.table(resource.table).items.get(key):
             goes = "deletionTimestamp" in existing.object["metadata"]
             raise already_exists(resource.name, metadata["name"], goes=goes)
+        if metadata.get("resourceVersion"):
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         if not applied:
-            self._own(resource, object_, options)
+            self._own(resource, object_, sent, options)
         if options.dry_run:
             return Written(Stored(object_, 0), created=True)
         stored = self._store.put(resource.table, key, object_)
@@ -209,7 +211,7 @@ class Writer:
         self._check_fitness(resource, applied)
         applied = self._accept(resource, namespace, applied)
         if applied["metadata"].setdefault("name", name) != name:
-            raise _wrong_name(applied["metadata"]["name"], name)
+            raise wrong_name(applied["metadata"]["name"], name)
         structure = resource.strategy.structure(resource.kind)
         applier = self._owner(resource, options, "Apply", subresource)
         key = resource.key(namespace, name)
@@ -313,7 +315,9 @@ class Writer:
         problems = resource.strategy.misfits(resource.kind, applied)
         if not problems:
             return
-        metadata = child(applied, "metadata")
+        metadata = {
+            name: text for name, text in child(applied, "metadata").items() if isinstance(text, str)
+        }
         group_version = f"{resource.group}/{resource.version}"
         said = problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems])
         raise ApiError(
@@ -323,13 +327,29 @@ class Writer:
             f"{metadata.get('name', '')}; {group_version}, Kind={resource.kind}): {said}",
         )
 
-    def _own(self, resource: ApiResource, object_: Json, options: WriteOptions) -> None:
+    def _sent(
+        self, resource: ApiResource, object_: Json, options: WriteOptions
+    ) -> Collection[Path]:
+        """What a creator itself has set, as far as that matters."""
+        if not resource.strategy.given_by_server:
+            return ()
+        if not (self._tracks_all_writers or options.says_manager):
+            return ()
+        return leaves(object_, resource.strategy.structure(resource.kind)).keys()
+
+    def _own(
+        self, resource: ApiResource, object_: Json, sent: Collection[Path], options: WriteOptions
+    ) -> None:
         """Note who owns a new object, if that is to be known from the start."""
         object_["metadata"].pop("managedFields", None)
         if not (self._tracks_all_writers or options.says_manager):
             return
         owner = self._owner(resource, options, "Update", "")
-        owner.paths = set(leaves(object_, resource.strategy.structure(resource.kind)))
+        owner.paths = {
+            path
+            for path in leaves(object_, resource.strategy.structure(resource.kind))
+            if path in sent or path[:2] not in resource.strategy.given_by_server
+        }
         write_owners(object_, [owner])
 
     def _owner(
@@ -359,7 +379,7 @@ class Writer:
                 "name must be provided"
             )
         if new["metadata"]["name"] != name:
-            raise _wrong_name(new["metadata"]["name"], name)
+            raise wrong_name(new["metadata"]["name"], name)
 
     def _stamp(self, resource: ApiResource, object_: Json) -> None:
         metadata: Json = object_["metadata"]
@@ -395,7 +415,19 @@ def _undecodable(resource: ApiResource, object_: Json, why: str, *, patched: boo
     return invalid(ResourceName("", "", ""), "", [invalid_value("patch", text, why)])
 
 
-def _wrong_name(found: str, expected: str) -> ApiError:
+def never_that_one(resource: ApiResource, namespace: str, name: str, uid: str) -> ApiError:
+    """409: an object is to be replaced that is gone."""
+    return conflict(
+        resource.name,
+        name,
+        f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/specs/"
+        f"{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
+        f"UID in precondition: {uid}, UID in object meta: ",
+    )
+
+
+def wrong_name(found: str, expected: str) -> ApiError:
+    """400: the object is not the one that the path names."""
     return bad_request(
         f"the name of the object ({found}) does not match the name on the URL ({expected})"
     )
@@ -406,7 +438,7 @@ def _check_identity(
 ) -> None:
     metadata: Json = new["metadata"]
     if metadata.setdefault("name", name) != name:
-        raise _wrong_name(metadata["name"], name)
+        raise wrong_name(metadata["name"], name)
     uid = metadata.get("uid")
     if uid and uid != old["metadata"]["uid"] and not patched:
         key = resource.key(old["metadata"].get("namespace", ""), name)

@@ -107,7 +107,6 @@ THINGS = Kind(
         {"spec": {"free": {"x": None, "z": [1, 2]}}},
         {"spec": {"nested": {"inner": "x"}}},
         {"spec": {"labels": {"a": None, "c": "d"}}},
-        {"spec": {"size": 1.0}},
     ),
     mistakes=(
         {"spec": None},

@@ -252,7 +252,12 @@ SERVICES = Kind(
         {"spec": {"ports": [{"port": "80"}]}},
         {"spec": {"ports": [{"port": 80}, {"port": 81}]}},
         {"spec": {"ports": [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]}},
-        {"spec": {"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]}},
+        {
+            "spec": {
+                "type": "ClusterIP",
+                "ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}],
+            }
+        },
         {"spec": {"ports": [{"port": 80, "name": "A_B"}]}},
         {"spec": {"ports": [{"port": 80, "protocol": "ICMP"}]}},
         {"spec": {"ports": [{"port": 80, "targetPort": "a_b"}]}},
@@ -260,7 +265,6 @@ SERVICES = Kind(
         {"spec": {"ports": [{"port": 80, "nodePort": 30001}]}},
         {"spec": {"type": "Other"}},
         {"spec": {"clusterIP": "abc"}},
-        {"spec": {"clusterIP": "1.2.3.4"}},
         {"spec": {"selector": {"a b": "c"}}},
         {"spec": {"selector": {"a": "b c"}}},
         {"spec": {"sessionAffinity": "Sticky"}},

@@ -16,6 +16,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ADDRESS = re.compile(r"10\.(0|96)\.\d+\.\d+(/\d+)?")
 _NUMBER = re.compile(r"(?<!['\d])\b\d+\b")
+_EXPOSED = re.compile(r"\b(\d+):3\d{4}/")
 _TOO_OLD = re.compile(r"(too old resource version: \d+) \(\d+\)")
 _GENERATED = re.compile(r"\b(gen-|Bad_)[a-z0-9]{5}\b")
 _AGE = re.compile(r"\d+[smhd]|<invalid>")
@@ -85,6 +86,7 @@ class Normaliser:
         if _AGE.fullmatch(text):
             return "<age>"
         text = _GENERATED.sub(r"\1<chance>", _TIME.sub("<time>", text))
+        text = _EXPOSED.sub(r"\1:<port>/", text)
         text = _TOO_OLD.sub(r"\1 (<oldest>)", text)
         text = _ADDRESS.sub("<address>", text)
         text = _UID.sub(self._uid, text)

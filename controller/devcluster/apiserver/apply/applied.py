@@ -63,11 +63,19 @@ def _first_owner(present: dict[Path, Any], applier: Owner) -> list[Owner]:
 
 def _settle_conflicts(others: list[Owner], changed: set[Path], *, force: bool) -> None:
     ordered = sorted(others, key=lambda owner: (owner.manager, not owner.subresource))
-    conflicts = [(owner, path) for owner in ordered for path in sorted(owner.paths & changed)]
+    conflicts = [
+        (owner, path) for owner in ordered for path in sorted(owner.paths & changed, key=_order)
+    ]
     if conflicts and not force:
         raise _conflict(conflicts)
     for owner in others:
         owner.paths -= changed
+
+
+def _order(path: Path) -> list[tuple[bool, str]]:
+    """At each level leaves come before what has something below it."""
+    last = len(path) - 1
+    return [(depth < last, element) for depth, element in enumerate(path)]
 
 
 def _conflict(conflicts: list[tuple[Owner, Path]]) -> ApiError:
@@ -87,7 +95,7 @@ def _conflict(conflicts: list[tuple[Owner, Path]]) -> ApiError:
         )
     lines = [
         f"conflict with {said}: {paths[0]}"
-        if len(paths) == 1
+        if len(causes) == 1
         else "\n- ".join([f"conflicts with {said}:", *paths])
         for said, paths in by_owner.items()
     ]

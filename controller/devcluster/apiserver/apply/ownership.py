@@ -82,7 +82,11 @@ def owners_of(object_: Json) -> list[Owner]:
 
 def write_owners(object_: Json, owners: list[Owner]) -> None:
     """Store the entries of who still owns something, in place."""
-    object_["metadata"]["managedFields"] = [owner.entry() for owner in owners if owner.paths]
+    entries_ = [owner.entry() for owner in owners if owner.paths]
+    if entries_:
+        object_["metadata"]["managedFields"] = entries_
+    else:
+        object_["metadata"].pop("managedFields", None)
 
 
 def track_update(new: Json, old: Json, writer: Owner, structure: Structure) -> None:

@@ -86,10 +86,8 @@ class Limits:
         """What is wrong with a value itself, and whether it is at least of the right type."""
         expected = self._expected_instead(value)
         if expected:
-            return [_wrong_type(path, value, expected)], False
-        causes: list[Cause] = []
-        if self.enum and value not in self.enum:
-            causes.append(unsupported_value(path, value, self.enum))
+            return [_wrong_type(path, value, expected), *self._check_choice(value, path)], False
+        causes = self._check_choice(value, path)
         if isinstance(value, str):
             causes += self._check_text(value, path)
         elif isinstance(value, list):
@@ -101,6 +99,11 @@ class Limits:
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             causes += self._check_number(value, path)
         return causes, True
+
+    def _check_choice(self, value: Any, path: str) -> list[Cause]:
+        if not self.enum or value in self.enum:
+            return []
+        return [unsupported_value(path, value, self.enum)]
 
     def _expected_instead(self, value: Any) -> str:
         """The expected type if a value is not of it."""

@@ -178,7 +178,7 @@ def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
         _core(
             "pods",
             "Pod",
-            PodStrategy(),
+            PodStrategy(store),
             short_names=("po",),
             categories=("all",),
             more=pods,

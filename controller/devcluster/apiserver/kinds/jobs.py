@@ -8,12 +8,17 @@ import msgspec
 
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds.workloads import WorkloadStrategy
+from controller.devcluster.apiserver.meta import is_name_label
 from controller.devcluster.apiserver.status import invalid_value, required, unsupported_value
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.status import Cause
 
+HOSTNAME_WARNING = (
+    "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
+    "behavior; a DNS label is recommended: [%s]"
+)
 UID_LABEL = "batch.kubernetes.io/controller-uid"
 _MODES = ("NonIndexed", "Indexed")
 _NUMBERS = (
@@ -69,6 +74,11 @@ class JobStrategy(WorkloadStrategy):
         labels = child(child(spec["template"], "metadata"), "labels")
         if labels and not object_["metadata"].get("labels"):
             object_["metadata"]["labels"] = dict(labels)
+
+    def warnings(self, object_: Json, old: Json | None) -> list[str]:
+        """Names that cannot be hostnames of the pods."""
+        problems = [] if old else is_name_label(object_["metadata"]["name"])
+        return [HOSTNAME_WARNING % ", ".join(problems)] if problems else []
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Numbers, the selector, the template, and what may not change."""
@@ -127,7 +137,10 @@ def _validate_change(spec: Json, old: Json) -> list[Cause]:
             continue
         if name == "template" and waits:
             path, new, fixed = f"{path}.spec", _fixed_parts(spec), _fixed_parts(before)
-        if new != fixed:
+        if name == "completions" and new != fixed and before["completionMode"] == "Indexed":
+            why = "can only be modified in tandem with spec.parallelism"
+            causes.append(invalid_value(path, new, why))
+        elif new != fixed:
             shown = _sorted(new) if name == "selector" else new
             causes.append(invalid_value(path, shown, "field is immutable"))
     return causes

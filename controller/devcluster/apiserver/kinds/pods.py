@@ -7,14 +7,21 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.kinds.podrules import validate_pod_spec
 from controller.devcluster.apiserver.kinds.podspec import default_pod_spec
-from controller.devcluster.apiserver.status import forbidden_field
+from controller.devcluster.apiserver.meta import is_name_label
+from controller.devcluster.apiserver.status import ResourceName, forbidden, forbidden_field
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.status import Cause
+    from controller.devcluster.apiserver.store import Store
 
+PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 EVICTION_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
+HOSTNAME_WARNING = (
+    "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
+    "a DNS label is recommended: [%s]"
+)
 IMMUTABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
@@ -30,15 +37,40 @@ class PodStrategy(Strategy):
     counts_generations = True
     echoes_deleted = True
     is_graceful = True
+    given_by_server = frozenset(
+        {
+            ("f:spec", "f:preemptionPolicy"),
+            ("f:spec", "f:priority"),
+            ("f:spec", "f:tolerations"),
+        }
+    )
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def prepare_create(self, object_: Json) -> None:
-        """A new pod is pending."""
+        """A new pod is pending, with the priority that its class says.
+
+        Raises:
+            ApiError: 403, there is no such class.
+        """
+        spec: Json = object_.setdefault("spec", {})
+        if name := spec.get("priorityClassName"):
+            stored = self._store.table(PRIORITY_CLASSES).items.get(name)
+            if stored is None:
+                why = f"no PriorityClass with name {name} was found"
+                pods = ResourceName("", "pods", "Pod")
+                raise forbidden(pods, object_["metadata"].get("name", ""), why)
+            spec["priority"] = stored.object["value"]
+            spec["preemptionPolicy"] = stored.object.get("preemptionPolicy", "PreemptLowerPriority")
         object_["status"] = {"phase": "Pending", "qosClass": quality_of_service(object_)}
 
     def default(self, object_: Json) -> None:
         """Defaults of the type and of the admission plugins that are always on."""
         spec = object_.setdefault("spec", {})
         default_pod_spec(spec)
+        if spec["terminationGracePeriodSeconds"] < 0:
+            spec["terminationGracePeriodSeconds"] = 1
         spec.setdefault("enableServiceLinks", True)
         spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
         spec.setdefault("priority", 0)
@@ -56,6 +88,11 @@ class PodStrategy(Strategy):
                         "tolerationSeconds": 300,
                     }
                 )
+
+    def warnings(self, object_: Json, old: Json | None) -> list[str]:
+        """Names that cannot be hostnames."""
+        problems = [] if old else is_name_label(object_["metadata"]["name"])
+        return [HOSTNAME_WARNING % ", ".join(problems)] if problems else []
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata and spec."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+EXPOSED = frozenset({"NodePort", "LoadBalancer"})
 _AFFINITIES = ("ClientIP", "None")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PORT_NAME = re.compile(r"(?=.{1,15}$)(?=.*[a-z])[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -49,13 +50,30 @@ def validate_service(service: Json) -> list[Cause]:
         causes.append(unsupported_value("spec.type", spec["type"], _TYPES))
     if spec["type"] == "ExternalName":
         causes += _validate_external(spec)
-    elif spec["type"] == "LoadBalancer" and spec["clusterIP"] == "None":
-        why = "may not be set to 'None' for LoadBalancer services"
+    elif spec["type"] in EXPOSED and spec["clusterIP"] == "None":
+        why = f"may not be set to 'None' for {spec['type']} services"
         causes.append(invalid_value("spec.clusterIPs[0]", "None", why))
+    causes += [] if spec["type"] in EXPOSED else _validate_closed(spec)
     ingress = entries(child(child(service, "status"), "loadBalancer"), "ingress")
     if ingress and spec["type"] != "LoadBalancer":
         why = "may only be used when `spec.type` is 'LoadBalancer'"
         causes.append(forbidden_field("status.loadBalancer.ingress", why))
+    return causes
+
+
+def _validate_closed(spec: Json) -> list[Cause]:
+    """What a service must not have that is not reached from outside."""
+    causes = [
+        forbidden_field(
+            f"spec.ports[{index}].nodePort", f"may not be used when `type` is '{type_}'"
+        )
+        for type_ in [spec["type"]]
+        for index, port in enumerate(entries(spec, "ports"))
+        if port.get("nodePort")
+    ]
+    if policy := spec.get("externalTrafficPolicy"):
+        why = "may only be set for externally-accessible services"
+        causes.append(invalid_value("spec.externalTrafficPolicy", policy, why))
     return causes
 
 

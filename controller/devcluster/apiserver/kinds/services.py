@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.kinds.service_rules import moved, validate_service
-from controller.devcluster.apiserver.meta import is_service_name
+from controller.devcluster.apiserver.kinds.service_rules import EXPOSED, moved, validate_service
+from controller.devcluster.apiserver.meta import is_name_label
 from controller.devcluster.apiserver.status import Cause, invalid_value
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.kinds.allocation import Allocations
-
-_EXPOSED = frozenset({"NodePort", "LoadBalancer"})
 
 
 _INTERNAL = (
@@ -32,10 +30,17 @@ def _drop_unchanged(spec: Json, before: Json, names: tuple[str, ...]) -> None:
             spec.pop(name, None)
 
 
+def _keep_node_ports(spec: Json, before: Json) -> None:
+    held = {(port.get("protocol"), port["port"]): port for port in entries(before, "ports")}
+    for port in entries(spec, "ports"):
+        known = held.get((port.get("protocol", "TCP"), port.get("port")), {})
+        if "nodePort" in known:
+            port.setdefault("nodePort", known["nodePort"])
+
+
 def _close(spec: Json, before: Json) -> None:
     """Drop what only services have that are reached from outside."""
-    names = ("externalTrafficPolicy", "allocateLoadBalancerNodePorts", "healthCheckNodePort")
-    _drop_unchanged(spec, before, names)
+    _drop_unchanged(spec, before, ("externalTrafficPolicy", "healthCheckNodePort"))
     held = {port.get("nodePort") for port in entries(before, "ports")}
     for port in entries(spec, "ports"):
         if port.get("nodePort") in held:
@@ -48,7 +53,15 @@ class ServiceStrategy(Strategy):
     has_status = True
     echoes_deleted = True
     creates_on_update = True
-    name_rule = staticmethod(is_service_name)
+    given_by_server = frozenset(
+        {
+            ("f:spec", "f:clusterIP"),
+            ("f:spec", "f:clusterIPs"),
+            ("f:spec", "f:ipFamilies"),
+            ("f:spec", "f:ipFamilyPolicy"),
+        }
+    )
+    name_rule = staticmethod(is_name_label)
 
     def __init__(self, allocations: Allocations) -> None:
         self._allocations = allocations
@@ -65,8 +78,10 @@ class ServiceStrategy(Strategy):
             if before["type"] != "ExternalName":
                 _drop_unchanged(spec, before, _INTERNAL)
             return
-        if before["type"] in _EXPOSED and spec.get("type", "ClusterIP") not in _EXPOSED:
+        if before["type"] in EXPOSED and spec.get("type", "ClusterIP") not in EXPOSED:
             _close(spec, before)
+        if spec.get("type") != "LoadBalancer":
+            _drop_unchanged(spec, before, ("allocateLoadBalancerNodePorts",))
         if before.get("clusterIPs"):
             spec.setdefault("clusterIP", before["clusterIP"])
             if spec["clusterIP"] == before["clusterIP"]:
@@ -74,12 +89,8 @@ class ServiceStrategy(Strategy):
         for name in ("ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
             if name in before:
                 spec.setdefault(name, before[name])
-        if spec.get("type") in _EXPOSED:
-            held = {(port.get("protocol"), port["port"]): port for port in entries(before, "ports")}
-            for port in entries(spec, "ports"):
-                known = held.get((port.get("protocol", "TCP"), port.get("port")), {})
-                if "nodePort" in known:
-                    port.setdefault("nodePort", known["nodePort"])
+        if spec.get("type") in EXPOSED:
+            _keep_node_ports(spec, before)
 
     def default(self, object_: Json) -> None:
         """Defaults of the type, then addresses and node ports."""
@@ -102,14 +113,18 @@ class ServiceStrategy(Strategy):
         if not spec.get("clusterIP"):
             spec["clusterIP"] = self._allocations.address()
         spec.setdefault("clusterIPs", [spec["clusterIP"]])
-        if spec["type"] in _EXPOSED:
+        if spec["type"] in EXPOSED:
             self._expose(spec, ports)
         if spec["type"] == "LoadBalancer":
-            spec.setdefault("allocateLoadBalancerNodePorts", True)
-            balancer = child(child(object_, "status"), "loadBalancer")
-            for address in entries(balancer, "ingress"):
-                if "ip" in address:
-                    address.setdefault("ipMode", "VIP")
+            self._balance(spec, child(child(object_, "status"), "loadBalancer"))
+
+    def _balance(self, spec: Json, status: Json) -> None:
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+        if spec["externalTrafficPolicy"] == "Local" and not spec.get("healthCheckNodePort"):
+            spec["healthCheckNodePort"] = self._allocations.node_port(set())
+        for address in entries(status, "ingress"):
+            if "ip" in address:
+                address.setdefault("ipMode", "VIP")
 
     def _expose(self, spec: Json, ports: list[Json]) -> None:
         spec.setdefault("externalTrafficPolicy", "Cluster")
@@ -129,7 +144,8 @@ class ServiceStrategy(Strategy):
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata, ports, and the address, which never changes."""
         causes = super().validate(object_, old) + validate_service(object_)
-        if old is not None and moved(object_["spec"], old["spec"]):
+        known_address = not any("valid IP address" in cause.message for cause in causes)
+        if old is not None and known_address and moved(object_["spec"], old["spec"]):
             detail = "may not change once set"
             addresses = [object_["spec"]["clusterIP"]]
             causes.append(invalid_value("spec.clusterIPs[0]", addresses, detail))
