@@ -169,6 +169,44 @@ async def test_a_failed_stage_stops_the_next_and_the_status_names_the_first_caus
     assert bench.client.calls[-1].body["status"] == {"birds": -1}
 
 
+async def test_what_is_aside_neither_waits_for_stages_nor_stops_them():
+    bench = Bench()
+    bench.fail("create", status_error(422, "Invalid"), name="a")
+    plan = Plan(stages=((create("a"),), (create("b"),)), aside=(create("c"), create("d")))
+    outcome = await bench.execute(plan)
+    assert outcome.next is Next.FAILED
+    assert sorted(bench.order[:3]) == ["create a", "create c", "create d"]
+    bench = Bench()
+    bench.fail("create", status_error(422, "Invalid"), name="c")
+    outcome = await bench.execute(plan)
+    assert outcome.next is Next.FAILED
+    assert bench.order[:2] == ["create a", "create b"]
+    assert [failure.write for failure in outcome.failures] == [create("c")]
+
+
+async def test_without_its_commit_nothing_is_done_aside_either():
+    bench = Bench()
+    bench.fail("patch", status_error(403, "Forbidden"))
+    await bench.execute(Plan(commit=COMMIT, aside=(create("c"),)))
+    assert "create c" not in bench.order
+
+
+async def test_a_secret_part_is_made_for_each_request_and_kept_nowhere():
+    bench = Bench()
+    tokens = iter(["first", "second"])
+    write = replace(create("a"), secret=lambda: {"stringData": {"token": next(tokens)}})
+    bench.fail("create", OutcomeUnknown("reset"))
+    await bench.execute(Plan(stages=((write,),)))
+    bench.client.script = None
+    await bench.execute(Plan(stages=((write,),)))
+    created = [call.body for call in bench.client.calls if call.verb == "create"]
+    assert [body["stringData"]["token"] for body in created] == ["first", "second"]
+    entry = bench.book.ledger.entry(bench.book.ledger_reference("a"))
+    assert entry is not None
+    assert "first" not in repr(entry)
+    assert "second" not in repr(entry)
+
+
 async def test_an_unknown_outcome_is_told_as_unknown():
     bench = Bench()
     bench.fail("create", OutcomeUnknown("reset"))

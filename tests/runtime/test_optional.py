@@ -1,0 +1,128 @@
+"""APIs that a server may lack: watched where they are, and otherwise not missed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.client import Client
+from controller.kube.discovery import is_served
+from controller.kube.objects import KubeObject
+from controller.kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
+from controller.runtime.kind import Owned
+from controller.runtime.overlay import NotCached
+from tests.runtime.flock import FlockKind, definition
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+
+    from controller.kube.transport import Answer, Transport
+    from tests.runtime.flock import FlockWorld, RunningOperator
+
+RARE = Resource("rare.dev", "v1", "rarities", "Rarity", KubeObject)
+ROOT = "/apis/rare.dev/v1"
+
+
+@dataclass
+class CollectorKind(FlockKind):
+    """A kind that would own rarities, too."""
+
+    extra: Owned[Any] = field(default_factory=lambda: Owned(RARE, optional=True))
+
+    @property
+    def owned(self) -> tuple[Owned[Any], ...]:
+        return (*super().owned, self.extra)
+
+
+class Reluctant:
+    """Refuses the first questions about the optional API."""
+
+    def __init__(self, inner: Transport, code: int, times: int) -> None:
+        self._inner = inner
+        self._code = code
+        self._left = times
+        self.asked = 0
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> Answer:
+        if path == ROOT:
+            self.asked += 1
+            if self.asked <= self._left:
+                status = {"kind": "Status", "apiVersion": "v1", "code": self._code}
+                return self._code, {"content-type": "application/json"}, once(status)
+        return await self._inner.request(method, path, query, headers, body)
+
+
+async def once(body: Mapping[str, Any]) -> AsyncGenerator[bytes]:
+    yield json.dumps(body).encode()
+
+
+def watched(operator: RunningOperator) -> set[str]:
+    return {str(cache.selection.resource) for cache in operator.operator.caches.caches}
+
+
+async def test_without_the_api_the_operator_works_and_knows(flocks: FlockWorld):
+    operator = flocks.start(kind=CollectorKind())
+    await flocks.create(size=2)
+    await flocks.counted(2)
+    assert watched(operator) == {"flocks.test.dev", "configmaps"}
+    reads = operator.operator.ledger.reads
+    assert not reads.serves(RARE)
+    assert reads.serves(CONFIG_MAPS)
+    with pytest.raises(NotCached):
+        reads.get(RARE, "default/a")
+
+
+async def test_with_the_api_its_events_wake_the_owner(flocks: FlockWorld):
+    await flocks.user.create(CRDS, "", definition(RARE))
+    kind = CollectorKind(extra=Owned(RARE, optional=True, also_wakes=lambda _obj: ("default/f",)))
+    operator = flocks.start(kind=kind)
+    await flocks.create(size=1)
+    await flocks.counted(1)
+    assert operator.operator.ledger.reads.serves(RARE)
+    await flocks.settle(5)
+    seen = len(kind.seen)
+    rarity = {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "a"}}
+    await flocks.user.create(RARE, "default", rarity)
+    await flocks.settle(5)
+    assert len(kind.seen) > seen
+    assert operator.operator.ledger.reads.get(RARE, "default/a") is not None
+
+
+async def test_the_question_is_repeated_until_there_is_an_answer(flocks: FlockWorld):
+    await flocks.user.create(CRDS, "", definition(RARE))
+    server = Reluctant(flocks.server, 500, times=3)
+    operator = flocks.start(kind=CollectorKind(), server=server)
+    await flocks.create(size=1)
+    await flocks.counted(1)
+    assert server.asked == 4
+    assert "rarities.rare.dev" in watched(operator)
+
+
+async def test_who_may_not_ask_does_without(flocks: FlockWorld):
+    server = Reluctant(flocks.server, 403, times=99)
+    operator = flocks.start(kind=CollectorKind(), server=server)
+    await flocks.create(size=1)
+    await flocks.counted(1)
+    assert server.asked == 1
+    assert not operator.operator.ledger.reads.serves(RARE)
+
+
+async def test_a_resource_is_served_if_its_group_lists_it(flocks: FlockWorld):
+    client = Client(flocks.server, user_agent="test", clock=flocks.loop)
+    assert await is_served(client, PODS)
+    assert not await is_served(client, RARE)
+    await flocks.user.create(CRDS, "", definition(RARE))
+    await flocks.settle(2)
+    assert await is_served(client, RARE)
+    assert not await is_served(client, Resource("rare.dev", "v2", "rarities", "R", KubeObject))
+    assert not await is_served(client, Resource("rare.dev", "v1", "others", "O", KubeObject))
