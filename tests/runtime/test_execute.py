@@ -193,18 +193,18 @@ async def test_without_its_commit_nothing_is_done_aside_either():
 
 async def test_a_secret_part_is_made_for_each_request_and_kept_nowhere():
     bench = Bench()
-    tokens = iter(["first", "second"])
+    tokens = iter(["token-1", "token-2"])
     write = replace(create("a"), secret=lambda: {"stringData": {"token": next(tokens)}})
     bench.fail("create", OutcomeUnknown("reset"))
     await bench.execute(Plan(stages=((write,),)))
     bench.client.script = None
     await bench.execute(Plan(stages=((write,),)))
     created = [call.body for call in bench.client.calls if call.verb == "create"]
-    assert [body["stringData"]["token"] for body in created] == ["first", "second"]
+    assert [body["stringData"]["token"] for body in created] == ["token-1", "token-2"]
     entry = bench.book.ledger.entry(bench.book.ledger_reference("a"))
     assert entry is not None
-    assert "first" not in repr(entry)
-    assert "second" not in repr(entry)
+    assert "token-1" not in repr(entry)
+    assert "token-2" not in repr(entry)
 
 
 async def test_an_unknown_outcome_is_told_as_unknown():
