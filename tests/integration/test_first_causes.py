@@ -10,13 +10,15 @@ from controller.kube.faults import Refusal, Rule
 from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, NODES, PODS, Resource
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import example_cluster, role
+from tests.integration.harness import REAL_KUBECONFIG, example_cluster, role
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", KubeObject)
 CREATE = frozenset({"create"})
+LONG_ENOUGH = 3.0 if REAL_KUBECONFIG else 30.0
+"""Seconds in which the same cause would be told again, if it were."""
 CLUSTER_READY = ("Normal", "RayClusterReady")
 WEBHOOK = (
     'admission webhook "validate.policies.example.com" denied the request: every pod needs a team'
@@ -67,7 +69,7 @@ async def said(world: World, reason: str, *, seconds: float = 60.0) -> str:
 
 async def warned(world: World, reason: str, *words: str) -> None:
     """Whether exactly one warning was told, and says all of this."""
-    await world.settle(30)
+    await world.settle(LONG_ENOUGH)
     warnings = [each for each in await told(world) if each.type == "Warning"]
     assert [each.reason for each in warnings] == [reason]
     assert all(word in warnings[0].note for word in words), warnings[0].note
@@ -81,7 +83,7 @@ async def cured(world: World) -> None:
 
     warnings = len([each for each in await told(world) if each.type == "Warning"])
     await world.eventually(is_ready, seconds=700, pause=1.0)
-    await world.settle(30)
+    await world.settle(LONG_ENOUGH)
     events = await told(world)
     assert sum(each[:2] == CLUSTER_READY for each in events) == 1
     assert sum(each.type == "Warning" for each in events) == warnings
