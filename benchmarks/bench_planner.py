@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.kube.objects import Pod
+from controller.kube.objects import Pod, PodStatus
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
@@ -118,6 +118,11 @@ def pods(count: int) -> list[Pod]:
     ]
 
 
+def _starting(pod: Pod) -> Pod:
+    """The pod as it is when nobody has done anything about it yet."""
+    return msgspec.structs.replace(pod, status=PodStatus(phase="Pending"))
+
+
 def _pod(name: str, role: str, group: str) -> Pod:
     labels = {"ray.io/cluster": "big", "ray.io/node-type": role, "ray.io/group": group}
     conditions = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Ready")]
@@ -148,9 +153,12 @@ def planning_ms(cache: Cache, kind: RayClusterKind) -> float:
 def run() -> dict[str, float]:
     """Milliseconds a plan takes, by situation."""
     full = pods(WORKERS)
+    head, *workers = full
+    starting = [head, *map(_starting, workers)]
     situations = {
         "5,000 workers, nothing to do: ms": Cache(cluster(WORKERS), full),
         "5,000 workers, none there yet: ms": Cache(cluster(WORKERS), []),
+        "5,000 workers, none ready yet: ms": Cache(cluster(WORKERS), starting),
         "5,000 workers, 2,500 too many: ms": Cache(cluster(WORKERS // 2), full),
     }
     results: dict[str, float] = {}

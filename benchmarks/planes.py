@@ -26,7 +26,7 @@ from tests.integration.harness import World, install_crds
 from tests.integration.real import PROGRAMS, real_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Generator, Mapping
 
     from controller.kube.transport import Answer, Transport
 
@@ -67,7 +67,7 @@ class Witness:
 
 
 @asynccontextmanager
-async def embedded_plane() -> AsyncIterator[World]:
+async def embedded_plane() -> AsyncGenerator[World]:
     """A world on an embedded API server."""
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=_wall, clock=loop, rng=random.Random(1))
@@ -80,7 +80,7 @@ async def embedded_plane() -> AsyncIterator[World]:
 
 
 @asynccontextmanager
-async def real_plane(kubeconfig: Path) -> AsyncIterator[World]:
+async def real_plane(kubeconfig: Path) -> AsyncGenerator[World]:
     """A world in a new namespace of the API server that `kubeconfig` leads to."""
     credentials = await load_credentials(kubeconfig=str(kubeconfig), context=None)
     transport = HttpTransport(credentials, user_agent="manta-bench")
@@ -96,7 +96,7 @@ async def real_plane(kubeconfig: Path) -> AsyncIterator[World]:
 
 
 @contextmanager
-def control_plane() -> Iterator[Path | None]:
+def control_plane() -> Generator[Path | None]:
     """Kubeconfig of a real control plane; None unless KUBEBUILDER_ASSETS has its programs."""
     assets = Path(os.environ.get("KUBEBUILDER_ASSETS") or "/nonexistent")
     if not all(os.access(assets / name, os.X_OK) for name in PROGRAMS):

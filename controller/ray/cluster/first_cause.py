@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from controller.ray.cluster import causes
 from controller.ray.cluster.causes import Cause, Outlook, part_of
@@ -24,12 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
     from datetime import datetime
 
+    from controller.kube.objects import Pod
     from controller.ray.cluster.observe import Design, Observation
     from controller.runtime.plan import Failure
 
+Troubles: TypeAlias = "list[tuple[Pod, Cause]]"
+"""The pods that are not as they should be, each with the reason."""
+
 
 def first_cause(
-    seen: Observation, design: Design, failures: tuple[Failure, ...], now: datetime
+    seen: Observation, design: Design, failures: tuple[Failure, ...], troubles: Troubles
 ) -> Cause | None:
     """The first cause, or None if the cluster is as it should be."""
     if seen.cluster.metadata.terminating:
@@ -43,7 +47,7 @@ def first_cause(
     if suspension is not None:
         return min(hindrances, key=_urgency, default=suspension)
     missing = list(_pods_missing(seen, design))
-    troubled = list(_troubled_pods(seen, now, short={cause.part for cause in missing}))
+    troubled = list(_that_matter(troubles, short={cause.part for cause in missing}))
     found = [
         *hindrances,
         *_failed_writes(seen, (f for f in failures if could_not_try(f) and not f.unknown)),
@@ -67,20 +71,25 @@ def _failed_writes(seen: Observation, failures: Iterable[Failure]) -> Iterator[C
     return (failure_cause(failure, has_head=bool(seen.heads)) for failure in failures)
 
 
-def _troubled_pods(seen: Observation, now: datetime, *, short: Collection[str]) -> Iterator[Cause]:
-    """What is wrong with the pods that exist; one that does not go matters where it is missed."""
+def troubled_pods(seen: Observation, now: datetime) -> Troubles:
+    """What is wrong with each of the pods that exist."""
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
-    for pod in seen.all_pods:
-        cause = trouble(pod, now, head_ready=head_ready)
-        if cause is not None and (part_of_pod(pod) in short or not pod.metadata.terminating):
+    found = ((pod, trouble(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
+    return [(pod, cause) for pod, cause in found if cause is not None]
+
+
+def _that_matter(troubles: Troubles, *, short: Collection[str]) -> Iterator[Cause]:
+    """Of a pod that does not go only where it is missed."""
+    for pod, cause in troubles:
+        if not pod.metadata.terminating or part_of_pod(pod) in short:
             yield cause
 
 
-def seconds_of_patience(seen: Observation, now: datetime) -> float | None:
+def seconds_of_patience(seen: Observation, troubles: Troubles, now: datetime) -> float | None:
     """Seconds until what takes time has taken too long, None if nothing waits for that."""
     deadlines = [
         cause.since + PATIENCE
-        for cause in _troubled_pods(seen, now, short=())
+        for cause in _that_matter(troubles, short=())
         if cause.since is not None and cause.reason.outlook is Outlook.TAKES_TIME
     ]
     deadlines += filter(None, map(overdue_from, seen.all_pods))

@@ -15,7 +15,7 @@ from controller.ray.api.raycluster import LARGEST_INT32, status_of
 from controller.ray.cluster import conditions as condition_types
 from controller.ray.cluster.announcement import announce
 from controller.ray.cluster.conditions import ClusterConditions
-from controller.ray.cluster.first_cause import first_cause, seconds_of_patience
+from controller.ray.cluster.first_cause import first_cause, seconds_of_patience, troubled_pods
 from controller.ray.cluster.pod_state import condition, is_ready, is_running
 from controller.ray.cluster.resources import desired_resources
 from controller.runtime.merging import difference
@@ -54,7 +54,8 @@ def cluster_status(
 ) -> StatusPatch:
     """The wanted status after a reconcile whose writes ended with these failures."""
     present = status_of(seen.cluster)
-    cause = first_cause(seen, design, failures, now)
+    troubles = troubled_pods(seen, now)
+    cause = first_cause(seen, design, failures, troubles)
     state = _state(seen, design.spec, failures, present)
     wanted: Status = {
         "state": state,
@@ -69,7 +70,7 @@ def cluster_status(
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
     patch = _patch(present, wanted, now, announce(seen.conditions, cause))
-    return replace(patch, good_for=seconds_of_patience(seen, now))
+    return replace(patch, good_for=seconds_of_patience(seen, troubles, now))
 
 
 def refusal_status(seen: Observation, problem: Problem, now: datetime) -> StatusPatch:

@@ -97,19 +97,26 @@ def trouble(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
     elif is_ready(pod):
         return None
     else:
-        case = _Case(pod, now, head_ready)
-        finding = next(filter(None, (check(case) for check in _CHECKS)))
+        finding = _first_finding(_Case(pod, now, head_ready))
     return None if finding is None else _as_cause(pod, finding)
 
 
+def _first_finding(case: _Case) -> _Finding:
+    for check in _CHECKS:
+        finding = check(case)
+        if finding is not None:
+            return finding
+    return _pending(case)
+
+
 def _as_cause(pod: Pod, finding: _Finding) -> Cause:
-    head = is_head(pod)
+    part = part_of_pod(pod)
     since = f", since {rfc3339(finding.since)}" if finding.since else ""
     return Cause(
         finding.reason,
-        finding.part or part_of_pod(pod),
+        finding.part or part,
         f"pod {pod.metadata.name} {finding.words}{since}",
-        blocks_head=head,
+        blocks_head=part == HEAD,
         since=finding.since,
         age=f"{pod.metadata.creation_timestamp} {pod.metadata.name}",
     )
@@ -346,7 +353,6 @@ _CHECKS: Final[tuple[Callable[[_Case], _Finding | None], ...]] = (
     _crashing,
     _waiting_for_head,
     _unready,
-    _pending,
 )
 
 
