@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.caches import Caches
+from controller.devcluster.nodes.claims import ClaimProtection
 from controller.devcluster.nodes.endpointslices import EndpointSlices
 from controller.devcluster.nodes.garbage import GarbageCollector
 from controller.devcluster.nodes.jobs import JobController
@@ -32,6 +33,7 @@ _MAKERS: Mapping[str, Callable[[Surroundings], Component]] = {
     "jobs": JobController,
     "endpointslices": EndpointSlices,
     "namespaces": NamespaceLifecycle,
+    "claims": ClaimProtection,
 }
 
 COMPONENTS = frozenset(_MAKERS)

@@ -1,0 +1,66 @@
+"""Protection of volume claims: a claim that was deleted stays until no pod uses it any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.control import Enqueue
+from controller.kube.errors import NotFound
+from controller.kube.resources import CLAIMS
+
+if TYPE_CHECKING:
+    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.kube.objects import KubeObject
+
+FINALIZER = "kubernetes.io/pvc-protection"
+
+_RECHECK = 1.0  # seconds until the pods are looked at again
+_ENDED = frozenset({"Failed", "Succeeded"})
+
+
+class ClaimProtection:
+    """Takes the finalizer of claims away that nothing uses."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._client = surroundings.client
+        self._loop = surroundings.control_loop("claims", self._sync)
+        informer = surroundings.caches.informer(CLAIMS)
+        informer.add_handler(Enqueue(self._loop.add, _released), name="claims")
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
+
+    async def _sync(self, key: tuple[str, str]) -> float | None:
+        namespace, name = key
+        if await self._is_used(namespace, name):
+            return _RECHECK
+        try:
+            claim = await self._client.get_raw(CLAIMS, namespace, name)
+            meta = claim["metadata"]
+            finalizers: list[str] = meta.get("finalizers", [])
+            if "deletionTimestamp" in meta and FINALIZER in finalizers:
+                meta["finalizers"] = [entry for entry in finalizers if entry != FINALIZER]
+                await self._client.replace(CLAIMS, namespace, name, claim)
+        except NotFound:
+            pass
+        return None
+
+    async def _is_used(self, namespace: str, name: str) -> bool:
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        pods: list[dict[str, Any]] = (await self._client.request_json("GET", path))["items"]
+        return any(
+            volume.get("persistentVolumeClaim", {}).get("claimName") == name
+            for pod in pods
+            if pod.get("status", {}).get("phase") not in _ENDED
+            for volume in pod["spec"].get("volumes", [])
+        )
+
+
+def _released(claim: KubeObject) -> tuple[tuple[str, str], ...]:
+    meta = claim.metadata
+    waits = meta.terminating and FINALIZER in (meta.finalizers or ())
+    return ((meta.namespace, meta.name),) if waits else ()
