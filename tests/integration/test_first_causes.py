@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from controller.kube.faults import Refusal, Rule
+from controller.kube.faults import LostRequest, Refusal, Refused, Rule
 from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, NODES, PODS, Resource
 from controller.ray.api import RAYCLUSTERS
@@ -261,3 +261,26 @@ async def test_a_node_that_is_lost(world: World):
 async def lose(world: World, value: str | None) -> None:
     patch = {"metadata": {"annotations": {"sim.manta.dev/lost": value}}}
     await world.user.merge_patch(NODES, "", "manta-node-0", patch)
+
+
+@pytest.mark.embedded_only
+async def test_bug_78_a_refusal_stays_said_while_the_api_server_gives_no_answer(world: World):
+    refused = Rule(Refusal(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)
+    running = world.start_operator(rules=[refused])
+    await create(world)
+    await said(world, "Forbidden")
+    verdicts: set[tuple[str, str]] = set()
+
+    async def watch() -> None:
+        while True:
+            found = await ready(world)
+            verdicts.add((found["status"], found["reason"]))
+            await world.settle(0.1)
+
+    world.background(watch())
+    for fault in (Refusal(503, "ServiceUnavailable"), LostRequest(), Refused()):
+        running.transport.rules[:] = [Rule(fault, resource="pods", verbs=CREATE)]
+        await world.settle(60)
+    assert verdicts == {("False", "Forbidden")}
+    warnings = [each for each in await told(world) if each.type == "Warning"]
+    assert len(warnings) == 1

@@ -107,6 +107,12 @@ FAILED_READ: Final = Reason(
     "A read that must come before anything else is done was refused or not answered.",
     "Give the operator the right that the message names, or restore the API server.",
 )
+RECONCILE_ERROR: Final = Reason(
+    "ReconcileError",
+    _PASS,
+    "The operator met an error of its own; other clusters do not notice.",
+    "Report it with the operator's log; it is tried again.",
+)
 QUOTA_EXCEEDED: Final = Reason(
     "QuotaExceeded",
     _PASS,
