@@ -141,10 +141,27 @@ async def test_while_it_waits_the_object_says_for_what(world: World):
     assert len(cleaners(world)) == 1
 
 
+async def test_a_deletion_in_the_foreground_does_not_take_the_job_with_it(world: World):
+    """The garbage collector then deletes everything that has the cluster for its owner."""
+    world.start_operator()
+    body = redis_cluster()
+    body["spec"]["workerGroupSpecs"][0]["template"]["metadata"] = {"finalizers": [THEIRS]}
+    await ready_cluster(world, body)
+    await world.user.delete(RAYCLUSTERS, world.namespace, "example", propagation="Foreground")
+    await world.eventually(lambda: cleaners(world))
+    await let_pods_go(world)  # each that goes has the collector look for more
+    await world.eventually(lambda: is_let_go(world))
+    assert len(cleaners(world)) == 1
+    [job] = (await world.user.list(JOBS, world.namespace)).items
+    assert any(c.type == "Complete" and c.status == "True" for c in job.status.conditions)
+
+
 async def let_pods_go(world: World) -> None:
-    for pod in heads(world):
+    present = [pod.metadata for pod in world.journal.present.values()]
+    held = [meta for meta in present if THEIRS in meta.finalizers]
+    for meta in held:
         patched = {"metadata": {"finalizers": None}}
-        await world.user.merge_patch(PODS, world.namespace, pod.metadata.name, patched)
+        await world.user.merge_patch(PODS, world.namespace, meta.name, patched)
 
 
 async def test_bug_67_a_job_that_fails_lets_the_cluster_go_and_says_so(world: World):
@@ -184,11 +201,11 @@ async def test_bug_67_a_job_that_is_refused_does_not_put_off_the_deadline(world:
     refused = Refusal(403, "Forbidden", "jobs are not allowed here")
     rules = [Rule(refused, resource="jobs.batch", verbs=frozenset({"create"}))]
     world.start_operator(rules=rules)
-    await ready_cluster(world, redis_cluster(timeout=8))
+    await ready_cluster(world, redis_cluster(timeout=13))
     await delete(world)
     note = await world.eventually(lambda: was_told(world, "FailedToCreateRedisCleanupJob"))
     assert "jobs are not allowed here" in note
-    await world.eventually(lambda: is_let_go(world), seconds=12)
+    await world.eventually(lambda: is_let_go(world), seconds=15)
     note = await world.eventually(lambda: was_told(world, "ForceDeletedStuckCluster"))
     assert "jobs are not allowed here" in note
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from controller.kube.resources import JOBS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.redis_cleanup import cleanup_job_name
 from controller.runtime.plan import Create
 from tests.ray import redis
 from tests.ray.redis import redis_cluster
-from tests.ray.support import plan, reads
+from tests.ray.support import plan, reads, with_meta
 
 
 def job(raw: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
@@ -87,6 +88,21 @@ def test_the_job_belongs_to_the_cluster_and_has_one_name():
     assert (owner["uid"], owner["controller"]) == ("uid-of-example", True)
 
 
+def test_in_a_deletion_in_the_foreground_it_has_no_owner_and_goes_by_itself():
+    going = redis_cluster(deleted=1, finalizers=("foregroundDeletion",))
+    kept = reads(going, listed=True)
+    [[create]] = plan(kept).stages
+    assert isinstance(create, Create)
+    assert create.body["metadata"]["ownerReferences"] == []
+    assert create.body["spec"]["ttlSecondsAfterFinished"] == 600
+    assert "ttlSecondsAfterFinished" not in job()["spec"]
+    mine = with_meta(
+        redis.cleanup_job(owner_uid=None), annotations=create.body["metadata"]["annotations"]
+    )
+    assert plan(kept.add(JOBS, mine)).stages == ()
+    assert "somebody else" not in str(plan(kept).status)
+
+
 def test_a_long_name_keeps_its_end():
     assert cleanup_job_name("a" * 49 + "-b12") == "a" * 45 + "-b12-redis-cleanup"
     assert cleanup_job_name("aaaa-" + "b" * 48) == "r" + "b" * 48 + "-redis-cleanup"
@@ -95,9 +111,10 @@ def test_a_long_name_keeps_its_end():
 def test_labels_are_the_heads_but_for_the_node_type_which_no_template_changes():
     body, model = job(rich_template()), head(rich_template())
     wanted = model["metadata"]["labels"] | {"ray.io/node-type": "redis-cleanup"}
+    annotations = model["metadata"]["annotations"] | {"manta.dev/cluster-uid": "uid-of-example"}
     for metadata in (body["metadata"], body["spec"]["template"]["metadata"]):
         assert metadata["labels"] == wanted
-        assert metadata["annotations"] == model["metadata"]["annotations"]
+        assert metadata["annotations"] == annotations
     assert wanted["team"] == "a"
     assert "finalizers" not in body["spec"]["template"]["metadata"]
     assert body["metadata"]["annotations"]["ray.io/external-storage-namespace"] == "uid-of-example"

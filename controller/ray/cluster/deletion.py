@@ -17,9 +17,8 @@ from controller.ray.api import labels
 from controller.ray.api.problem import Problem
 from controller.ray.cluster.fault_tolerance import RedisStorage, state_storage
 from controller.ray.cluster.identity import HEAD_SCOPE
-from controller.ray.cluster.redis_cleanup import cleanup_job_name, knows_redis
+from controller.ray.cluster.redis_cleanup import cleanup_job_name, is_cleanup_job_of, knows_redis
 from controller.runtime.kind import NAMESPACE_TERMINATING
-from controller.runtime.ownership import is_owned_by
 from controller.runtime.plan import LiveList
 from controller.runtime.timestamps import parse_rfc3339, rfc3339
 
@@ -82,7 +81,7 @@ def observe_cleanup(cluster: RayCluster, reads: Reads) -> Cleanup:
         return Cleanup()
     key = f"{meta.namespace}/{cleanup_job_name(meta.name)}"
     job = reads.get(JOBS, key)
-    is_ours = job is not None and is_owned_by(job.metadata, meta.uid)
+    is_ours = job is not None and is_cleanup_job_of(job, meta.uid)
     return Cleanup(
         job=job if is_ours else None,
         is_taken=not is_ours and (job is not None or reads.is_taken(JOBS, key)),

@@ -6,7 +6,7 @@ presence counts, not what the specification says by then; finalizers of others a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from controller.kube.resources import JOBS
 from controller.ray.api import labels
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observe import Design, Observation
     from controller.ray.cluster.settings import ClusterSettings
     from controller.runtime.plan import LiveList, Write
+
+
+FOREGROUND: Final = "foregroundDeletion"
+"""Finalizer of the garbage collector: it deletes all that has an owner before the owner goes."""
 
 
 def change_finalizer(
@@ -100,11 +104,12 @@ def _delete_pods(seen: Observation) -> Iterator[Write]:
 def _create_job(seen: Observation, settings: ClusterSettings) -> Iterator[Write]:
     if isinstance(seen.design, Problem):
         return  # such a cluster is skipped
-    name = cleanup_job_name(seen.cluster.metadata.name)
-    namespace = seen.cluster.metadata.namespace
+    meta = seen.cluster.metadata
+    name, namespace = cleanup_job_name(meta.name), meta.namespace
+    owned = FOREGROUND not in meta.finalizers
     yield Create(
         Target(JOBS, namespace, name, CLEANUP_SCOPE),
-        cleanup_job(seen.design, login_shell=settings.login_shell),
+        cleanup_job(seen.design, login_shell=settings.login_shell, owned=owned),
         on_success=Event(
             "Normal",
             "CreatedRedisCleanupJob",

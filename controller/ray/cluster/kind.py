@@ -70,7 +70,11 @@ class RayClusterKind:
         Owned(SECRETS, label_selector=labels.CLUSTER, also_wakes=named_cluster),
         Owned(INGRESSES, label_selector=labels.CLUSTER),
         Owned(ROUTES, label_selector=labels.CLUSTER, optional=True),
-        Owned(JOBS, label_selector=f"{labels.NODE_TYPE}={labels.REDIS_CLEANUP}"),
+        Owned(
+            JOBS,
+            label_selector=f"{labels.NODE_TYPE}={labels.REDIS_CLEANUP}",
+            also_wakes=named_cluster,
+        ),
         Owned(ROLES, label_selector=labels.CLUSTER),
         Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
     )

@@ -13,16 +13,21 @@ from controller.kube.resources import JOBS
 from controller.ray.api import labels
 from controller.ray.api.names import checked_label
 from controller.ray.cluster.start_command import shell
+from controller.runtime.ownership import is_owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.kube.objects import Job
     from controller.ray.cluster.observe import Design
 
 Body = dict[str, Any]
 
 DEADLINE_SECONDS: Final = 300
 """How long the Job may try."""
+
+SECONDS_KEPT: Final = 600
+"""How long a Job without owner is kept after its end, before Kubernetes deletes it."""
 
 _NOT_WANTED: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _WAITS_FOR_CERTIFICATE: Final = "wait-for-tls-ip-san"
@@ -59,13 +64,23 @@ def knows_redis(design: Design) -> bool:
     return "RAY_REDIS_ADDRESS" in _variables(ray) or bool(ray.get("envFrom"))
 
 
-def cleanup_job(design: Design, *, login_shell: bool) -> Body:
-    """The Job for the cluster of this design."""
+def is_cleanup_job_of(job: Job, uid: str) -> bool:
+    """Whether the Job belongs to the cluster with this uid, by its owner or by its own word."""
+    annotations = job.metadata.annotations or {}
+    return is_owned_by(job.metadata, uid) or annotations.get(labels.CLUSTER_UID) == uid
+
+
+def cleanup_job(design: Design, *, login_shell: bool, owned: bool) -> Body:
+    """The Job for the cluster of this design.
+
+    `owned` is False where the garbage collector deletes all that has an owner: in a deletion in
+    the foreground. Such a Job goes by itself some time after its end.
+    """
     identity, head = design.identity, copy.deepcopy(design.builder.head(""))
     name = cleanup_job_name(identity.name)
     metadata: Body = {
         "labels": head["metadata"]["labels"] | {labels.NODE_TYPE: labels.REDIS_CLEANUP},
-        "annotations": head["metadata"]["annotations"],
+        "annotations": head["metadata"]["annotations"] | {labels.CLUSTER_UID: identity.uid},
     }
     return {
         "apiVersion": JOBS.api_version,
@@ -73,12 +88,13 @@ def cleanup_job(design: Design, *, login_shell: bool) -> Body:
         "metadata": {
             "name": name,
             "namespace": identity.namespace,
-            "ownerReferences": [identity.owner],
+            "ownerReferences": [identity.owner] if owned else [],
             **copy.deepcopy(metadata),
         },
         "spec": {
             "backoffLimit": 0,
             "activeDeadlineSeconds": DEADLINE_SECONDS,
+            **({} if owned else {"ttlSecondsAfterFinished": SECONDS_KEPT}),
             "template": {
                 "metadata": metadata,
                 "spec": _cleaning(head["spec"], login_shell=login_shell),
