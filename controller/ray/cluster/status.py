@@ -106,14 +106,18 @@ def _counts_ready(pod: Pod) -> bool:
 def _counters(seen: Observation, spec: ClusterSpec) -> dict[str, int]:
     workers = [pod for pods in seen.workers.values() for pod in pods]
     active = [group for group in spec.worker_group_specs if not group.suspend]
-    most = sum(group.most * group.hosts for group in active)
     return {
-        "desiredWorkerReplicas": spec.desired_workers,
+        "desiredWorkerReplicas": _as_int32(spec.desired_workers),
         "availableWorkerReplicas": sum(map(is_running, workers)),
         "readyWorkerReplicas": sum(map(is_ready, workers)),
-        "minWorkerReplicas": sum(group.least * group.hosts for group in active),
-        "maxWorkerReplicas": min(most, LARGEST_INT32),
+        "minWorkerReplicas": _as_int32(sum(group.least * group.hosts for group in active)),
+        "maxWorkerReplicas": _as_int32(sum(group.most * group.hosts for group in active)),
     }
+
+
+def _as_int32(count: int) -> int:
+    """The count, or the largest that the field of the status can hold."""
+    return min(count, LARGEST_INT32)
 
 
 def _endpoints(service: Service | None) -> dict[str, str]:
