@@ -585,3 +585,62 @@ async def test_a_service_made_by_kuberay_only_gets_our_annotation(world: World):
     assert now == before
     pods = await world.user.list(PODS, world.namespace)
     assert len(pods.items) == 1
+
+
+async def test_a_deleted_claim_is_made_anew_when_the_head_has_let_go_of_it(world: World):
+    await everything(world)
+    before = await raw(world, CLAIMS, "example-gcs-pvc")
+    await world.user.delete(CLAIMS, world.namespace, "example-gcs-pvc")
+    await world.settle(3)
+    assert await exists(world, CLAIMS, "example-gcs-pvc"), "the head uses it"
+    (head,) = (await world.user.list(PODS, world.namespace)).items
+    await world.user.delete(PODS, world.namespace, head.metadata.name, grace_seconds=0)
+
+    async def is_new() -> bool:
+        if await is_gone(world, CLAIMS, "example-gcs-pvc"):
+            return False
+        now = await raw(world, CLAIMS, "example-gcs-pvc")
+        return now["metadata"]["uid"] != before["metadata"]["uid"]
+
+    await world.eventually(is_new)
+
+    async def has_a_new_head() -> bool:
+        pods = (await world.user.list(PODS, world.namespace)).items
+        return [pod.metadata.name for pod in pods] != [head.metadata.name] and len(pods) == 1
+
+    await world.eventually(has_a_new_head)
+
+
+async def test_a_namesake_gets_parts_of_its_own(world: World):
+    await everything(world)
+    before = {part: (await raw(world, *part))["metadata"]["uid"] for part in PARTS}
+    await world.user.delete(RAYCLUSTERS, world.namespace, "example")
+    await world.eventually(lambda: is_gone(world, RAYCLUSTERS, "example"))
+    await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
+    await world.eventually(world.is_ready, seconds=120)
+    for part in PARTS:
+        await world.eventually(lambda p=part: is_another(world, p, before[p]))
+
+
+async def is_another(world: World, part: tuple[Resource[Any], str], uid: str) -> bool:
+    return await exists(world, *part) and (await raw(world, *part))["metadata"]["uid"] != uid
+
+
+async def test_the_head_is_made_when_the_service_account_of_its_template_appears(world: World):
+    world.start_operator()
+    manifest = example_cluster(replicas=0)
+    manifest["spec"]["enableInTreeAutoscaling"] = True
+    manifest["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "mine"
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+
+    async def is_said() -> bool:
+        return "ServiceAccount mine does not exist" in await message(world, "Ready")
+
+    await world.eventually(is_said)
+    assert not world.journal.present
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "mine"}}
+    await world.user.create(SERVICE_ACCOUNTS, world.namespace, account)
+    await world.eventually(world.is_ready, seconds=60)
+    await world.eventually(lambda: is_silent(world, "PartsAsSpecified"))
+    bindings = await raw(world, ROLE_BINDINGS, "example")
+    assert [subject["name"] for subject in bindings["subjects"]] == ["mine"]
