@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from controller.kube.client import Client
-from controller.kube.faults import Rule, SlowAnswer, watch_lag
+from controller.kube.faults import Refusal, Rule, SlowAnswer, watch_lag
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.controller import LEAST_INTERVAL
 from controller.runtime.operator import Operator
@@ -175,3 +175,21 @@ async def test_a_name_that_is_taken_is_planned_again_with_back_off(flocks: Flock
     await flocks.settle(20)
     assert 5 <= len(kind.seen) <= 20
     assert operator.operator.controllers[NAME].queue.num_requeues("default/f") == len(kind.seen)
+
+
+async def test_the_back_off_of_a_failure_does_not_put_off_a_deadline(flocks: FlockWorld):
+    kind, times = FlockKind(), list[float]()
+    deadline = flocks.loop.time() + 60.0
+
+    def fail(seen: Seen) -> Plan:
+        times.append(flocks.loop.time())
+        left = deadline - times[-1]
+        write = kind.create(seen.flock, "refused")
+        return Plan(stages=((write,),), wake_after=left if left > 0 else None)
+
+    kind.plan_hook = fail
+    refused = Rule(Refusal(403, "Forbidden", "no"), verbs=frozenset({"create"}))
+    flocks.start(kind=kind, rules=[refused])
+    await flocks.create(size=0)
+    await flocks.settle(80)
+    assert any(abs(when - deadline) < 0.1 for when in times), times
