@@ -644,3 +644,26 @@ async def test_the_head_is_made_when_the_service_account_of_its_template_appears
     await world.eventually(lambda: is_silent(world, "PartsAsSpecified"))
     bindings = await raw(world, ROLE_BINDINGS, "example")
     assert [subject["name"] for subject in bindings["subjects"]] == ["mine"]
+
+
+@pytest.mark.embedded_only
+async def test_a_change_that_is_refused_is_said_and_repeated_with_back_off_only(world: World):
+    world.start_operator()
+    manifest = example_cluster(replicas=1)
+    port: Json = {"name": "extra", "port": 4711}
+    manifest["spec"]["headGroupSpec"]["headService"] = {"spec": {"ports": [port]}}
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(world.is_ready)
+    wrong = {"spec": {"ports": [port | {"protocol": "XYZ"}]}}
+    await patch_cluster(world, {"spec": {"headGroupSpec": {"headService": wrong}}})
+
+    async def is_said() -> bool:
+        return "XYZ" in await message(world, "Ready")
+
+    await world.eventually(is_said)
+    before = requests(world)
+    await world.scale(3)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 3)
+    await world.settle(600)
+    patches = requests(world)["patch", "services"] - before["patch", "services"]
+    assert 1 <= patches < 20, "a refusal keeps nobody waiting, and is not repeated in haste"

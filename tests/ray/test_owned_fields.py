@@ -294,6 +294,21 @@ def test_an_unsettled_part_is_neither_made_nor_changed_nor_deleted():
     assert isinstance(only(parts(plan(kept))), Delete)
 
 
+@pytest.mark.parametrize("maker", ["RayCluster", "RayService"])
+def test_only_the_clusters_own_serve_service_goes_with_the_annotation(maker: str):
+    def relabel(body: Json) -> None:
+        body["metadata"]["labels"]["ray.io/originated-from-crd"] = maker
+
+    kept = existing(
+        cluster(copy.deepcopy(SAMPLES["serve-service"])), **{"example-serve-svc": relabel}
+    )
+    kept.objects["rayclusters", "default/example"] = cluster(
+        sample({"serve": 8000, "serve-grpc": 9000})
+    )
+    deleted = [write.target.name for write in parts(plan(kept)) if isinstance(write, Delete)]
+    assert deleted == (["example-serve-svc"] if maker == "RayCluster" else [])
+
+
 def test_a_part_that_is_being_deleted_is_waited_for():
     def going(body: Json) -> None:
         body["metadata"] |= {"deletionTimestamp": "2026-08-20T09:59:00Z", "labels": {}}

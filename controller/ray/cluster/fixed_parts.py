@@ -187,10 +187,8 @@ def _surplus(
     for resource in [*resources, ROUTES] if routes else resources:
         for obj in reads.by_index(resource, "owner", identity.uid):
             meta = obj.metadata
-            removable = resource is not SERVICES or meta.name == services.serve_service_name(
-                identity
-            )
-            if removable and not meta.terminating and (resource, meta.name) not in wanted:
+            leads_in = resource is not SERVICES or services.is_serve_service(identity, meta)
+            if leads_in and not meta.terminating and (resource, meta.name) not in wanted:
                 yield resource, obj
 
 

@@ -38,6 +38,11 @@ class Stranger(Enum):
     IS_LEFT_ALONE = "is left alone"  # and said
 
 
+def part_scope(resource: Resource[Any], name: str) -> str:
+    """The ledger's scope of writes to a part."""
+    return f"part/{resource.plural}/{name}"
+
+
 def whole(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> Wish:
     """Everything that was asked for when it was made."""
     del present, formerly
@@ -75,7 +80,7 @@ class Part:
     @property
     def scope(self) -> str:
         """The ledger's scope of writes to it."""
-        return f"part/{self.resource.plural}/{self.name}"
+        return part_scope(self.resource, self.name)
 
     def __str__(self) -> str:
         """`Service example-head-svc`."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.ray.cluster.conditions import PARTS_AS_SPECIFIED
 from controller.ray.cluster.fixed_parts import noun
+from controller.ray.cluster.part import part_scope
 from controller.ray.permissions import granted
 from controller.runtime.conditions import find_condition
 from controller.runtime.merging import holds_list
@@ -43,7 +44,7 @@ def keep_fixed_parts(seen: Observation, design: Design) -> Iterator[Write]:
             yield from _put_right(namespace, drift)
     for resource, obj in seen.fixed.surplus:
         name = obj.metadata.name
-        target = Target(resource, namespace, name, f"part/{resource.plural}/{name}")
+        target = Target(resource, namespace, name, part_scope(resource, name))
         if target.scope not in seen.unsettled:
             yield _delete(target, obj, "which is no longer asked for")
 

@@ -11,6 +11,7 @@ from controller.ray.cluster.start_command import DASHBOARD_PORT, GCS_PORT, METRI
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.kube.objects import ObjectMeta
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.cluster.identity import Identity
     from controller.ray.cluster.part import Body
@@ -118,6 +119,12 @@ def headless_service(identity: Identity) -> Body:
 def serve_service_name(identity: Identity) -> str:
     """Name of the service in front of all pods that can serve."""
     return f"{identity.name}-serve-svc"
+
+
+def is_serve_service(identity: Identity, meta: ObjectMeta) -> bool:
+    """Whether it is the cluster's own: one of a RayService may have its name and its owner."""
+    is_ours = (meta.labels or {}).get(labels.ORIGIN_KIND) == "RayCluster"
+    return is_ours and meta.name == serve_service_name(identity)
 
 
 def serve_service(spec: ClusterSpec, identity: Identity) -> Body:
