@@ -1,0 +1,99 @@
+"""Crash at every write of a recreation and of a suspension: every pod is replaced exactly once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import embedded_world, example_cluster
+from tests.integration.test_crashes import SHARDS, in_shards, kill_at, lag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.integration.harness import RunningOperator, World
+
+pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
+
+WORKERS = 2
+
+
+async def change(world: World, **spec: Any) -> None:
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", {"spec": spec})
+
+
+async def is_suspended(world: World) -> bool:
+    conditions = (await world.cluster()).status.get("conditions", [])
+    return any(c["type"] == "RayClusterSuspended" and c["status"] == "True" for c in conditions)
+
+
+async def recreate(world: World) -> None:
+    await change(world, rayVersion="2.53.0")
+
+
+async def suspend_and_resume(world: World) -> None:
+    await change(world, suspend=True)
+    await world.eventually(lambda: is_suspended(world), seconds=600)
+    assert not world.journal.present, "nothing is left when it is said"
+    await change(world, suspend=False)
+
+
+async def play(upheaval: Any, disturb: Callable[[World, RunningOperator], object]) -> list[str]:
+    """What was wrong in the end, in words."""
+    async with embedded_world() as world:
+        operator = world.start_operator(rules=[lag()])
+        manifest = example_cluster(replicas=WORKERS)
+        manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+        await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+        await world.eventually(lambda: len(world.journal.ready_workers()) == WORKERS, seconds=120)
+        await world.settle(30)
+        before = set(world.journal.created)
+        disturb(world, operator)
+        await upheaval(world)
+        await world.eventually(lambda: before <= world.journal.marked, seconds=600)
+        await world.eventually(lambda: len(world.journal.present) == WORKERS + 1, seconds=600)
+        await world.settle(60)
+        journal = world.journal
+        after = set(journal.created) - before
+        facts = {
+            f"{len(after)} pods were made": len(after) == WORKERS + 1,
+            f"{len(journal.present)} pods are there": len(journal.present) == WORKERS + 1,
+            f"{len(journal.marked)} pods were deleted": journal.marked == before,
+            f"{journal.most_live_heads} heads at a time": journal.most_live_heads == 1,
+        }
+        return [words for words, right in facts.items() if not right]
+
+
+async def writes_of(upheaval: Any) -> int:
+    """How many writes the upheaval takes, undisturbed."""
+    seen: list[RunningOperator] = []
+    begun: list[int] = []
+
+    def look(_: World, operator: RunningOperator) -> None:
+        seen.append(operator)
+        begun.append(len(operator.transport.journal.writes))
+
+    assert await play(upheaval, look) == []
+    return len(seen[0].transport.journal.writes) - begun[0]
+
+
+@pytest.mark.parametrize("upheaval", [recreate, suspend_and_resume])
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@in_shards
+async def test_killed_at_any_single_write_every_pod_is_replaced_once(
+    upheaval: Any, applied: bool, shard: int
+):
+    writes = await writes_of(upheaval)
+    assert writes > 2 * WORKERS
+    wrong: dict[int, list[str]] = {}
+    for number in range(shard, writes, SHARDS):
+
+        def disturb(world: World, operator: RunningOperator, number: int = number) -> None:
+            kill_at(world, operator, number, applied=applied)
+
+        found = await play(upheaval, disturb)
+        if found:
+            wrong[number] = found
+    assert wrong == {}
