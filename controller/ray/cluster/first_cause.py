@@ -15,8 +15,9 @@ from controller.ray.cluster.causes import Cause, Outlook, part_of
 from controller.ray.cluster.conditions import READY, SUSPENDED, is_true
 from controller.ray.cluster.deletion import waiting_for
 from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
+from controller.ray.cluster.pod_case import PATIENCE
 from controller.ray.cluster.pod_state import is_ready
-from controller.ray.cluster.trouble import HEAD, PATIENCE, overdue_from, part_of_pod, trouble
+from controller.ray.cluster.trouble import HEAD, overdue_from, part_of_pod, trouble
 from controller.ray.cluster.write_failures import could_not_try, failure_cause, part_of_target
 from controller.runtime.conditions import find_condition
 

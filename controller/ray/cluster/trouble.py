@@ -6,23 +6,21 @@ Each check knows one way of not being ready; the first that applies is the pod's
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.ray.cluster import causes
 from controller.ray.cluster.causes import Cause
+from controller.ray.cluster.container_trouble import crashing, ending, not_started, out_of_memory
+from controller.ray.cluster.pod_case import WAIT_CONTAINER, Finding, PodCase, moment
 from controller.ray.cluster.pod_state import condition, group_of, is_head, is_ready
-from controller.runtime.timestamps import parse_rfc3339, rfc3339
+from controller.runtime.timestamps import rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from datetime import datetime
 
-    from controller.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
-    from controller.ray.cluster.causes import Reason
-
-PATIENCE: Final = timedelta(minutes=5)
-"""How long what takes time may take before it is told as a cause of its own."""
+    from controller.kube.objects import Pod
 
 OVERDUE: Final = timedelta(seconds=30)
 """How long after the end of its grace period a pod may need to go."""
@@ -30,64 +28,7 @@ OVERDUE: Final = timedelta(seconds=30)
 HEAD: Final = "head"
 """Part of the cluster: the head."""
 
-_WAIT_CONTAINER: Final = "wait-gcs-ready"
-
-_CANNOT_START: Final = {
-    "ImagePullBackOff": causes.IMAGE_PULL,
-    "ErrImagePull": causes.IMAGE_PULL,
-    "RegistryUnavailable": causes.IMAGE_PULL,
-    "ImageInspectError": causes.IMAGE_PULL,
-    "SignatureValidationFailed": causes.IMAGE_PULL,
-    "InvalidImageName": causes.INVALID_IMAGE_NAME,
-    "ErrImageNeverPull": causes.IMAGE_NEVER_PULLED,
-    "CreateContainerConfigError": causes.CONTAINER_CONFIG,
-    "CreateContainerError": causes.CONTAINER_CREATION,
-    "RunContainerError": causes.CONTAINER_START,
-}
-
 _CLAIM_MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
-_OBJECT_MISSING: Final = re.compile(r'\b(secret|configmap) "([^"]+)" not found', re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    reason: Reason
-    words: str
-    since: datetime | None = None
-    part: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A pod that is not ready, and what else its trouble depends on."""
-
-    pod: Pod
-    now: datetime
-    head_ready: bool
-
-    @property
-    def template(self) -> str:
-        """Where the user changes it."""
-        if is_head(self.pod):
-            return "spec.headGroupSpec.template"
-        return f"the template of group {group_of(self.pod)}"
-
-    @property
-    def containers(self) -> Iterator[tuple[str, ContainerStatus]]:
-        """All containers with a status, in the order in which they start."""
-        for container in self.pod.status.init_container_statuses:
-            yield f"init container {container.name}", container
-        for container in self.pod.status.container_statuses:
-            yield f"container {container.name}", container
-
-    def since(self, kind: str) -> datetime | None:
-        """When that condition of the pod last changed."""
-        found = condition(self.pod, kind)
-        return _moment(found.last_transition_time if found else None)
-
-    def is_late(self, since: datetime | None) -> bool:
-        """Whether that is longer ago than starting takes."""
-        return since is not None and self.now - since >= PATIENCE
 
 
 def trouble(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
@@ -97,11 +38,11 @@ def trouble(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
     elif is_ready(pod):
         return None
     else:
-        finding = _first_finding(_Case(pod, now, head_ready))
+        finding = _first_finding(PodCase(pod, now, head_ready))
     return None if finding is None else _as_cause(pod, finding)
 
 
-def _first_finding(case: _Case) -> _Finding:
+def _first_finding(case: PodCase) -> Finding:
     for check in _CHECKS:
         finding = check(case)
         if finding is not None:
@@ -109,7 +50,7 @@ def _first_finding(case: _Case) -> _Finding:
     return _pending(case)
 
 
-def _as_cause(pod: Pod, finding: _Finding) -> Cause:
+def _as_cause(pod: Pod, finding: Finding) -> Cause:
     part = part_of_pod(pod)
     since = f", since {rfc3339(finding.since)}" if finding.since else ""
     return Cause(
@@ -133,18 +74,18 @@ def overdue_from(pod: Pod) -> datetime | None:
     After the end of its containers, which a kubelet that was out of reach reports late, it has as
     long again.
     """
-    deadline = _moment(pod.metadata.deletion_timestamp)
+    deadline = moment(pod.metadata.deletion_timestamp)
     if deadline is None:
         return None
     ends = (container.state.terminated for container in pod.status.container_statuses)
-    heard = (_moment(end.finished_at) for end in ends if end is not None)
+    heard = (moment(end.finished_at) for end in ends if end is not None)
     return max((deadline, *filter(None, heard))) + OVERDUE
 
 
-def _stuck(pod: Pod, now: datetime) -> _Finding | None:
+def _stuck(pod: Pod, now: datetime) -> Finding | None:
     if _is_on_lost_node(pod):
         return _lost(pod, "was deleted and cannot go: it is")
-    deadline, overdue = _moment(pod.metadata.deletion_timestamp), overdue_from(pod)
+    deadline, overdue = moment(pod.metadata.deletion_timestamp), overdue_from(pod)
     if overdue is None or now < overdue:
         return None
     if pod.metadata.finalizers:
@@ -156,36 +97,36 @@ def _stuck(pod: Pod, now: datetime) -> _Finding | None:
             "if the node is dead, delete its Node object; if the pod certainly no longer runs, "
             f"`kubectl delete pod {pod.metadata.name} --grace-period=0 --force`"
         )
-    return _Finding(causes.STUCK_TERMINATING, f"was deleted and {held}; {remedy}", deadline)
+    return Finding(causes.STUCK_TERMINATING, f"was deleted and {held}; {remedy}", deadline)
 
 
-def _ended(case: _Case) -> _Finding | None:
+def _ended(case: PodCase) -> Finding | None:
     status = case.pod.status
     if status.phase not in {"Failed", "Succeeded"}:
         return None
     for title, container in case.containers:
         end = container.state.terminated
         if end is not None and end.reason == "OOMKilled":
-            return _out_of_memory(case, title, container.name, end)
+            return out_of_memory(case, title, container.name, end)
     why = f" ({status.reason})" if status.reason else ""
     detail = f": {status.message}" if status.message else _exits(case)
     words = f"has ended{why}{detail}; it is replaced"
     if status.reason == "Evicted":
-        return _Finding(causes.EVICTED, words)
+        return Finding(causes.EVICTED, words)
     failed = status.phase == "Failed"
-    return _Finding(causes.POD_FAILED if failed else causes.POD_SUCCEEDED, words)
+    return Finding(causes.POD_FAILED if failed else causes.POD_SUCCEEDED, words)
 
 
-def _exits(case: _Case) -> str:
+def _exits(case: PodCase) -> str:
     ends = [
-        f"{title} {_ending(container.state.terminated)}"
+        f"{title} {ending(container.state.terminated)}"
         for title, container in case.containers
         if container.state.terminated is not None and container.state.terminated.exit_code
     ]
     return f": {', '.join(ends)}" if ends else ""
 
 
-def _on_lost_node(case: _Case) -> _Finding | None:
+def _on_lost_node(case: PodCase) -> Finding | None:
     return _lost(case.pod, "is") if _is_on_lost_node(case.pod) else None
 
 
@@ -201,117 +142,55 @@ def _is_on_lost_node(pod: Pod) -> bool:
     return ready.status == "Unknown" or (all_well and not ready.reason)
 
 
-def _lost(pod: Pod, how: str) -> _Finding:
+def _lost(pod: Pod, how: str) -> Finding:
     """One node's loss is one cause, whatever was on it."""
     ready, node = condition(pod, "Ready"), pod.spec.node_name
     words = (
         f"{how} on node {node}, which no longer reports (NodeLost); "
         "repair the node, or delete its Node object so that the pod is replaced"
     )
-    since = _moment(ready.last_transition_time if ready else None)
-    return _Finding(causes.NODE_LOST, words, since, part=f"node {node}")
+    since = moment(ready.last_transition_time if ready else None)
+    return Finding(causes.NODE_LOST, words, since, part=f"node {node}")
 
 
-def _unscheduled(case: _Case) -> _Finding | None:
+def _unscheduled(case: PodCase) -> Finding | None:
     scheduled = condition(case.pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return None
-    since, said = _moment(scheduled.last_transition_time), scheduled.message
+    since, said = moment(scheduled.last_transition_time), scheduled.message
     if scheduled.reason == "SchedulingGated":
         words = f"waits for its scheduling gates to be taken away: {said}"
-        return _Finding(causes.SCHEDULING_GATED, words, since)
+        return Finding(causes.SCHEDULING_GATED, words, since)
     missing = _CLAIM_MISSING.search(said)
     if missing:
         words = f"needs PersistentVolumeClaim {missing[1]}, which does not exist; create it"
-        return _Finding(causes.VOLUME_CLAIM_MISSING, words, since)
+        return Finding(causes.VOLUME_CLAIM_MISSING, words, since)
     if "unbound immediate PersistentVolumeClaims" in said:
         words = f"waits for a volume: {said}; see `kubectl describe pvc`"
-        return _Finding(causes.VOLUME_CLAIM_UNBOUND, words, since)
-    return _Finding(causes.UNSCHEDULABLE, f"cannot be scheduled: {said}", since)
+        return Finding(causes.VOLUME_CLAIM_UNBOUND, words, since)
+    return Finding(causes.UNSCHEDULABLE, f"cannot be scheduled: {said}", since)
 
 
-def _not_started(case: _Case) -> _Finding | None:
-    for title, container in case.containers:
-        waiting = container.state.waiting
-        reason = _CANNOT_START.get(waiting.reason) if waiting is not None else None
-        if waiting is None or reason is None:
-            continue
-        said = waiting.message or waiting.reason
-        verb = "cannot pull the image of" if reason is causes.IMAGE_PULL else "cannot start"
-        words = f"{verb} {title}: {said}{_remedy(case, container.name, said, reason)}"
-        return _Finding(reason, words, case.since("ContainersReady"))
-    return None
-
-
-def _remedy(case: _Case, container: str, said: str, reason: Reason) -> str:
-    missing = _OBJECT_MISSING.search(said)
-    if missing:
-        kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing[1].lower()]
-        return f"; create the {kind} {missing[2]} in namespace {case.pod.metadata.namespace}"
-    if reason in {causes.IMAGE_PULL, causes.INVALID_IMAGE_NAME}:
-        whose = "the Ray container" if container == _WAIT_CONTAINER else container
-        return f"; correct the image of {whose} in {case.template}, or set imagePullSecrets"
-    if reason is causes.CONTAINER_START:
-        return f"; correct command and args of {container} in {case.template}"
-    return ""
-
-
-def _crashing(case: _Case) -> _Finding | None:
-    """Also between two crashes, while the container runs and is not ready."""
-    for title, container in case.containers:
-        end = container.last_state.terminated or container.state.terminated
-        if end is None or container.ready or (not end.exit_code and not container.restart_count):
-            continue
-        if end.reason == "OOMKilled":
-            return _out_of_memory(case, title, container.name, end)
-        said = f", saying: {end.message.strip()}" if end.message.strip() else ""
-        words = (
-            f"crashes: {title} last {_ending(end)}{said}; see "
-            f"`kubectl logs {case.pod.metadata.name} -c {container.name} --previous`"
-        )
-        return _Finding(causes.CRASH_LOOP, words)
-    return None
-
-
-def _out_of_memory(case: _Case, title: str, name: str, end: ContainerStateTerminated) -> _Finding:
-    spec = case.pod.spec
-    limits = next((c.resources.limits for c in spec.all_containers if c.name == name), None)
-    limit = (limits or {}).get("memory")
-    limited = f"its memory limit is {limit}" if limit else "it has no memory limit: the node's"
-    words = (
-        f"ran out of memory: {title} {_ending(end)}; {limited}; raise "
-        f"resources.limits.memory of {name} in {case.template}"
-    )
-    return _Finding(causes.OUT_OF_MEMORY, words)
-
-
-def _ending(end: ContainerStateTerminated | None) -> str:
-    if end is None:
-        return "ended"
-    at = f" at {end.finished_at}" if end.finished_at else ""
-    return f"ended with exit code {end.exit_code} ({end.reason or 'Error'}){at}"
-
-
-def _waiting_for_head(case: _Case) -> _Finding | None:
+def _waiting_for_head(case: PodCase) -> Finding | None:
     for container in case.pod.status.init_container_statuses:
-        if container.name != _WAIT_CONTAINER or container.state.running is None:
+        if container.name != WAIT_CONTAINER or container.state.running is None:
             continue
-        since = _moment(container.state.running.started_at)
+        since = moment(container.state.running.started_at)
         if case.head_ready and case.is_late(since):
             words = (
                 f"does not reach the head, which is ready: {container.name} still waits; look at "
                 "network policies and DNS between them"
             )
-            return _Finding(causes.HEAD_UNREACHABLE, words, since)
-        return _Finding(causes.WAITING_FOR_HEAD, "waits for the head", since)
+            return Finding(causes.HEAD_UNREACHABLE, words, since)
+        return Finding(causes.WAITING_FOR_HEAD, "waits for the head", since)
     return None
 
 
-def _unready(case: _Case) -> _Finding | None:
+def _unready(case: PodCase) -> Finding | None:
     ready = condition(case.pod, "Ready")
     if case.pod.status.phase != "Running" or ready is None:
         return None
-    since = _moment(ready.last_transition_time)
+    since = moment(ready.last_transition_time)
     running = [
         container.name
         for container in case.pod.status.container_statuses
@@ -323,12 +202,12 @@ def _unready(case: _Case) -> _Finding | None:
             f"runs, but the readiness probe of container {running[0]}{asked} fails; see "
             f"`kubectl describe pod {case.pod.metadata.name}` and its log"
         )
-        return _Finding(causes.PROBE_FAILING, words, since)
+        return Finding(causes.PROBE_FAILING, words, since)
     words = f"is not ready: {ready.message or ready.reason or 'it has just started'}"
-    return _Finding(causes.CONTAINERS_NOT_READY, words, since)
+    return Finding(causes.CONTAINERS_NOT_READY, words, since)
 
 
-def _pending(case: _Case) -> _Finding:
+def _pending(case: PodCase) -> Finding:
     since = case.since("PodScheduled")
     waiting = [c.state.waiting for _, c in case.containers if c.state.waiting is not None]
     reason = waiting[0].reason if waiting else ""
@@ -338,27 +217,19 @@ def _pending(case: _Case) -> _Finding:
             "whose Secret, ConfigMap or claim is missing; see "
             f"`kubectl describe pod {case.pod.metadata.name}`"
         )
-        return _Finding(causes.SLOW_START, words, since)
+        return Finding(causes.SLOW_START, words, since)
     state = f" ({reason})" if reason else ""
-    return _Finding(
+    return Finding(
         causes.POD_PENDING, f"is {case.pod.status.phase or 'Pending'}{state}, not ready yet", since
     )
 
 
-_CHECKS: Final[tuple[Callable[[_Case], _Finding | None], ...]] = (
+_CHECKS: Final[tuple[Callable[[PodCase], Finding | None], ...]] = (
     _ended,
     _on_lost_node,
     _unscheduled,
-    _not_started,
-    _crashing,
+    not_started,
+    crashing,
     _waiting_for_head,
     _unready,
 )
-
-
-def _moment(text: str | None) -> datetime | None:
-    """A timestamp of the API, None if there is none or it makes no sense."""
-    try:
-        return parse_rfc3339(text).astimezone(UTC) if text else None
-    except ValueError:
-        return None
