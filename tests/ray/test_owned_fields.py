@@ -18,7 +18,7 @@ from controller.kube.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
-from controller.ray.permissions import PERMISSIONS, granted, needed
+from controller.ray.permissions import granted, needed
 from controller.runtime.plan import Create, Delete, MergePatch, Replace
 from tests.ray.support import UID, FakeReads, cluster, head, plan, reads
 from tests.ray.test_parts import EMBEDDED, SAMPLES, parts, sample
@@ -248,13 +248,6 @@ def test_no_plan_needs_more_than_kuberays_cluster_role(name: str):
     for made in (fresh, broken):
         for write in [write for stage in made.stages for write in stage] + list(made.aside):
             assert needed(write) <= granted(write.target.resource), str(write.target)
-
-
-def test_the_table_of_permissions_has_kuberays_gaps():
-    assert "patch" not in PERMISSIONS["secrets"]
-    assert "update" not in PERMISSIONS["rolebindings.rbac.authorization.k8s.io"]
-    assert PERMISSIONS["rayclusters/finalizers.ray.io"] == {"update"}
-    assert granted(ROLES, "nothing") == frozenset()
 
 
 def test_an_adopted_claim_gets_an_owner_beside_those_it_has():

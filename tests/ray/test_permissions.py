@@ -1,0 +1,61 @@
+"""The table of what the operator may do, and the chart's rules beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.kube.resources import EVENTS, PODS, ROLES
+from controller.ray.cluster import RayClusterKind
+from controller.ray.permissions import PERMISSIONS, granted
+
+RULES: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml").read_text()
+)
+
+
+def chart_verbs() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for rule in RULES:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                name = f"{resource}.{group}" if group else resource
+                found.setdefault(name, set()).update(rule["verbs"])
+    return found
+
+
+def test_the_chart_grants_nothing_that_kuberays_role_does_not():
+    for name, verbs in chart_verbs().items():
+        assert verbs <= PERMISSIONS[name], name
+
+
+def test_what_is_watched_may_be_watched():
+    kind = RayClusterKind()
+    for resource in (kind.primary, *(owned.resource for owned in kind.owned)):
+        assert {"list", "watch"} <= granted(resource), str(resource)
+        assert {"list", "watch"} <= chart_verbs()[str(resource)], str(resource)
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("secrets", {"patch"}),
+        ("serviceaccounts", {"patch", "update"}),
+        ("roles.rbac.authorization.k8s.io", {"patch"}),
+        ("rolebindings.rbac.authorization.k8s.io", {"patch", "update"}),
+        ("networkpolicies.networking.k8s.io", {"patch"}),
+    ],
+)
+def test_the_gaps_of_kuberays_role_are_known(name: str, missing: set[str]):
+    assert {"create", "delete", "get", "list", "patch", "update", "watch"} - PERMISSIONS[
+        name
+    ] == missing
+
+
+def test_subresources_are_named_as_in_rules():
+    assert granted(PODS, "resize") == {"patch"}
+    assert granted(EVENTS) == {"create", "patch"}
+    assert granted(ROLES, "nothing") == frozenset()
