@@ -62,23 +62,36 @@ def _history_server(subject: Subject) -> Iterator[Problem]:
 
 
 def _storage_backend(env: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
-    entry = env.get("STORAGE_BACKEND")
-    if entry is None:
-        return
     where = f"{_HISTORY}.env[STORAGE_BACKEND]"
-    if not entry.get("value"):
-        yield Problem(where, "must be a literal value")
+    given = str(env.get("STORAGE_BACKEND", {}).get("value") or "")
+    if not given:
+        yield Problem(where, "must be set, to a literal value")
         return
-    backend = str(entry["value"]).lower()
-    needed = _BACKEND_NEEDS.get(backend, ())
-    if backend == "azureblob":
-        mode = str(env.get("AZURE_STORAGE_AUTH_MODE", {}).get("value", "connection_string"))
-        by_string = mode == "connection_string"
-        what = "CONNECTION_STRING" if by_string else "ACCOUNT_URL"
-        needed = (f"AZURE_STORAGE_{what}",)
-    for name in needed:
-        if name not in env:
-            yield Problem(where, f"{entry['value']} needs {name} to be set too")
+    backend = given.lower()
+    alternatives = _azure_needs(env) if backend == "azureblob" else ()
+    if alternatives and not any(_has_value(env, name) for name in alternatives):
+        yield Problem(where, f"{given} needs {' or '.join(alternatives)} to be set too")
+    for name in _BACKEND_NEEDS.get(backend, ()):
+        if not _has_value(env, name):
+            yield Problem(where, f"{given} needs {name} to be set too")
+
+
+def _azure_needs(env: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """The variables of which one must be set; without a known mode either of them will do."""
+    by_string, by_url = "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_URL"
+    mode = str(env.get("AZURE_STORAGE_AUTH_MODE", {}).get("value") or "").strip().lower()
+    match mode:
+        case "connection_string":
+            return (by_string,)
+        case "workload_identity" | "default":
+            return (by_url,)
+        case _:
+            return by_string, by_url
+
+
+def _has_value(env: Mapping[str, Mapping[str, Any]], name: str) -> bool:
+    entry = env.get(name, {})
+    return bool(entry.get("value") or entry.get("valueFrom"))
 
 
 def _auth(subject: Subject) -> Iterator[Problem]:
