@@ -13,6 +13,7 @@ import yaml
 from controller.command.clock import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.http import serve
+from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError
@@ -51,6 +52,7 @@ async def embedded_cluster(
     """
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random())
+    server.hooks.pod_log = SimulatedLogs(server)
     try:
         http = await serve(server, "127.0.0.1", port)
     except (OSError, OverflowError) as error:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,10 @@ class Kubectl:
     """Stock kubectl with a kubeconfig."""
 
     kubeconfig: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def with_environment(self, **variables: str) -> Kubectl:
+        return Kubectl(self.kubeconfig, variables)
 
     def __call__(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
         assert KUBECTL
@@ -110,7 +114,7 @@ class Kubectl:
             input=stdin,
             timeout=60,
             check=False,
-            env=os.environ | {"HOME": str(self.kubeconfig.parent)},
+            env=os.environ | {"HOME": str(self.kubeconfig.parent)} | self.environment,
         )
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr}\n{done.stdout}")

@@ -33,10 +33,13 @@ VERSION: Json = {
 _HEALTH = {"/healthz", "/livez", "/readyz"}
 _SUBRESOURCE_VERBS = {
     "status": ["get", "patch", "update"],
+    "attach": ["create", "get"],
     "binding": ["create"],
     "eviction": ["create"],
+    "exec": ["create", "get"],
     "finalize": ["update"],
     "log": ["get"],
+    "portforward": ["create", "get"],
     "proxy": ["create", "delete", "get", "patch", "update"],
 }
 

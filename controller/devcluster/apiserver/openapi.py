@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.typeschemas import kind_schema, referred_schemas
+
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.registry import Registry
@@ -58,6 +60,8 @@ def document(registry: Registry, place: str) -> Json | None:
     for resource in resources:
         paths |= _paths(resource, place)
         schemas[_schema_name(resource)] = _schema(resource)
+        if not resource.custom:
+            schemas |= referred_schemas(resource.kind)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.34.0"},
@@ -98,5 +102,5 @@ def _schema_name(resource: ApiResource) -> str:
 
 
 def _schema(resource: ApiResource) -> Json:
-    source = resource.strategy.openapi_schema() or {"type": "object"}
+    source = resource.strategy.openapi_schema() or kind_schema(resource.kind)
     return source | {"x-kubernetes-group-version-kind": [_kind(resource)]}

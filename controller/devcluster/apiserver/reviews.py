@@ -1,4 +1,4 @@
-"""Access reviews: requests that store nothing and ask whether something would be allowed."""
+"""Reviews: requests that store nothing and ask who one is and what one may do."""
 
 from __future__ import annotations
 
@@ -20,8 +20,17 @@ REVIEWS = {
 GROUP = "authorization.k8s.io"
 
 
+EVERYTHING: Json = {
+    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    "incomplete": False,
+}
+
+
 def review(request: Request, where: ResourcePath, audit: Audit) -> Json | None:
-    """The reviewed object, or None if the request is no access review."""
+    """The reviewed object, or None if the request is no review."""
+    if request.method == "POST" and (where.group, where.plural) in _WITHOUT_QUESTION:
+        return _answered(request, where)
     if (request.method, where.group, where.plural in REVIEWS) != ("POST", GROUP, True):
         return None
     object_ = decode_object(request.body, content_type(request.headers))
@@ -46,4 +55,22 @@ def review(request: Request, where: ResourcePath, audit: Audit) -> Json | None:
         "metadata": {},
         "spec": spec,
         "status": {"allowed": allowed},
+    }
+
+
+_WITHOUT_QUESTION = {
+    ("authentication.k8s.io", "selfsubjectreviews"): "SelfSubjectReview",
+    (GROUP, "selfsubjectrulesreviews"): "SelfSubjectRulesReview",
+}
+
+
+def _answered(request: Request, where: ResourcePath) -> Json:
+    """Who asks, or all that they may do; rules that the audit has are not listed."""
+    kind = _WITHOUT_QUESTION[where.group, where.plural]
+    status: Json = {"userInfo": {"username": request.user, "groups": ["system:authenticated"]}}
+    return {
+        "kind": kind,
+        "apiVersion": f"{where.group}/v1",
+        "metadata": {},
+        "status": status if kind == "SelfSubjectReview" else EVERYTHING,
     }

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import Store
 
 
+WITHOUT_PROCESSES = frozenset({"attach", "exec", "portforward"})
+"""Subresources of pods that would need a process in them."""
 _CREATED: Json = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -83,6 +85,9 @@ class Subresources:
         Raises:
             ApiError: the request fails.
         """
+        if where.subresource in WITHOUT_PROCESSES:
+            self._require(where, resource)
+            raise _not_simulated(where.subresource)
         if where.subresource in {"log", "proxy"}:
             return await self._hooked(request, where, resource)
         if (request.method, where.subresource) == ("POST", "binding"):
@@ -148,6 +153,15 @@ class Subresources:
         else:
             stored = self._store.put(resource.table, key, new)
         return bytes_answer(200, WholeObjects(resource).one(stored))
+
+
+def _not_simulated(subresource: str) -> ApiError:
+    return ApiError(
+        501,
+        "NotImplemented",
+        f"{subresource} is not possible here: this cluster simulates its pods, and no process "
+        "runs in them",
+    )
 
 
 def _proxied(name: str) -> str:

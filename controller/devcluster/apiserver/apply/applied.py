@@ -11,6 +11,7 @@ from controller.devcluster.apiserver.apply.ownership import (
     owners_of,
     write_owners,
 )
+from controller.devcluster.apiserver.apply.upgrade import formerly_applied, note_applied
 from controller.devcluster.apiserver.patches.json import same_json
 from controller.devcluster.apiserver.status import ApiError
 
@@ -44,7 +45,8 @@ def apply_object(
         for path, value in wanted.items()
         if path in present and not same_json(present[path], value)
     }
-    _settle_conflicts(others, changed, force=force)
+    formerly = formerly_applied(current, applier.manager, structure)
+    _settle_conflicts(others, changed, formerly, force=force)
     dropped = (mine.paths if mine else set[Path]()) - wanted.keys()
     for owner in others:
         dropped -= owner.paths
@@ -54,6 +56,7 @@ def apply_object(
     if mine and mine.paths == applier.paths:
         applier.time = mine.time
     write_owners(merged, [*others, applier])
+    note_applied(merged, applied, applier.manager)
     return merged
 
 
@@ -61,12 +64,14 @@ def _first_owner(present: dict[Path, Any], applier: Owner) -> list[Owner]:
     return [Owner(BEFORE, "Update", applier.api_version, "", applier.time, set(present))]
 
 
-def _settle_conflicts(others: list[Owner], changed: set[Path], *, force: bool) -> None:
+def _settle_conflicts(
+    others: list[Owner], changed: set[Path], formerly: set[Path], *, force: bool
+) -> None:
     ordered = sorted(others, key=lambda owner: (owner.manager, not owner.subresource))
     conflicts = [
         (owner, path) for owner in ordered for path in sorted(owner.paths & changed, key=_order)
     ]
-    if conflicts and not force:
+    if not force and any(path not in formerly for _, path in conflicts):
         raise _conflict(conflicts)
     for owner in others:
         owner.paths -= changed

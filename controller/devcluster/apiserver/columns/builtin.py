@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ROLE = "node-role.kubernetes.io/"
 
 
-def _data(object_: Json) -> str:
+def _data(object_: Json) -> int:
     return len(child(object_, "data")) + len(child(object_, "binaryData"))
 
 

@@ -37,6 +37,7 @@ from controller.devcluster.apiserver.kinds.workloads import (
     STATEFUL_SETS,
 )
 from controller.devcluster.apiserver.resource import EVERYWHERE, ApiResource
+from controller.devcluster.apiserver.subresources import WITHOUT_PROCESSES
 from controller.devcluster.apiserver.tables import DEFAULT_COLUMNS
 from controller.devcluster.apiserver.typed import blank_object
 
@@ -70,6 +71,11 @@ def selectable(*paths: str) -> dict[str, Callable[[Json], str]]:
     return dict(EVERYWHERE) | {path: path_field(path) for path in paths}
 
 
+def _successes(job: Json) -> str:
+    """Upstream's name for the field is not the field's name."""
+    return str(child(job, "status").get("succeeded", 0))
+
+
 _STATUS = frozenset({"status"})
 _POD_FIELDS = selectable(
     "spec.nodeName",
@@ -94,9 +100,7 @@ _EVENT_FIELDS = selectable(
     "source",
     "type",
 )
-_JOB_FIELDS = selectable() | {
-    "status.successful": lambda job: str(child(job, "status").get("succeeded", 0))
-}
+_JOB_FIELDS = selectable() | {"status.successful": _successes}
 _RENAMED = {
     new: _EVENT_FIELDS[old]
     for new, old in {
@@ -138,7 +142,7 @@ def builtin_resources(
 
 
 def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
-    pods = frozenset({"binding", "eviction", "log", "proxy"})
+    pods = frozenset({"binding", "eviction", "log", "proxy", *WITHOUT_PROCESSES})
     no_collection = ("create", "delete", "get", "list", "patch", "update", "watch")
     return [
         _core("configmaps", "ConfigMap", ConfigMapStrategy(), short_names=("cm",)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -131,7 +131,8 @@ def _validate_change(spec: Json, old: Json) -> list[Cause]:
     waits = bool(before.get("suspend")) and not child(old, "status").get("startTime")
     causes: list[Cause] = []
     for name in ("completions", "selector", "template", "completionMode"):
-        new, fixed = spec.get(name), before.get(name)
+        new: Any = spec.get(name)
+        fixed: Any = before.get(name)
         path = f"spec.{name}"
         if name == "completions" and _resizes(spec, before):
             continue

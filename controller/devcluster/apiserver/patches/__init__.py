@@ -28,8 +28,9 @@ def check_patch_type(resource: ApiResource, media_type: str) -> None:
     Raises:
         ApiError: 415.
     """
-    known = {MERGE, JSON_PATCH, APPLY} | (set() if resource.custom else {STRATEGIC})
-    if media_type in known:
+    if media_type in {MERGE, JSON_PATCH, APPLY} or (
+        media_type == STRATEGIC and not resource.custom
+    ):
         return
     if not resource.custom:
         raise ApiError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})

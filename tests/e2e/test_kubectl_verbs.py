@@ -1,0 +1,198 @@
+"""The verbs of kubectl that people use every day, all on one running `manta dev`."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.processes import ROOT, Kubectl, manta_dev, needs_kubectl, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [needs_kubectl, pytest.mark.timeout(180)]
+
+EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
+CONFIG = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {a: "1", b: "2"}
+"""
+
+
+@pytest.fixture(scope="module")
+def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    """A cluster with a RayCluster that is ready."""
+    with manta_dev(tmp_path_factory.mktemp("dev")) as (process, kubectl):
+        kubectl("apply", "-f", EXAMPLE)
+        state = ("get", "raycluster", "example", "-o", "jsonpath={.status.state}")
+        until(lambda: kubectl(*state) == "ready", why=process.text)
+        yield kubectl
+
+
+@pytest.fixture
+def config(dev: Kubectl, tmp_path: Path) -> Iterator[Path]:
+    """A config map that was applied from a file."""
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG)
+    dev("apply", "-f", str(file))
+    yield file
+    dev("delete", "configmap", "settings", "--ignore-not-found")
+
+
+def data(kubectl: Kubectl) -> dict[str, str]:
+    return kubectl.json("get", "configmap", "settings")["data"]
+
+
+def head_of(kubectl: Kubectl) -> str:
+    head = ("get", "pod", "-l", "ray.io/node-type=head", "-o")
+    return kubectl(*head, "jsonpath={.items[0].metadata.name}")
+
+
+def test_describe_shows_objects_with_their_events(dev: Kubectl):
+    cluster = dev("describe", "raycluster", "example")
+    assert "Kind:         RayCluster" in cluster
+    assert "Events:" in cluster
+    assert "CreatedHeadPod" in cluster or "Created" in cluster.partition("Events:")[2]
+    pod = dev("describe", "pod", head_of(dev))
+    assert "Controlled By:  RayCluster/example" in pod
+    assert "Ready             True" in pod
+    service = dev("describe", "service", "example-head-svc")
+    assert "Endpoints:" in service
+
+
+def test_explain_knows_custom_and_built_in_kinds(dev: Kubectl):
+    assert "workerGroupSpecs\t<[]Object>" in dev("explain", "raycluster.spec")
+    assert "restartPolicy\t<string>" in dev("explain", "pods.spec")
+    assert "containerPort\t<integer> -required-" in dev("explain", "pod.spec.containers.ports")
+    assert "clusterIP\t<string>" in dev("explain", "services.spec")
+    assert "does not exist" in dev("explain", "pods.nothing", check=False)
+
+
+def test_logs_say_when_containers_started(dev: Kubectl, tmp_path: Path):
+    head = head_of(dev)
+    lines = dev("logs", head, "-c", "ray-head").splitlines()
+    assert lines[0].startswith("container ray-head started on manta-node-")
+    assert dev("logs", head, "-c", "ray-head", "--tail=1").splitlines() == lines[-1:]
+    assert "is not valid for pod" in dev("logs", head, "-c", "nobody", check=False)
+
+    dev("run", "short", "--image=busybox:1", "--restart=Never")
+    dev("wait", "--for=condition=Ready", "pod/short", "--timeout=30s")
+    followed = tmp_path / "followed"
+    follower = dev.background("logs", "-f", "short", out=followed)
+    try:
+        until(lambda: "container short started" in followed.read_text())
+        assert follower.poll() is None, "the pod still runs"
+        dev("delete", "pod", "short", "--wait", "--timeout=60s")
+        assert follower.wait(30) == 0
+    finally:
+        follower.kill()
+        follower.wait()
+
+
+def test_what_needs_a_process_in_a_pod_is_refused_in_words(dev: Kubectl):
+    head = head_of(dev)
+    for verb in (("exec", head, "--", "ls"), ("port-forward", head, "18265:8265")):
+        assert "this cluster simulates its pods" in dev(*verb, check=False)
+
+
+def test_resources_versions_and_permissions_can_be_asked_for(dev: Kubectl):
+    resources = dev("api-resources")
+    for kind in ("RayCluster", "Pod", "NetworkPolicy", "ResourceQuota", "Lease"):
+        assert kind in resources
+    assert "ray.io/v1\n" in dev("api-versions")
+    assert dev("auth", "can-i", "create", "rayclusters").strip() == "yes"
+    assert "*.*" in dev("auth", "can-i", "--list")
+    assert "is running at" in dev("cluster-info")
+    assert "Server Version: v1." in dev("version")
+
+
+def test_get_prints_every_format_and_selects(dev: Kubectl):
+    workers = ("get", "pods", "-l", "ray.io/node-type=worker")
+    assert dev(*workers, "-o", "name").count("pod/") == 2
+    running = ("--field-selector=status.phase=Running", "--no-headers")
+    assert len(dev(*workers, *running).splitlines()) == 2
+    assert "manta-node-" in dev("get", "pods", "-o", "wide")
+    columns = "custom-columns=NAME:.metadata.name,STATE:.status.state"
+    assert dev("get", "raycluster", "-o", columns).split() == ["NAME", "STATE", "example", "ready"]
+    assert "kind: RayCluster" in dev("get", "raycluster", "example", "-o", "yaml")
+    dev("wait", "--for=condition=RayClusterProvisioned", "raycluster/example", "--timeout=30s")
+    dev("wait", "--for=jsonpath={.status.state}=ready", "raycluster/example", "--timeout=30s")
+    assert "NotFound" in dev("scale", "raycluster", "example", "--replicas=3", check=False)
+
+
+def test_edit_diff_label_patch_and_replace(dev: Kubectl, config: Path, tmp_path: Path):
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nsed -i \'s/a: "1"/a: "edited"/\' "$1"\n')
+    editor.chmod(editor.stat().st_mode | stat.S_IXUSR)
+    assert "edited" in dev.with_environment(EDITOR=str(editor))("edit", "configmap", "settings")
+    assert data(dev) == {"a": "edited", "b": "2"}
+
+    difference = dev("diff", "-f", str(config), check=False)
+    assert "-  a: edited" in difference
+    assert '+  a: "1"' in difference
+    assert data(dev)["a"] == "edited", "a diff changes nothing"
+
+    dev("label", "configmap", "settings", "tier=one")
+    dev("annotate", "configmap", "settings", "note=two")
+    metadata = dev.json("get", "configmap", "settings")["metadata"]
+    assert metadata["labels"] == {"tier": "one"}
+    assert metadata["annotations"]["note"] == "two"
+
+    patch = ("patch", "configmap", "settings")
+    dev(*patch, "--type=merge", "-p", '{"data": {"c": "3"}}')
+    dev(*patch, "--type=json", "-p", '[{"op": "remove", "path": "/data/b"}]')
+    dev(*patch, "--type=strategic", "-p", '{"data": {"d": "4"}}')
+    assert data(dev) == {"a": "edited", "c": "3", "d": "4"}
+    dev("replace", "-f", str(config))
+    assert data(dev) == {"a": "1", "b": "2"}
+
+
+def test_dry_runs_change_nothing(dev: Kubectl, config: Path):
+    before = dev.json("get", "configmap", "settings")
+    dev("patch", "configmap", "settings", "-p", '{"data": {"a": "9"}}', "--dry-run=server")
+    dev("label", "configmap", "settings", "x=y", "--dry-run=server")
+    dev("delete", "configmap", "settings", "--dry-run=server")
+    dev("create", "configmap", "other", "--dry-run=server")
+    assert dev.json("get", "configmap", "settings") == before
+    assert "NotFound" in dev("get", "configmap", "other", check=False)
+
+
+def test_server_side_apply_takes_over_what_was_applied_by_the_client(
+    dev: Kubectl, config: Path, tmp_path: Path
+):
+    less = tmp_path / "less.yaml"
+    less.write_text(CONFIG.replace(', b: "2"', "").replace('a: "1"', 'a: "2"'))
+    assert "serverside-applied" in dev("apply", "--server-side", "-f", str(less))
+    assert data(dev) == {"a": "2"}, "what is applied no longer is gone"
+
+    other = tmp_path / "other.yaml"
+    other.write_text(CONFIG.replace('a: "1"', 'a: "3"'))
+    mine = ("apply", "--server-side", "--field-manager=other", "-f", str(other))
+    refused = dev(*mine, check=False)
+    assert "Apply failed with 1 conflict" in refused
+    assert ".data.a" in refused
+    dev(*mine, "--force-conflicts")
+    assert data(dev) == {"a": "3", "b": "2"}
+    managed = dev.json("get", "configmap", "settings", "--show-managed-fields")["metadata"]
+    applied = [one for one in managed["managedFields"] if one["operation"] == "Apply"]
+    assert {one["manager"] for one in applied} >= {"kubectl", "other"}
+
+
+@pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
+def test_delete_with_every_way_to_treat_dependents(dev: Kubectl, cascade: str):
+    create = ("create", "configmap")
+    dev(*create, "owner")
+    uid = dev.json("get", "configmap", "owner")["metadata"]["uid"]
+    owner = f'{{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "{uid}"}}'
+    dev(*create, "owned")
+    dev("patch", "cm", "owned", "-p", f'{{"metadata": {{"ownerReferences": [{owner}]}}}}')
+    dev("delete", "configmap", "owner", f"--cascade={cascade}", "--wait", "--timeout=30s")
+    if cascade == "orphan":
+        assert "ownerReferences" not in dev.json("get", "cm", "owned")["metadata"]
+        dev("delete", "configmap", "owned")
+    until(lambda: "NotFound" in dev("get", "configmap", "owned", check=False))
