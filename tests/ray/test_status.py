@@ -410,7 +410,12 @@ def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
         tlsOptions={"enabled": True},
         gcsFaultToleranceOptions={"redisAddress": "r"},
         authOptions={"mode": "token"},
-        historyServerOptions={"collectorOptions": {"image": "i"}},
+        historyServerOptions={
+            "collectorOptions": {
+                "image": "i",
+                "env": [{"name": "STORAGE_BACKEND", "value": "anything"}],
+            }
+        },
     )
     status = status_of(kept(obj, *READY))
     features = said(status, "FeaturesSupported")
