@@ -279,7 +279,7 @@ def test_an_unsettled_part_is_neither_made_nor_changed_nor_deleted():
 
     kept = existing(cluster(copy.deepcopy(SAMPLES["ingress"])), Ingress=unlabel)
     assert len(parts(plan(kept))) == 1
-    kept.unsettled = frozenset({"part/ingresses/example-head-ingress"})
+    kept.unsettled = frozenset({"Ingress example-head-ingress"})
     assert parts(plan(kept)) == []
     kept.objects["rayclusters", "default/example"] = cluster(sample())
     assert parts(plan(kept)) == []

@@ -94,7 +94,7 @@ def test_a_new_cluster_gets_a_service_then_a_head_then_workers():
     made = plan(reads(cluster()))
     kinds = [[(type(w).__name__, w.target.scope) for w in stage] for stage in made.stages]
     assert kinds == [
-        [("Create", "part/services/example-head-svc")],
+        [("Create", "Service example-head-svc")],
         [("Create", "head")],
         [("Create", "worker/workers"), ("Create", "worker/workers")],
     ]
@@ -232,7 +232,7 @@ def test_a_pod_of_no_group_is_nobodys_to_delete():
     assert plan(settled(cluster(), head(), *workers(2), nameless)).stages == ()
 
 
-@pytest.mark.parametrize("scope", ["head", "worker/workers", "part/services/example-head-svc"])
+@pytest.mark.parametrize("scope", ["head", "worker/workers", "Service example-head-svc"])
 def test_an_unsettled_scope_makes_and_deletes_nothing(scope: str):
     fresh = plan(reads(cluster(), unsettled=frozenset({scope})))
     assert not any(w.target.scope == scope for stage in fresh.stages for w in stage)

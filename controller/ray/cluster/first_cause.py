@@ -131,7 +131,9 @@ def _kept_refusal(seen: Observation, failures: tuple[Failure, ...]) -> Iterator[
 def _part_of_scope(scope: str) -> str:
     if scope == HEAD_SCOPE:
         return HEAD
-    return f"group {scope.removeprefix(worker_scope(''))}"
+    if scope.startswith(worker_scope("")):
+        return f"group {scope.split('/')[1]}"
+    return scope
 
 
 def _blocked(seen: Observation) -> Iterator[Cause]:

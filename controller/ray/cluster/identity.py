@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
 
 HEAD_SCOPE = "head"
-SERVICE_SCOPE = "service"
-ACCESS_SCOPE = "access"
 
 
 def worker_scope(group: str) -> str:

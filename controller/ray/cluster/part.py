@@ -39,8 +39,8 @@ class Stranger(Enum):
 
 
 def part_scope(resource: Resource[Any], name: str) -> str:
-    """The ledger's scope of writes to a part."""
-    return f"part/{resource.plural}/{name}"
+    """The ledger's scope of writes to a part: `Service example-head-svc`."""
+    return f"{resource.kind} {name}"
 
 
 def whole(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> Wish:
@@ -84,4 +84,4 @@ class Part:
 
     def __str__(self) -> str:
         """`Service example-head-svc`."""
-        return f"{self.resource.kind} {self.name}"
+        return self.scope
