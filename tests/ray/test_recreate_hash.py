@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.ray.cluster.hashing import recreate_digest
@@ -120,6 +120,7 @@ def rewritten(value: Any, rng: Random, around: str = "") -> Any:
     return result
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_same_in_other_words_has_the_same_hash(rng: Random):
     assert recreate_digest(rewritten(spec(), rng)) == HASH
