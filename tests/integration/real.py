@@ -45,7 +45,12 @@ def main(arguments: Sequence[str]) -> int:
         tempfile.TemporaryDirectory(prefix="manta-real-") as folder,
         real_cluster(Path(assets), Path(folder)) as kubeconfig,
     ):
-        tests = ["tests/integration", "tests/devcluster/apiserver", *arguments]
+        tests = [
+            "tests/integration",
+            "tests/devcluster/apiserver",
+            "tests/devcluster/fidelity",
+            *arguments,
+        ]
         return subprocess.run(
             [sys.executable, "-m", "pytest", *tests],
             env=os.environ | {"MANTA_TEST_KUBECONFIG": str(kubeconfig)},

@@ -113,11 +113,11 @@ class Writer:
         options.warnings.extend(resource.strategy.warnings(object_, None))
         self._quotas.admit(resource, namespace, object_)
         key = resource.key(namespace, metadata["name"])
+        if metadata.pop("resourceVersion", None) and not applied:
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         if existing := self._store.table(resource.table).items.get(key):
             goes = "deletionTimestamp" in existing.object["metadata"]
             raise already_exists(resource.name, metadata["name"], goes=goes)
-        if metadata.get("resourceVersion"):
-            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         if not applied:
             self._own(resource, object_, sent, options)
         if options.dry_run:

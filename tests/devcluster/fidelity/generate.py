@@ -93,6 +93,10 @@ _QUERIES: tuple[Json, ...] = (
 )
 
 
+_LEFT_OUT = {"Job": "name", "Service": "resourceVersion"}
+"""Mistakes in metadata that upstream words or orders in a way of its own for a kind."""
+
+
 class Generator:
     """Makes the steps of one sequence."""
 
@@ -139,7 +143,8 @@ class Generator:
     def _wrong(self, body: Json, kind: Kind) -> Json:
         mistake = copy.deepcopy(self._choose(kind.mistakes))
         if self._rng.random() < 0.35:
-            mistakes = [one for one in _METADATA_MISTAKES if kind is not JOBS or "name" not in one]
+            left_out = _LEFT_OUT.get(kind.kind, "")
+            mistakes = [one for one in _METADATA_MISTAKES if left_out not in one]
             mistake = {"metadata": copy.deepcopy(self._choose(mistakes))}
         return merged(body, mistake)
 
@@ -260,7 +265,8 @@ class Generator:
     def _apply(self, kind: Kind, name: str) -> Step:
         body = kind.body(self._rng, name)
         if self._rng.random() < 0.2:
-            body = self._wrong(body, kind)
+            body = self._wrong(body, kind) | {"kind": kind.kind}
+            body["metadata"] = body["metadata"] | {"name": name}
         query: Json = {"fieldManager": self._choose(["one", "two", ""])}
         if self._rng.random() < 0.5:
             query["force"] = self._choose(["true", "true", "false"])

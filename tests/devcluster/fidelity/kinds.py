@@ -167,7 +167,11 @@ PODS = Kind(
                 )
             }
         },
-        {"spec": {"containers": containers("main", volumeMounts=[{"name": "no"}])}},
+        {
+            "spec": {
+                "containers": containers("main", volumeMounts=[{"name": "no", "mountPath": "/n"}])
+            }
+        },
         {"spec": {"containers": containers("main", command="sh")}},
         {"spec": {"containers": containers("main", unknown=1)}},
         {"spec": {"restartPolicy": "Sometimes"}},

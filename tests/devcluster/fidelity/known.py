@@ -102,6 +102,17 @@ def _is_list_of_forms(step: Step, embedded: Seen, real: Seen) -> bool:
     return step.headers.get("Accept") == "text/html" and embedded.status == real.status == 406
 
 
+def _is_list_not_older(step: Step, embedded: Seen, real: Seen) -> bool:
+    query = step.query
+    if "resourceVersion" not in query or query.get("resourceVersionMatch") == "Exact":
+        return False
+    one, other = _body(embedded), _body(real)
+    return embedded.status == real.status == 200 and {**one, "metadata": 0} == {
+        **other,
+        "metadata": 0,
+    }
+
+
 def _is_status_path(step: Step, embedded: Seen, real: Seen) -> bool:
     return (
         step.path.endswith("/status")
@@ -178,6 +189,11 @@ KNOWN = (
         "Go structures",
         "what may not change is quoted as Go's internal structures by upstream",
         _is_go_structure,
+    ),
+    Known(
+        "lists not older than a revision",
+        "upstream may answer as of that revision, from its cache; here the newest is at hand",
+        _is_list_not_older,
     ),
     Known(
         "numbers that are no integers",

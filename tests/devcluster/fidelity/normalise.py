@@ -103,5 +103,8 @@ class Normaliser:
 
 
 def _once_each(causes: list[Any]) -> list[Any]:
-    """Upstream checks some rules twice, and then lists what is wrong twice."""
-    return [cause for index, cause in enumerate(causes) if cause not in causes[:index]]
+    """Upstream lists what it checks twice twice, and conflicts in any order."""
+    once = [cause for index, cause in enumerate(causes) if cause not in causes[:index]]
+    if all(cause["reason"] == "FieldManagerConflict" for cause in once):
+        once.sort(key=lambda cause: (cause["field"], cause["message"]))
+    return once

@@ -35,6 +35,7 @@ class JobStrategy(WorkloadStrategy):
     """Jobs select their pods by a label with the job's uid, and orphan them by default."""
 
     orphans_by_default = True
+    given_by_server = frozenset({("f:spec", "f:selector")})
     deletion_warning = (
         "child pods are preserved by default when jobs are deleted; set "
         "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress "
@@ -138,7 +139,7 @@ def _validate_change(spec: Json, old: Json) -> list[Cause]:
             continue
         if name == "template" and waits:
             path, new, fixed = f"{path}.spec", _fixed_parts(spec), _fixed_parts(before)
-        if name == "completions" and new != fixed and before["completionMode"] == "Indexed":
+        if name == "completions" and new != fixed and spec["completionMode"] == "Indexed":
             why = "can only be modified in tandem with spec.parallelism"
             causes.append(invalid_value(path, new, why))
         elif new != fixed:

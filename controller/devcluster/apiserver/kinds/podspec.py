@@ -83,7 +83,7 @@ def _default_handler(handler: Json) -> None:
 
 def _pull_policy(image: str) -> str:
     last = image.rpartition("/")[2]
-    if "@" in last:
+    if not image or "@" in last:
         return "IfNotPresent"
     tag = last.partition(":")[2]
     return "Always" if tag in {"", "latest"} else "IfNotPresent"

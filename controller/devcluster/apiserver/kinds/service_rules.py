@@ -42,7 +42,11 @@ def validate_service(service: Json) -> list[Cause]:
     refused = [] if spec["type"] == "ExternalName" else _validate_address(spec["clusterIP"])
     if refused:
         return refused
-    causes = _validate_ports(spec) + validate_labels(child(spec, "selector"), "spec.selector")
+    causes = (
+        _validate_headless(spec)
+        + _validate_ports(spec)
+        + validate_labels(child(spec, "selector"), "spec.selector")
+    )
     if spec["sessionAffinity"] not in _AFFINITIES:
         affinity = spec["sessionAffinity"]
         causes.append(unsupported_value("spec.sessionAffinity", affinity, _AFFINITIES))
@@ -50,15 +54,19 @@ def validate_service(service: Json) -> list[Cause]:
         causes.append(unsupported_value("spec.type", spec["type"], _TYPES))
     if spec["type"] == "ExternalName":
         causes += _validate_external(spec)
-    elif spec["type"] in EXPOSED and spec["clusterIP"] == "None":
-        why = f"may not be set to 'None' for {spec['type']} services"
-        causes.append(invalid_value("spec.clusterIPs[0]", "None", why))
     causes += [] if spec["type"] in EXPOSED else _validate_closed(spec)
     ingress = entries(child(child(service, "status"), "loadBalancer"), "ingress")
     if ingress and spec["type"] != "LoadBalancer":
         why = "may only be used when `spec.type` is 'LoadBalancer'"
         causes.append(forbidden_field("status.loadBalancer.ingress", why))
     return causes
+
+
+def _validate_headless(spec: Json) -> list[Cause]:
+    if spec["type"] not in EXPOSED or spec["clusterIP"] != "None":
+        return []
+    why = f"may not be set to 'None' for {spec['type']} services"
+    return [invalid_value("spec.clusterIPs[0]", "None", why)]
 
 
 def _validate_closed(spec: Json) -> list[Cause]:

@@ -77,6 +77,7 @@ class ServiceStrategy(Strategy):
         if spec.get("type", "ClusterIP") == "ExternalName":
             if before["type"] != "ExternalName":
                 _drop_unchanged(spec, before, _INTERNAL)
+                _close(spec, before)
             return
         if before["type"] in EXPOSED and spec.get("type", "ClusterIP") not in EXPOSED:
             _close(spec, before)
@@ -143,10 +144,10 @@ class ServiceStrategy(Strategy):
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
         """Metadata, ports, and the address, which never changes."""
-        causes = super().validate(object_, old) + validate_service(object_)
+        causes = validate_service(object_)
         known_address = not any("valid IP address" in cause.message for cause in causes)
         if old is not None and known_address and moved(object_["spec"], old["spec"]):
             detail = "may not change once set"
             addresses = [object_["spec"]["clusterIP"]]
-            causes.append(invalid_value("spec.clusterIPs[0]", addresses, detail))
-        return causes
+            causes.insert(0, invalid_value("spec.clusterIPs[0]", addresses, detail))
+        return super().validate(object_, old) + causes

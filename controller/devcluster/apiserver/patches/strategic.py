@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from controller.devcluster.apiserver.jsondata import entries
+from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.apiserver.typed import Field, table
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ def _merge_lists(
     key, inner = str(field.merge_key), field.type.strip("[]")
     if any(item.get("$patch") == "replace" for item in wanted):
         return [item for item in wanted if "$patch" not in item]
+    for item in wanted:
+        if key not in item and "$patch" not in item:
+            shown = " ".join(f"{name}:{value}" for name, value in sorted(item.items()))
+            raise ApiError(500, "", f"map: map[{shown}] does not contain declared merge key: {key}")
     gone = [item.get(key) for item in wanted if item.get("$patch") == "delete"]
     positions = [item.get(key) for item in existing]
     merged = {item.get(key): item for item in existing if item.get(key) not in gone}
