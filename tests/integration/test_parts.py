@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
-from controller.kube.faults import LostAnswer, on_write
+from controller.kube.faults import LostAnswer, LostRequest, on_write
 from controller.kube.resources import (
     CLAIMS,
     CRDS,
@@ -28,6 +28,7 @@ from tests.integration.harness import OPERATOR, example_cluster
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.resources import Resource
     from tests.integration.harness import World
 
@@ -667,3 +668,27 @@ async def test_a_change_that_is_refused_is_said_and_repeated_with_back_off_only(
     await world.settle(600)
     patches = requests(world)["patch", "services"] - before["patch", "services"]
     assert 1 <= patches < 20, "a refusal keeps nobody waiting, and is not repeated in haste"
+
+
+@pytest.mark.embedded_only
+@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("number", range(1, 15))
+async def test_whichever_write_gets_lost_every_part_is_made_once(
+    world: World, fault: LostAnswer | LostRequest, number: int
+):
+    made: list[tuple[str, str]] = []
+    assert world.server is not None
+    world.server.on_write.append(lambda event: note_creation(event, made))
+    world.start_operator(rules=[on_write(fault, number)])
+    await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
+    await world.eventually(world.is_ready, seconds=120)
+    for resource, name in PARTS:
+        await world.eventually(lambda r=resource, n=name: exists(world, r, n))
+    await world.settle(60)
+    for resource, name in PARTS:
+        assert made.count((str(resource), name)) == 1, f"{resource} {name}"
+
+
+def note_creation(event: StoredEvent, made: list[tuple[str, str]]) -> None:
+    if event.type == "ADDED":
+        made.append((event.table, event.key.rpartition("/")[2]))
