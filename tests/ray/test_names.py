@@ -7,6 +7,7 @@ import pytest
 from controller.ray.api.names import (
     checked_label,
     checked_name,
+    checked_route_name,
     is_dns_1035_label,
     is_dns_1123_label,
     is_label_value,
@@ -20,6 +21,12 @@ def test_a_checked_name_keeps_the_tail_and_never_begins_with_a_digit_or_punctuat
     assert checked_name("a" * 3 + "7" + "b" * 49) == "r" + "b" * 49
     assert checked_name("-a") == "ra"
     assert checked_name("") == ""
+
+
+def test_the_name_of_a_route_leaves_room_for_its_namespace():
+    assert checked_route_name("a" * 60, "n") == "a" * 50
+    assert checked_route_name("a" * 60, "n" * 40) == "a" * 11
+    assert checked_route_name("abc", "n" * 63) == "a", "no room is no reason to have no name"
 
 
 def test_a_checked_label_keeps_the_tail_and_may_begin_with_a_digit():

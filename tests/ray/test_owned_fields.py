@@ -207,6 +207,15 @@ def test_a_spoilt_memory_is_written_anew(spoilt: str):
     assert write.patch["metadata"]["annotations"].keys() == {OWNED_FIELDS}
 
 
+def test_addresses_that_were_asked_for_and_given_are_no_obstacle():
+    spec = {"clusterIPs": ["None"], "clusterIP": "None", "ipFamilies": ["IPv4"]}
+    obj = cluster(sample(headGroupSpec={"headService": {"spec": spec}}))
+    assert plan(existing(obj)).events == ()
+    obj = cluster(sample(headGroupSpec={"headService": {"spec": spec | {"ipFamilies": ["IPv6"]}}}))
+    (event,) = plan(existing(obj)).events
+    assert "spec.ipFamilies is IPv4, IPv6 is wanted" in event.note
+
+
 def test_a_field_that_the_view_does_not_know_is_no_drift():
     raw = sample(headGroupSpec={"headService": {"spec": {"fieldOfTheFuture": True}}})
     assert changed(cluster(raw)) == []

@@ -32,7 +32,8 @@ def checked_label(value: str) -> str:
 
 def checked_route_name(name: str, namespace: str) -> str:
     """KubeRay's CheckRouteName: name and namespace together are one label of a host name."""
-    return checked_name(name[: 51 - len(namespace)])
+    room = max(1, 51 - len(namespace))
+    return checked_name(name[:room])
 
 
 def is_dns_1035_label(value: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.ray.cluster.part import Wish, whole
+from controller.runtime.merging import difference
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -44,7 +45,7 @@ def _take_fixed_fields(spec: Body, now: ServiceSpec) -> Iterable[str]:
     shown: Body = msgspec.to_builtins(now)
     for name in _FOR_LIFE:
         wanted = spec.pop(name, None)
-        if wanted and shown[name] and wanted != shown[name]:
+        if wanted and shown[name] and difference(shown, {name: wanted}):
             yield _obstacle(name, shown[name], wanted)
 
 
@@ -55,8 +56,11 @@ def _take_type(spec: Body, now: ServiceSpec) -> Iterable[str]:
 
 
 def _obstacle(field: str, now: Any, wanted: Any) -> str:
+    is_now, is_wanted = (
+        value if isinstance(value, str) else ", ".join(value) for value in (now, wanted)
+    )
     return (
-        f"spec.{field} is {now}, {wanted} is wanted, and it cannot be changed; "
+        f"spec.{field} is {is_now}, {is_wanted} is wanted, and it cannot be changed; "
         "delete the service to have it made anew"
     )
 
