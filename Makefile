@@ -6,7 +6,12 @@ PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 LAYERS ?= tests
 ARGS   ?=
 
-.PHONY: demo test test-real lint bench lock clean
+# make simulate [EXAMPLES=2000] [SEED=17]: random lives; make simulate SCENARIO=@FILE plays one
+EXAMPLES ?= 2000
+SEED     ?=
+SCENARIO ?=
+
+.PHONY: demo test test-real simulate lint bench lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo $(ARGS)
@@ -16,6 +21,10 @@ test: $(VENV)/.dev
 
 test-real: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.integration.real $(ARGS)
+
+simulate: $(VENV)/.dev
+	$(VENV)/bin/python -m tests.simulation --examples=$(EXAMPLES) $(if $(SEED),--seed=$(SEED)) \
+	    $(if $(SCENARIO),--scenario='$(SCENARIO)') $(ARGS)
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

@@ -173,6 +173,7 @@ class World:
         rules: Iterable[Any] = (),
         workers: int = 16,
         transport: Transport | None = None,
+        kind: RayClusterKind | None = None,
     ) -> RunningOperator:
         faulty = FaultyTransport(transport or self.transport, list(rules), clock=self.loop)
         settings = Settings(
@@ -180,7 +181,7 @@ class World:
         )
         operator = Operator(
             self.client(OPERATOR, faulty),
-            [RayClusterKind()],
+            [kind or RayClusterKind()],
             settings,
             clock=self.loop,
             wall=self.wall,

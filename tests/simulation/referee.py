@@ -1,24 +1,32 @@
 """Watches every transition of the store and writes down what no operator may ever do.
 
-It sees the truth at once; an operator sees it late. So an operator may act on the specification
-that it had observed when it first sent a write, and on pods that it cannot yet know to have ended.
-Nothing else excuses it.
+It sees the truth at once; an operator sees it late. So each pod that an operator makes or deletes
+is judged by the generation of the RayCluster that the operator had observed when it first planned
+that, and by all later ones: "desired" is the greatest number, or the least, that any of these asks
+for. Every other excuse is one line of `_is_called_for`, or `LATE`.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import PODS
+from controller.runtime.plan import Create, Delete
+from tests.integration.harness import is_ready
+from tests.simulation.wishes import History, is_halted, wish_of
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable, Sequence
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.runtime.reads import OverlaidReads
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observe import Observation
+    from controller.runtime.plan import Plan
+    from tests.simulation.wishes import Wish
 
 ACTOR: ContextVar[str] = ContextVar("actor", default="")
 """Who makes the request that is being served: the name of an operator, or nobody of note."""
@@ -27,20 +35,14 @@ LATE = " (late)"
 """End of the actor's name if its request was delayed: whoever sent it may have given up on it,
 repeated it, and undone what it did. Nothing in the API prevents that its pod then comes back."""
 
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """What a RayCluster asks for."""
-
-    generation: int
-    replicas: dict[str, int]
-    named: frozenset[str]
-    everything_goes: bool
+ROLES = frozenset({"head", "worker"})
+REPLICA = "ray.io/worker-group-replica-name"
+REDIS_FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What an operator knew when it first sent a write.
+    """What an operator knew when it first planned a write.
 
     Attributes:
         generation: of the cluster as it had observed it.
@@ -53,36 +55,20 @@ class Intent:
     ghosts: int = 0
 
 
-@dataclass(slots=True)
-class Cluster:
-    """A RayCluster, the present one or an earlier namesake."""
-
-    name: str = ""
-    wishes: list[Wish] = field(default_factory=list)
-    suspending: bool = False
-    ends: list[tuple[float, str]] = field(default_factory=list)  # of pods, not by an operator
-
-    def wishes_since(self, intent: Intent) -> list[Wish]:
-        """The one that the operator knew and all later ones."""
-        return [wish for wish in self.wishes if wish.generation >= intent.generation]
-
-    def ended_since(self, group: str, intent: Intent) -> int:
-        """Pods of the group that have ended since then."""
-        return sum(where == group and when >= intent.time for when, where in self.ends)
-
-
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A Ray pod at one moment."""
+    """A Ray pod at one moment. `slice` names its multi-host replica, empty if it has none."""
 
     uid: str
     name: str
     owner: str
     cluster: str
     group: str
+    slice: str
     head: bool
     terminating: bool
     ended: bool
+    dead: bool
 
     @property
     def live(self) -> bool:
@@ -96,143 +82,226 @@ class Referee:
         violations: sentences; nothing in here means that the operators behaved.
         pods: the Ray pods that exist, by uid.
         clusters: all RayClusters that ever were, by uid.
-        observed: generation of each cluster that the operator has last observed, by uid.
-        two_heads: seconds in which a cluster had two live heads, the longest stretch.
+        two_heads: the longest stretch of seconds in which a cluster had two live heads.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, strict: bool = True) -> None:
         self._loop = loop
         self._strict = strict
-        self._names: set[str] = set()
-        self._intents: dict[tuple[str, str], Intent] = {}
+        self._names: set[tuple[str, str]] = set()
+        self._creates: dict[str, Intent] = {}
+        self._deletes: dict[str, Intent] = {}
+        self._births: dict[str, int] = {}
+        self._members: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._deleted: set[str] = set()
-        self._present: set[str] = set()
         self._doubled: dict[str, float] = {}
         self.violations: list[str] = []
         self.pods: dict[str, Seen] = {}
-        self.clusters: defaultdict[str, Cluster] = defaultdict(Cluster)
-        self.observed: dict[str, int] = {}
+        self.clusters: defaultdict[str, History] = defaultdict(History)
         self.two_heads = 0.0
 
+    # -- what it is told ----------------------------------------------------------------------
+
     def __call__(self, event: StoredEvent) -> None:
+        """A transition of the store."""
         if event.table == "rayclusters.ray.io":
             self._cluster(event)
-        elif event.table == "pods" and "ray.io/cluster" in _labels(event.current.object):
+        elif event.table == "pods" and _label(event.current.object, "node-type") in ROLES:
             self._pod(event)
 
-    def sends_create(self, name: str, owner: str) -> None:
-        """An operator sends a create, perhaps not for the first time."""
-        intent = Intent(self.observed[owner], self._loop.time())
-        self._intents.setdefault(("create", name), intent)
+    def planned(self, seen: Observation, plan: Plan) -> None:
+        """An operator has decided; what it has decided before counts from then."""
+        doomed: set[str] = set()
+        for stage in plan.stages:
+            for write in stage:
+                if write.target.resource is not PODS:
+                    continue
+                if isinstance(write, Create):
+                    intent = Intent(seen.cluster.metadata.generation, self._loop.time())
+                    self._creates.setdefault(write.target.name, intent)
+                elif isinstance(write, Delete):
+                    doomed.add(write.uid)
+        for group, pods in seen.workers.items():
+            self._planned_deletions(seen, group, pods, doomed)
+        self._planned_deletions(seen, "", seen.heads, doomed)
 
-    def sends_delete(self, name: str, reads: OverlaidReads) -> None:
-        """An operator to which the world looks like this sends a delete."""
-        doomed = next((pod for pod in self.pods.values() if pod.name == name), None)
-        if doomed is None:
-            return
-        ghosts = 0
-        for pod in reads.by_index(PODS, "owner", doomed.owner):
-            meta = pod.metadata
-            truth = self.pods.get(meta.uid)
-            of_group = (meta.labels or {}).get("ray.io/group") == doomed.group
-            alive = truth is not None and not truth.terminating
-            ghosts += (
-                of_group and not meta.terminating and not alive and meta.uid not in self._deleted
-            )
-        intent = Intent(self.observed[doomed.owner], self._loop.time(), ghosts)
-        self._intents.setdefault(("delete", name), intent)
+    def _planned_deletions(
+        self, seen: Observation, group: str, pods: Sequence[Pod], doomed: set[str]
+    ) -> None:
+        meta = seen.cluster.metadata
+        intent = Intent(meta.generation, self._loop.time(), self._ghosts(pods))
+        for pod in pods:
+            if pod.metadata.uid in doomed:
+                self._deletes.setdefault(pod.metadata.uid, intent)
+        if self._strict and group:
+            self._judge_choice(self.clusters[meta.uid].since(meta.generation), group, pods, doomed)
 
-    def workers(self, owner: str, group: str) -> list[Seen]:
-        """The pods of a group, those that have ended or are going included."""
-        return [
-            pod
-            for pod in self.pods.values()
-            if pod.owner == owner and pod.group == group and not pod.head
-        ]
+    def _ghosts(self, pods: Iterable[Pod]) -> int:
+        """Those that look alive and are not, by nobody's doing but their own."""
+        return sum(
+            not pod.metadata.terminating
+            and pod.metadata.uid not in self._deleted
+            and ((truth := self.pods.get(pod.metadata.uid)) is None or truth.terminating)
+            for pod in pods
+        )
+
+    # -- clusters -----------------------------------------------------------------------------
 
     def _cluster(self, event: StoredEvent) -> None:
         obj = event.current.object
-        uid = obj["metadata"]["uid"]
-        (self._present.discard if event.type == "DELETED" else self._present.add)(uid)
-        cluster = self.clusters[uid]
-        cluster.name = obj["metadata"]["name"]
-        conditions = obj.get("status", {}).get("conditions", [])
-        cluster.suspending = any(
-            c["type"] == "RayClusterSuspending" and c["status"] == "True" for c in conditions
-        )
-        spec = obj["spec"]
-        groups = {group["groupName"]: group for group in spec.get("workerGroupSpecs", [])}
-        strategies = (group.get("scaleStrategy", {}) for group in groups.values())
-        cluster.wishes.append(
-            Wish(
-                obj["metadata"]["generation"],
-                {n: 0 if g.get("suspend") else g["replicas"] for n, g in groups.items()},
-                frozenset(n for s in strategies for n in s.get("workersToDelete", ())),
-                bool(spec.get("suspend")) or "deletionTimestamp" in obj["metadata"],
-            )
-        )
+        history = self.clusters[obj["metadata"]["uid"]]
+        history.name = obj["metadata"]["name"]
+        history.present = event.type != "DELETED"
+        history.finalizers = tuple(obj["metadata"].get("finalizers", ()))
+        if is_halted(obj):
+            history.halted_until = float("inf")
+        elif history.halted_until == float("inf"):
+            history.halted_until = self._loop.time()
+        wish = wish_of(obj)
+        if not history.wishes or history.wishes[-1] != wish:
+            history.wishes.append(wish)
+
+    # -- pods ---------------------------------------------------------------------------------
 
     def _pod(self, event: StoredEvent) -> None:
         pod = _seen(event.current.object)
         before = self.pods.get(pod.uid)
         if event.type == "DELETED":
             self.pods.pop(pod.uid, None)
+            if pod.head:
+                self.clusters[pod.owner].heads_left[pod.uid] = self._loop.time()
         else:
             self.pods[pod.uid] = pod
         if before is None and event.type == "ADDED":
             self._appeared(pod)
-        elif before is not None and before.live and (event.type == "DELETED" or not pod.live):
-            self._ended(before, pod, gone=event.type == "DELETED")
-        elif before is not None and not before.terminating and pod.terminating:
-            self._ended(before, pod, gone=False)
+        elif before is not None and not before.terminating:
+            if event.type == "DELETED" or pod.terminating:
+                self._went(before)
+            elif before.live and not pod.live:
+                self._ended(before)
         self._count_heads(pod.cluster)
 
+    def _ended(self, pod: Seen) -> None:
+        group = "" if pod.head else pod.group
+        self.clusters[pod.owner].ends.append((self._loop.time(), group))
+
+    def _went(self, pod: Seen) -> None:
+        """It is going or has gone, by an operator's request or somebody else's."""
+        if not ACTOR.get():
+            self._ended(pod)
+            return
+        self._deleted.add(pod.uid)
+        if self._strict and not pod.dead:
+            self._judge_deletion(pod)
+
     def _appeared(self, pod: Seen) -> None:
-        if ACTOR.get().endswith(LATE) and pod.name in self._names:
+        history = self.clusters[pod.owner]
+        if ACTOR.get().endswith(LATE) and (pod.owner, pod.name) in self._names:
             return
-        if pod.name in self._names and pod.owner in self._present:
+        if (pod.owner, pod.name) in self._names:
             self._blame(f"the name {pod.name} was used twice")
-        self._names.add(pod.name)
-        if not self._strict:
-            return
+        self._names.add((pod.owner, pod.name))
+        intent = self._creates[pod.name]
+        self._births[pod.uid] = intent.generation
+        if pod.head:
+            history.heads[pod.uid] = intent.generation
+        self._members[pod.owner, pod.slice].add(pod.uid)
+        if self._strict:
+            self._judge_creation(pod, history, history.since(intent.generation))
+
+    def _judge_creation(self, pod: Seen, history: History, wishes: list[Wish]) -> None:
+        if all(wish.deleting for wish in wishes):
+            self._blame(f"{pod.name} was made for a cluster that was deleted")
+        unsafe = all(wish.redis for wish in wishes) and not any(w.deleting for w in wishes)
+        if unsafe and REDIS_FINALIZER not in history.finalizers:
+            self._blame(f"{pod.name} was made before the finalizer that cleans up after it")
         if pod.head:
             others = [o.name for o in self.pods.values() if o.head and o.owner == pod.owner]
             if len(others) > 1:
                 self._blame(f"head {pod.name} was made beside {sorted(others)}")
+            if all(wish.suspended for wish in wishes):
+                self._blame(f"head {pod.name} was made for a suspended cluster")
             return
-        wishes = self.clusters[pod.owner].wishes_since(self._intents["create", pod.name])
-        most = max((wish.replicas.get(pod.group, 0) for wish in wishes), default=0)
-        present = len(self.workers(pod.owner, pod.group))
+        most = max(wish.pods(pod.group) for wish in wishes)
+        present = len(self._workers(pod.owner, pod.group))
         if present > most:
             self._blame(f"{pod.name} is number {present}, at most {most} were asked for")
 
-    def _ended(self, before: Seen, pod: Seen, *, gone: bool) -> None:
-        """A pod is going, has gone, or has ended by itself."""
-        cluster = self.clusters[pod.owner]
-        deleted = gone or pod.terminating
-        if not deleted or not ACTOR.get():
-            cluster.ends.append((self._loop.time(), "" if pod.head else pod.group))
-            return
-        self._deleted.add(pod.uid)
-        if self._strict and before.live:
-            self._judge(before, cluster)
-
-    def _judge(self, pod: Seen, cluster: Cluster) -> None:
+    def _judge_deletion(self, pod: Seen) -> None:
         """An operator has deleted a pod that was alive: was that called for?"""
-        intent = self._intents["delete", pod.name]
-        wishes = cluster.wishes_since(intent)
-        if cluster.suspending or any(wish.everything_goes for wish in wishes):
+        intent = self._deletes[pod.uid]
+        history = self.clusters[pod.owner]
+        wishes = history.since(intent.generation)
+        if self._is_called_for(pod, intent, history, wishes):
             return
         if pod.head:
             self._blame(f"head {pod.name} was deleted and nobody asked for that")
             return
-        if any(pod.name in wish.named for wish in wishes):
+        if all(wish.autoscaling for wish in wishes):
+            self._blame(f"{pod.name} was deleted, and no autoscaler had named it")
             return
-        least = min((wish.replicas.get(pod.group, 0) for wish in wishes), default=0)
-        others = self.workers(pod.owner, pod.group)
+        least = min(wish.pods(pod.group) for wish in wishes)
+        others = self._workers(pod.owner, pod.group)
         left = sum(not o.terminating and o.uid != pod.uid for o in others)
-        if left + intent.ghosts + cluster.ended_since(pod.group, intent) < least:
-            self._blame(f"{pod.name} was deleted, which leaves {left} of {least}")
+        mates = sum(o.slice == pod.slice and not o.terminating for o in others) if pod.slice else 0
+        lost = intent.ghosts + history.ended_since(intent.time, pod.group)
+        if left - mates + lost < least:
+            self._blame(f"{pod.name} was deleted, which leaves {left - mates} of {least}")
+
+    def _is_called_for(
+        self, pod: Seen, intent: Intent, history: History, wishes: list[Wish]
+    ) -> bool:
+        birth = self._births[pod.uid]
+        slice_uids = self._members[pod.owner, pod.slice] if pod.slice else {pod.uid}
+        mates = [self.pods.get(uid) for uid in slice_uids if uid != pod.uid]
+        names = {pod.name, *(mate.name for mate in mates if mate)}
+        asked = [wish.groups[pod.group] for wish in wishes if pod.group in wish.groups]
+        return (
+            # a suspension has been committed, and goes on until every pod is gone
+            history.halted_until >= intent.time
+            # cleaning up after a deleted cluster begins with its pods
+            or any(wish.deleting for wish in wishes)
+            # Recreate, and the specification is not that from which the head was made
+            or any(wish.recreate and history.is_outdated(wish, intent.time) for wish in wishes)
+            # its group is suspended, or no longer there
+            or (not pod.head and (len(asked) < len(wishes) or any(g.suspended for g in asked)))
+            # it, or a pod of the same multi-host replica, is named in workersToDelete
+            or any(names & group.names for group in asked)
+            # another pod of its multi-host replica has ended, or was never made
+            or any(mate is None or not mate.live or mate.dead for mate in mates)
+            or (bool(pod.slice) and any(len(slice_uids) < group.hosts for group in asked))
+            # numOfHosts is not that with which it was made
+            or any(g.hosts != history.hosts_at(birth, pod.group) for g in asked)
+        )
+
+    def _judge_choice(
+        self, wishes: list[Wish], group: str, pods: Sequence[Pod], doomed: set[str]
+    ) -> None:
+        """Replicas go whole; a ready one goes only if no unready one of its group stays."""
+        if not doomed or any(w.autoscaling or w.pods(group) == 0 for w in wishes):
+            return
+        named = {name for wish in wishes for name in wish.groups[group].names}
+        replicas: defaultdict[str, list[Pod]] = defaultdict(list)
+        for pod in pods:
+            if not pod.metadata.terminating:
+                replicas[(pod.metadata.labels or {}).get(REPLICA, pod.metadata.name)].append(pod)
+        staying = [r for r in replicas.values() if not any(p.metadata.uid in doomed for p in r)]
+        unready = [r[0].metadata.name for r in staying if not all(is_ready(pod) for pod in r)]
+        for replica in replicas.values():
+            going = [pod for pod in replica if pod.metadata.uid in doomed]
+            if going and len(going) < len(replica):
+                self._blame(f"only {[p.metadata.name for p in going]} of a replica are to go")
+            chosen = going and all(is_ready(p) and p.metadata.name not in named for p in replica)
+            if chosen and unready:
+                self._blame(f"{going[0].metadata.name} is ready and goes before {unready}")
+
+    def _workers(self, owner: str, group: str) -> list[Seen]:
+        """The pods of a group, those that have ended or are going included."""
+        return [
+            pod
+            for pod in self.pods.values()
+            if pod.owner == owner and pod.group == group and not pod.head
+        ]
 
     def _count_heads(self, cluster: str) -> None:
         now = self._loop.time()
@@ -248,23 +317,34 @@ class Referee:
                 self._blame(f"{cluster} has two live heads: {', '.join(live)}")
 
     def _blame(self, what: str) -> None:
-        self.violations.append(f"{self._loop.time():.3f} s, {ACTOR.get() or 'somebody'}: {what}")
+        self.violations.append(f"{self._loop.time():.3f} s, {ACTOR.get() or 'a plan'}: {what}")
 
 
-def _labels(obj: dict[str, Any]) -> dict[str, str]:
-    return obj["metadata"].get("labels") or {}
+def _label(obj: dict[str, Any], name: str) -> str:
+    return (obj["metadata"].get("labels") or {}).get(f"ray.io/{name}", "")
 
 
 def _seen(obj: dict[str, Any]) -> Seen:
-    meta, labels = obj["metadata"], _labels(obj)
+    meta, status = obj["metadata"], obj.get("status", {})
     owners = [r["uid"] for r in meta.get("ownerReferences", []) if r.get("controller")]
+    ended = status.get("phase") in {"Failed", "Succeeded"}
     return Seen(
         uid=meta["uid"],
         name=meta["name"],
         owner=owners[0] if owners else "",
-        cluster=labels["ray.io/cluster"],
-        group=labels.get("ray.io/group", ""),
-        head=labels.get("ray.io/node-type") == "head",
+        cluster=_label(obj, "cluster"),
+        group=_label(obj, "group"),
+        slice=(meta.get("labels") or {}).get(REPLICA, ""),
+        head=_label(obj, "node-type") == "head",
         terminating="deletionTimestamp" in meta,
-        ended=obj.get("status", {}).get("phase") in {"Failed", "Succeeded"},
+        ended=ended,
+        dead=ended or _ray_has_exited(obj),
     )
+
+
+def _ray_has_exited(pod: dict[str, Any]) -> bool:
+    """Whether its Ray container has ended and nobody will start it again."""
+    ray = pod["spec"]["containers"][0]["name"]
+    states = pod.get("status", {}).get("containerStatuses", [])
+    exited = any(s["name"] == ray and "terminated" in s.get("state", {}) for s in states)
+    return exited and pod["spec"].get("restartPolicy") == "Never"

@@ -1,4 +1,4 @@
-"""One seed: some minutes in which everything goes wrong, then peace.
+"""Plays a scenario: some minutes in which everything goes wrong, then peace.
 
 When the faults have stopped, every cluster must become what it was last asked to be, and then
 the operator must write nothing more and keep nothing in its ledger.
@@ -7,7 +7,8 @@ the operator must write nothing more and keep nothing in its ledger.
 from __future__ import annotations
 
 import asyncio
-import random
+import hashlib
+from collections import deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,180 +18,276 @@ import msgspec
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.faults import Lag, Rule
 from controller.ray.api import RAYCLUSTERS
-from tests.integration.harness import embedded_world, is_ready
+from controller.ray.cluster import RayClusterKind
+from tests.integration.harness import embedded_world
+from tests.simulation.autoscaler import Autoscaler
+from tests.simulation.faults import rule_for
+from tests.simulation.outcome import shortcomings
 from tests.simulation.referee import Referee
-from tests.simulation.trouble import LONGEST_LAG, random_rule
-from tests.simulation.user import User
+from tests.simulation.scenario import Compact, Create, Fault, Restart, Scenario
+from tests.simulation.user import NODE_COUNT, User
 from tests.simulation.wire import Wire
+from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
+    from datetime import datetime
 
-    from controller.runtime.operator import Operator
+    from controller.devcluster.apiserver.store import StoredEvent
+    from controller.ray.cluster.observe import Observation
+    from controller.runtime.plan import Plan
     from tests.integration.harness import RunningOperator, World
+    from tests.simulation.scenario import AnyAction
 
 CONVERGENCE = 300.0
 """Seconds after the last fault until everything is as it should be."""
 
-QUIET = 300.0
+SETTLING = 90.0
+"""Seconds that entries of the ledger may still need after that."""
+
+QUIET = 120.0
 """Seconds in which nothing may be written after that."""
+
+STRIKE = 20.0
+"""Seconds that a kill waits for a write to strike at."""
+
+AUTOSCALING_INTERVAL = 2.0
+"""Seconds between two rounds of an autoscaler."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a scenario.
+
+    Attributes:
+        violations: what the referee saw and what was wrong at the end, as sentences.
+        story: what was done and when, for the report of a failure.
+        transitions: of the store.
+        digest: of all transitions with their times: equal digests mean equal lives.
+        two_heads: the longest stretch of seconds in which a cluster had two live heads.
+    """
+
+    violations: tuple[str, ...]
+    story: tuple[str, ...]
+    transitions: int
+    digest: str
+    two_heads: float = 0.0
+
+
+class WitnessedKind(RayClusterKind):
+    """The kind as it is, with a referee who hears of every decision."""
+
+    def __init__(self, referee: Referee) -> None:
+        super().__init__()
+        self._referee = referee
+
+    def plan(self, observation: Observation, now: datetime) -> Plan:
+        plan = super().plan(observation, now)
+        self._referee.planned(observation, plan)
+        return plan
 
 
 @dataclass
 class Simulation:
-    """A world with a user, a referee, and an operator that has bad luck."""
+    """A world with a user, a referee, and an operator that has bad luck.
+
+    Attributes:
+        overlapping: seconds for which the next operator runs beside the old one at a restart.
+    """
 
     world: World
-    rng: random.Random
+    scenario: Scenario
     referee: Referee
-    user: User
-    overlapping: bool
-    alive: list[tuple[RunningOperator, Wire]] = field(default_factory=list)
-    ending: RunningOperator | None = None
-    wires: list[Wire] = field(default_factory=list)
-    started: int = 0
-    weather: list[Rule] = field(default_factory=list)
+    overlapping: float = 0.0
+    story: list[str] = field(default_factory=list)
+    _alive: list[tuple[RunningOperator, Wire]] = field(default_factory=list)
+    _wires: list[Wire] = field(default_factory=list)
+    _weather: list[tuple[Fault, Rule | None]] = field(default_factory=list)
+    _autoscalers: dict[str, Autoscaler] = field(default_factory=dict)
+    _transitions: int = 0
+    _digest: Any = field(default_factory=hashlib.sha256)
 
-    async def run(self) -> None:
-        """All of it; what went wrong is in the referee's violations."""
-        if self.rng.random() < 0.5:  # lag that lasts; anything else comes and goes
-            self.weather = [Rule(Lag(self.rng.uniform(1.0, LONGEST_LAG)), "pods")]
-        self.start()
-        for name in self.user.names:
-            await self.user.create(name)
-        chaos = [asyncio.create_task(self._act()), asyncio.create_task(self._disturb())]
-        chaos.append(asyncio.create_task(self._restart()))
-        await asyncio.sleep(self.rng.choice([30.0, 60.0, 120.0]))
-        for task in chaos:
-            task.cancel()
-        await asyncio.gather(*chaos, return_exceptions=True)
-        await self._make_peace()
-        await self._converge()
-        await self._rest()
+    def __post_init__(self) -> None:
+        self.user = User(self.world)
+        rounds = 3 if self.scenario.surroundings.past else 1
+        self._revisions: deque[int] = deque(maxlen=rounds)  # autoscalers see the oldest
 
-    def start(self) -> None:
-        """Start an operator."""
-        self.started += 1
+    async def run(self) -> Result:
+        """All of it."""
+        async with asyncio.TaskGroup() as tasks:
+            scaling = tasks.create_task(self._scale())
+            try:
+                await self._play(tasks)
+                await self._make_peace()
+                await self._converge()
+                await self._rest()
+            finally:
+                scaling.cancel()
+        return Result(
+            tuple(self.referee.violations),
+            tuple(self.story),
+            self._transitions,
+            self._digest.hexdigest(),
+            self.referee.two_heads,
+        )
+
+    def write_down(self, event: StoredEvent) -> None:
+        """Add a transition to the digest."""
+        self._transitions += 1
+        when = f"{self.world.loop.time():.6f} {event.type} {event.table} {event.key} "
+        self._digest.update(when.encode())
+        self._digest.update(msgspec.json.encode(event.current.object, order="sorted"))
+
+    # -- war ----------------------------------------------------------------------------------
+
+    async def _play(self, tasks: asyncio.TaskGroup) -> None:
+        self._start()
+        for number, body in enumerate(self.scenario.clusters):
+            await self._act(Create(number, body))
+        restarts: list[asyncio.Task[None]] = []
+        for step in self.scenario.steps:
+            await asyncio.sleep(step.delay)
+            match step.action:
+                case Fault():
+                    self._begin(step.action)
+                case Compact():
+                    self._say("compact")
+                    assert self.world.server is not None
+                    self.world.server.store.compact()
+                case Restart():
+                    if all(task.done() for task in restarts):
+                        restarts.append(tasks.create_task(self._restart(step.action)))
+                case _:
+                    await self._act(step.action)
+        await asyncio.gather(*restarts)
+        await asyncio.sleep(max((fault.lasts for fault, _ in self._weather), default=0.0))
+
+    async def _act(self, action: AnyAction) -> None:
+        refusal = await self.user.act(action)
+        self._say(f"{action} {refusal and f'... {refusal}'}")
+
+    def _begin(self, fault: Fault) -> None:
+        self._say(f"{fault}")
+        entry = (fault, rule_for(fault))
+        self._weather.append(entry)
+        self._apply_weather()
+        self.world.loop.call_later(fault.lasts, self._end, entry)
+
+    def _end(self, entry: tuple[Fault, Rule | None]) -> None:
+        if entry in self._weather:
+            self._weather.remove(entry)
+            self._apply_weather()
+
+    def _apply_weather(self) -> None:
+        for operator, wire in self._alive:
+            operator.transport.rules[:] = [rule for _, rule in self._weather if rule]
+            wire.stragglers = [(f.every, f.seconds) for f, rule in self._weather if rule is None]
+
+    # -- operators ----------------------------------------------------------------------------
+
+    def _start(self) -> None:
         assert self.world.server is not None
-        wire = Wire(self.world.server, f"operator-{self.started}", self.rng, self._witness)
-        self.world.transport = wire
-        operator = self.world.start_operator(rules=self.weather)
-        self.wires.append(wire)
-        self._listen(operator.operator)
-        self.alive.append((operator, wire))
-        self._say(f"start operator-{self.started}")
+        name = f"operator-{len(self._wires) + 1}"
+        around = self.scenario.surroundings
+        wire = Wire(self.world.server, name, past=around.past, streaming=around.streaming)
+        operator = self.world.start_operator(transport=wire, kind=WitnessedKind(self.referee))
+        self._wires.append(wire)
+        self._alive.append((operator, wire))
+        self._apply_weather()
+        self._say(f"start {name}")
 
-    def _listen(self, operator: Operator) -> None:
-        """Have the referee know what this operator observes."""
-        [kind] = [controller._kind for controller in operator.controllers.values()]
-        observe = kind.observe
+    async def _restart(self, restart: Restart) -> None:
+        self._say(f"{restart}")
+        if self.overlapping:
+            self._start()
+            await asyncio.sleep(self.overlapping)
+        operator, wire = self._alive[0]
+        await self._end_operator(operator, restart.how)
+        self._alive.pop(0)
+        # A lease lasts longer than a request can be under way.
+        await wire.arrived()
+        if not self.overlapping:
+            await asyncio.sleep(restart.pause)
+            self._start()
 
-        def listening(key: str, reads: Any) -> Any:
-            seen = observe(key, reads)
-            if seen is not None:
-                meta = seen.cluster.metadata
-                self.referee.observed[meta.uid] = meta.generation
-            return seen
-
-        kind.observe = listening
-
-    def _witness(self, method: str, path: str, body: bytes | None) -> None:
-        """Tell the referee of pods that are made and deleted, before it happens."""
-        if method == "POST" and path.endswith("/pods"):
-            meta = msgspec.json.decode(body or b"")["metadata"]
-            self.referee.sends_create(meta["name"], meta["ownerReferences"][0]["uid"])
-        elif method == "DELETE" and "/pods/" in path:
-            reads = self.alive[-1][0].operator.ledger.reads
-            self.referee.sends_delete(path.rpartition("/")[2], reads)
-
-    # -- chaos --------------------------------------------------------------------------------
-
-    async def _act(self) -> None:
-        pace = self.rng.choice([2.0, 8.0, 30.0])
-        while True:
-            await asyncio.sleep(self.rng.expovariate(1 / pace))
-            await self.user.act()
-
-    async def _disturb(self) -> None:
-        pace = self.rng.choice([2.0, 8.0, 30.0])
-        while True:
-            await asyncio.sleep(self.rng.expovariate(1 / pace))
-            rule = random_rule(self.rng)
-            straggling = self.rng.choice([0.0, 0.0, 0.1, 0.3])
-            if self.rng.random() < 0.1 and self.world.server is not None:
-                self.world.server.store.compact()
-            for operator, wire in self.alive:
-                operator.transport.rules[:] = [*self.weather, *operator.transport.rules[-2:], rule]
-                wire.straggling = straggling
-            self._say(f"{rule.fault} {rule.resource} {sorted(rule.verbs)}; {straggling}")
-            if self.rng.random() < 0.5:
-                await asyncio.sleep(self.rng.uniform(1.0, 20.0))
-                self._clear()
-
-    async def _restart(self) -> None:
-        pace = self.rng.choice([10.0, 40.0, 1000.0])
-        while True:
-            await asyncio.sleep(self.rng.expovariate(1 / pace))
-            how = self.rng.choice(["kill", "stop", "before", "after"])
-            self._say(f"restart: {how}")
-            if self.overlapping:
-                self.start()
-                await asyncio.sleep(self.rng.uniform(0.0, 8.0))
-            operator, wire = self.alive.pop(0)
-            self.ending = operator
-            await self._end(operator, how)
-            # A lease lasts longer than a request can be under way.
-            await wire.arrived()
-            if not self.overlapping:
-                await asyncio.sleep(self.rng.choice([0.0, 0.5, 10.0]))
-                self.start()
-
-    async def _end(self, operator: RunningOperator, how: str) -> None:
+    async def _end_operator(self, operator: RunningOperator, how: str) -> None:
         if how == "stop":
             await operator.stop()
             return
         if how != "kill":
-            hooks = (
-                operator.transport.on_request if how == "before" else operator.transport.on_answer
-            )
+            transport = operator.transport
+            hooks = transport.on_request if how == "before" else transport.on_answer
             struck = asyncio.Event()
 
             def strike(entry: Any) -> None:
                 if entry.attributes.writes:
-                    operator.transport.sever()
+                    transport.sever()
                     struck.set()
 
             hooks.append(strike)
             with suppress(TimeoutError):
-                async with asyncio.timeout(20.0):
+                async with asyncio.timeout(STRIKE):
                     await struck.wait()
         await operator.kill()
+
+    # -- autoscalers --------------------------------------------------------------------------
+
+    async def _scale(self) -> None:
+        """One autoscaler runs in each head that is alive, and ends with it."""
+        assert self.world.server is not None
+        while True:
+            await asyncio.sleep(AUTOSCALING_INTERVAL)
+            self._revisions.append(self.world.server.store.revision)
+            heads = {
+                pod.uid: pod.cluster
+                for pod in self.referee.pods.values()
+                if pod.head and pod.live and not pod.dead
+            }
+            for uid in self._autoscalers.keys() - heads.keys():
+                self._autoscaler_ends(uid)
+            for uid, name in heads.items():
+                cluster = self._spec(name)
+                if not cluster.get("enableInTreeAutoscaling"):
+                    continue
+                if uid not in self._autoscalers:
+                    self._autoscalers[uid] = self._autoscaler(name, cluster)
+                await self._autoscalers[uid].update()
+
+    def _autoscaler(self, name: str, spec: Mapping[str, Any]) -> Autoscaler:
+        return Autoscaler(
+            self.world.client(f"autoscaler-{name}"),
+            self.world.namespace,
+            name,
+            version=spec["autoscalerOptions"]["version"],
+            demand=self.user.demand[name],
+            revision=lambda: str(self._revisions[0]),
+        )
+
+    def _autoscaler_ends(self, uid: str) -> None:
+        for name in self._autoscalers.pop(uid).returned:
+            self.referee.violations.append(f"the autoscaler had seen {name} die, and it came back")
+
+    def _spec(self, name: str) -> Mapping[str, Any]:
+        assert self.world.server is not None
+        table = self.world.server.store.table(str(RAYCLUSTERS))
+        item = table.items.get(f"{self.world.namespace}/{name}")
+        return item.object["spec"] if item else {}
 
     # -- peace --------------------------------------------------------------------------------
 
     async def _make_peace(self) -> None:
         self._say("peace")
-        self.weather = []
-        self._clear()
-        if self.ending is not None:
-            await self.ending.kill()
-        while len(self.alive) > 1:
-            operator, _ = self.alive.pop(0)
+        self._weather.clear()
+        self._apply_weather()
+        while len(self._alive) > 1:
+            operator, wire = self._alive.pop(0)
             await operator.kill()
-        if not self.alive:
-            for wire in self.wires:
-                await wire.arrived()
-            self.start()
-
-    def _clear(self) -> None:
-        self._say("faults end")
-        for operator, wire in self.alive:
-            operator.transport.rules[:] = self.weather
-            wire.straggling = 0.0
+            await wire.arrived()
+        await self.user.heal()
 
     async def _converge(self) -> None:
         deadline = self.world.loop.time() + CONVERGENCE
-        while wrong := await self._wrong():
+        while wrong := shortcomings(self._objects("rayclusters.ray.io"), self._objects("pods")):
             if self.world.loop.time() > deadline:
                 self.referee.violations.append(f"not reached within {CONVERGENCE} s: {wrong}")
                 return
@@ -199,8 +296,8 @@ class Simulation:
 
     async def _rest(self) -> None:
         """Entries of the ledger may need half a minute; after that there is nothing to do."""
-        operator, _ = self.alive[0]
-        await asyncio.sleep(90.0)
+        operator, _ = self._alive[0]
+        await asyncio.sleep(SETTLING)
         writes = len(operator.transport.journal.writes)
         await asyncio.sleep(QUIET)
         blame = self.referee.violations.append
@@ -211,82 +308,64 @@ class Simulation:
         ]
         if late:
             blame(f"written at rest: {late[:5]}")
-        if wrong := await self._wrong():
+        if wrong := shortcomings(self._objects("rayclusters.ray.io"), self._objects("pods")):
             blame(f"did not stay: {wrong}")
+        for uid in list(self._autoscalers):
+            self._autoscaler_ends(uid)
+        self._look_for_leaks(operator)
+
+    def _look_for_leaks(self, operator: RunningOperator) -> None:
+        blame = self.referee.violations.append
         ledger = operator.operator.ledger
-        seen = ledger.statistics()
-        if seen.entries:
+        if ledger.statistics().entries:
             entries = [e for o in ledger._overlays.all() for e in o.entries()]
             blame(f"left in the ledger: {entries[:3]}")
-        names = {f"{self.world.namespace}/{name}" for name in await self._present()}
+        names = {f"{self.world.namespace}/{c['metadata']['name']}" for c in self._clusters()}
         for controller in operator.operator.controllers.values():
             if leaked := set(controller._uids) - names:
                 blame(f"remembered of clusters that are gone: {leaked}")
         if not operator.running:
             blame("the operator has ended")
 
-    async def _present(self) -> dict[str, dict[str, Any]]:
-        listed = await self.world.user.list(RAYCLUSTERS, self.world.namespace)
-        return {
-            cluster.metadata.name: await self.world.user.get_raw(
-                RAYCLUSTERS, self.world.namespace, cluster.metadata.name
-            )
-            for cluster in listed.items
-        }
+    def _clusters(self) -> list[dict[str, Any]]:
+        return self._objects(str(RAYCLUSTERS))
 
-    async def _wrong(self) -> list[str]:
-        """What is not yet as it was asked for."""
-        wrong: list[str] = []
-        expected: dict[str, int] = {}
-        for name, cluster in (await self._present()).items():
-            spec, status = cluster["spec"], cluster.get("status", {})
-            uid = cluster["metadata"]["uid"]
-            suspended = bool(spec.get("suspend"))
-            state = "suspended" if suspended else "ready"
-            if status.get("state") != state:
-                wrong.append(f"{name} is {status.get('state')!r}")
-            if status.get("observedGeneration") != cluster["metadata"]["generation"]:
-                wrong.append(f"{name} observed {status.get('observedGeneration')}")
-            ready = [c["status"] for c in status.get("conditions", []) if c["type"] == "Ready"]
-            if not suspended and ready != ["True"]:
-                wrong.append(f"{name} has Ready {status.get('conditions')}")
-            for group in spec["workerGroupSpecs"]:
-                idle = suspended or group.get("suspend")
-                expected[f"{uid}/{group['groupName']}"] = 0 if idle else group["replicas"]
-            expected[f"{uid}/head"] = 0 if suspended else 1
-        found = dict.fromkeys(expected, 0)
-        for pod in self.world.journal.present.values():
-            labels = pod.metadata.labels or {}
-            owner = pod.metadata.controller
-            head = labels["ray.io/node-type"] == "head"
-            key = f"{owner.uid if owner else ''}/{'head' if head else labels['ray.io/group']}"
-            found[key] = found.get(key, 0) + 1
-            if not is_ready(pod) or pod.metadata.terminating:
-                wrong.append(f"pod {pod.metadata.name} is not ready")
-        wrong += [
-            f"{key}: {count} pods, not {expected.get(key, 0)}"
-            for key, count in found.items()
-            if count != expected.get(key, 0)
-        ]
-        return wrong
+    def _objects(self, table: str) -> list[dict[str, Any]]:
+        assert self.world.server is not None
+        return [item.object for _, item in self.world.server.store.table(table).now()]
 
     def _say(self, what: str) -> None:
-        self.user.say(what)
+        self.story.append(f"{self.world.loop.time():8.3f} s  {what}")
 
 
 @asynccontextmanager
-async def simulation(seed: int, *, overlapping: bool = False) -> AsyncIterator[Simulation]:
-    """The simulation that follows from `seed`, not yet begun."""
-    rng = random.Random(seed)
+async def simulation(scenario: Scenario, *, overlapping: float = 0.0) -> AsyncIterator[Simulation]:
+    """The simulation of a scenario, not yet begun."""
+    around = scenario.surroundings
     nodes = NodeSettings(
-        start_delay=rng.choice([0.1, 1.0, 5.0]),
-        ready_delay=rng.choice([0.1, 1.0, 5.0]),
-        termination_delay=rng.choice([0.1, 1.0, 20.0]),
+        nodes=NODE_COUNT,
+        start_delay=around.start,
+        ready_delay=around.ready,
+        termination_delay=around.termination,
+        eviction_delay=around.eviction,
+        crash_back_off=1.0,
+        crash_back_off_cap=10.0,
     )
-    collector_lag = Rule(Lag(rng.choice([0.0, 3.0, 20.0])), str(RAYCLUSTERS))
-    async with embedded_world(seed=seed, nodes=nodes, node_rules=[collector_lag]) as world:
+    lag = Rule(Lag(around.collector_lag), str(RAYCLUSTERS))
+    async with embedded_world(seed=around.seed, nodes=nodes, node_rules=[lag]) as world:
         assert world.server is not None
         referee = Referee(world.loop, strict=not overlapping)
-        world.server.on_write.append(referee)
-        names = ["a", "b", "c"][: rng.randint(1, 3)]
-        yield Simulation(world, rng, referee, User(world, names, rng), overlapping)
+        played = Simulation(world, scenario, referee, overlapping)
+        world.server.on_write.extend([referee, played.write_down])
+        yield played
+
+
+def play(scenario: Scenario, *, overlapping: float = 0.0) -> Result:
+    """Play a scenario on an event loop of its own, in virtual time."""
+
+    async def life() -> Result:
+        async with simulation(scenario, overlapping=overlapping) as played:
+            return await played.run()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(life())

@@ -1,38 +1,56 @@
-"""Random lives of RayClusters under random faults.
+"""Random lives of RayClusters under random faults: two hundred here, more by `make simulate`.
 
 One operator may never harm anything, see `referee.py`. Two operators at once, which only the lack
 of leader election allows, must come to the right state and have two heads for a minute at most.
-
-Each seed is one life, the same at every run. `MANTA_SIMULATION_SEEDS=17` or `100-199` replays
-these instead of the committed ones; a failure says its seed, and what was done and when.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from tests.simulation.simulation import simulation
+from tests.simulation.examples import scenario_of, try_examples
+from tests.simulation.simulation import play
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(900)]  # a failure is shrunk first
 
+SHARDS = 8
+EXAMPLES = 25
 
-def seeds(default: range) -> range:
-    first, _, last = os.environ.get("MANTA_SIMULATION_SEEDS", "").partition("-")
-    return range(int(first), int(last or first) + 1) if first else default
-
-
-@pytest.mark.parametrize("seed", seeds(range(15)))
-async def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(seed: int):
-    async with simulation(seed) as life:
-        await life.run()
-        assert life.referee.violations == [], "\n".join([f"seed {seed}", *life.user.said])
+DIGEST = "from tests.simulation.test_simulation import digest; print(digest({seed}))"
 
 
-@pytest.mark.parametrize("seed", seeds(range(5)))
-async def test_two_operators_for_some_seconds_come_to_the_right_state(seed: int):
-    async with simulation(seed, overlapping=True) as life:
-        await life.run()
-        assert life.referee.violations == [], "\n".join([f"seed {seed}", *life.user.said])
-        assert life.referee.two_heads < 60.0
+@pytest.mark.parametrize("seed", range(SHARDS))
+def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(seed: int):
+    try_examples(seed, EXAMPLES)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_operators_for_some_seconds_come_to_the_right_state(seed: int):
+    result = play(scenario_of(seed), overlapping=2.0 * seed)
+    assert result.violations == (), "\n".join(result.story)
+    assert result.two_heads < 60.0
+
+
+def digest(seed: int) -> str:
+    result = play(scenario_of(seed))
+    return f"{result.transitions} {result.digest}"
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_a_scenario_is_the_same_life_in_every_process(seed: int):
+    lives = set()
+    for hash_seed in ("1", "2"):
+        told = subprocess.run(
+            [sys.executable, "-c", DIGEST.format(seed=seed)],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        )
+        lives.add(told.stdout.splitlines()[-1])
+    assert len(lives) == 1
+    assert int(lives.pop().split()[0]) > 20

@@ -1,179 +1,257 @@
-"""A user who makes RayClusters, changes his mind about them, and breaks their pods."""
+"""Carries out the steps of a scenario that are about clusters, pods and nodes.
+
+It is a user who sees the present, and fate. What the server refuses does not matter.
+"""
 
 from __future__ import annotations
 
 import copy
+from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kube.errors import KubeError
-from controller.kube.resources import PODS, SERVICES
+from controller.kube.resources import NODES, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import example_cluster
+from tests.simulation import scenario as s
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Awaitable, Callable
-
     from tests.integration.harness import World
 
-GROUPS = ("small", "large")
-MOST_REPLICAS = 6
+NAMES = ("a", "b", "c")
+NODE_COUNT = 2
+STORAGES: dict[str, dict[str, Any]] = {
+    "redis": {"redisAddress": "redis:6379"},
+    "rocksdb": {"backend": "rocksdb", "storage": {"size": "1Gi"}},
+}
 
 
 class User:
-    """Does one random thing at a time to one random cluster.
+    """Does one thing at a time.
 
     Attributes:
-        said: what was done, for the report of a failure.
+        demand: what Ray's load needs, by cluster and group, for the autoscalers.
     """
 
-    def __init__(self, world: World, names: list[str], rng: random.Random) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self.names = names
-        self._rng = rng
-        self.said: list[str] = []
-        self._deeds: list[tuple[float, Callable[[str, dict[str, Any]], Awaitable[None]]]] = [
-            (6, self._scale),
-            (2, self._name_workers),
-            (3, self._delete_pod),
-            (3, self._fail_pod),
-            (1, self._delete_service),
-            (1, self._suspend_or_resume),
-            (1, self._suspend_or_resume_group),
-            (1, self._add_or_remove_group),
-            (0.5, self._change_template),
-            (1, self._delete),
-            (0.5, self._replace),
-        ]
+        self._client = world.user
+        self._namespace = world.namespace
+        self.demand: dict[str, dict[str, int]] = {name: {} for name in NAMES}
 
-    async def act(self) -> None:
-        """Do something; what the server refuses does not matter."""
-        name = self._rng.choice(self.names)
+    async def act(self, action: s.AnyAction) -> str:
+        """Do something; returns what the server said against it, empty if nothing."""
         try:
-            present = await self._world.user.get_raw(RAYCLUSTERS, self._world.namespace, name)
-        except KubeError:
-            await self.create(name)
-            return
-        weights, deeds = zip(*self._deeds, strict=True)
-        [deed] = self._rng.choices(deeds, weights)
-        try:
-            await deed(name, present)
+            await self._do(action)
         except KubeError as error:
-            self.say(f"... refused: {error}")
+            return str(error)
+        return ""
 
-    async def create(self, name: str) -> None:
-        body = example_cluster(name)
-        template = body["spec"]["workerGroupSpecs"][0]
-        groups = self._rng.sample(GROUPS, self._rng.choice([1, 1, 2]))
-        body["spec"]["workerGroupSpecs"] = [self._group(template, group) for group in groups]
-        wanted = {g["groupName"]: g["replicas"] for g in body["spec"]["workerGroupSpecs"]}
-        self.say(f"create {name} with {wanted}")
-        await self._world.user.create(RAYCLUSTERS, self._world.namespace, body)
+    async def heal(self) -> None:
+        """Bring lost nodes back, and let no pod crash any more."""
+        for node in range(NODE_COUNT):
+            await self.act(s.RestoreNode(node))
+        for pod in await self._pods():
+            nothing = {ANNOTATION_PREFIX + key: None for key in ("outcome", "fail-after")}
+            if ANNOTATION_PREFIX + "outcome" in (pod.metadata.annotations or {}):
+                patch = {"metadata": {"annotations": nothing}}
+                await self._client.merge_patch(PODS, self._namespace, pod.metadata.name, patch)
 
-    def _group(self, template: dict[str, Any], name: str) -> dict[str, Any]:
-        replicas = self._rng.randint(0, MOST_REPLICAS)
-        return copy.deepcopy(template) | {"groupName": name, "replicas": replicas}
+    @singledispatchmethod
+    async def _do(self, action: Any) -> None:
+        raise TypeError(f"nobody knows how to do {action}")
 
-    async def _scale(self, name: str, present: dict[str, Any]) -> None:
-        position = self._position(present)
-        replicas = self._rng.randint(0, MOST_REPLICAS)
-        group = present["spec"]["workerGroupSpecs"][position]
-        self.say(f"scale {name}/{group['groupName']} {group['replicas']} -> {replicas}")
-        await self._patch(name, (f"workerGroupSpecs/{position}/replicas", replicas))
+    # -- clusters -----------------------------------------------------------------------------
 
-    async def _name_workers(self, name: str, present: dict[str, Any]) -> None:
-        """As an autoscaler does: fewer replicas, and which ones, at once; or just others."""
-        position = self._position(present)
-        group = present["spec"]["workerGroupSpecs"][position]
-        pods = [p for p in await self._pods(name) if f"-{group['groupName']}-worker-" in p]
-        victims = self._rng.sample(pods, min(len(pods), self._rng.randint(1, 2)))
-        fewer = self._rng.choice([0, len(victims)])
-        replicas = max(0, group["replicas"] - fewer)
-        self.say(f"name {victims} of {name}, {group['replicas']} -> {replicas}")
-        path, strategy = f"workerGroupSpecs/{position}", {"workersToDelete": victims}
-        await self._patch(name, (f"{path}/replicas", replicas), (f"{path}/scaleStrategy", strategy))
+    @_do.register
+    async def _(self, action: s.Create) -> None:
+        name = NAMES[action.cluster]
+        self.demand[name].clear()
+        await self._client.create(RAYCLUSTERS, self._namespace, manifest(name, action.body))
 
-    async def _delete_pod(self, name: str, _present: dict[str, Any]) -> None:
-        pods = await self._pods(name)
-        if pods:
-            pod, grace = self._rng.choice(pods), self._rng.choice([None, None, 0])
-            self.say(f"delete pod {pod}, grace {grace}")
-            await self._world.user.delete(PODS, self._world.namespace, pod, grace_seconds=grace)
-
-    async def _fail_pod(self, name: str, _present: dict[str, Any]) -> None:
-        pods = await self._pods(name)
-        if pods:
-            pod = self._rng.choice(pods)
-            self.say(f"fail pod {pod}")
-            annotations = {
-                ANNOTATION_PREFIX + "outcome": "fail",
-                ANNOTATION_PREFIX + "fail-after": "0",
-            }
-            patch = {"metadata": {"annotations": annotations}}
-            await self._world.user.merge_patch(PODS, self._world.namespace, pod, patch)
-
-    async def _delete_service(self, name: str, _present: dict[str, Any]) -> None:
-        self.say(f"delete service of {name}")
-        await self._world.user.delete(SERVICES, self._world.namespace, f"{name}-head-svc")
-
-    async def _suspend_or_resume(self, name: str, present: dict[str, Any]) -> None:
-        suspend = not present["spec"].get("suspend")
-        self.say(f"{name} suspend={suspend}")
-        await self._patch(name, ("suspend", suspend))
-
-    async def _suspend_or_resume_group(self, name: str, present: dict[str, Any]) -> None:
-        position = self._position(present)
-        suspend = not present["spec"]["workerGroupSpecs"][position].get("suspend")
-        self.say(f"{name} group {position} suspend={suspend}")
-        await self._patch(name, (f"workerGroupSpecs/{position}/suspend", suspend))
-
-    async def _add_or_remove_group(self, name: str, present: dict[str, Any]) -> None:
-        groups = present["spec"]["workerGroupSpecs"]
-        missing = [g for g in GROUPS if g not in {group["groupName"] for group in groups}]
-        if missing:
-            groups = [*groups, self._group(_plain(groups[0]), missing[0])]
-        else:
-            groups = [self._rng.choice(groups)]
-        wanted = {g["groupName"]: g["replicas"] for g in groups}
-        self.say(f"{name} groups {wanted}")
-        await self._patch(name, ("workerGroupSpecs", groups))
-
-    async def _change_template(self, name: str, present: dict[str, Any]) -> None:
-        position = self._position(present)
-        image = f"rayproject/ray:2.{self._rng.randint(10, 99)}.0"
-        self.say(f"{name} group {position} image {image}")
-        path = f"workerGroupSpecs/{position}/template/spec/containers/0/image"
-        await self._patch(name, (path, image))
-
-    async def _delete(self, name: str, _present: dict[str, Any]) -> None:
-        propagation = self._rng.choice(["Background", "Background", "Foreground"])
-        self.say(f"delete {name}, {propagation}")
-        await self._world.user.delete(
-            RAYCLUSTERS, self._world.namespace, name, propagation=propagation
+    @_do.register
+    async def _(self, action: s.Delete) -> None:
+        name = NAMES[action.cluster]
+        await self._client.delete(
+            RAYCLUSTERS, self._namespace, name, propagation=action.propagation
         )
 
-    async def _replace(self, name: str, present: dict[str, Any]) -> None:
-        await self._delete(name, present)
-        await self.create(name)
+    @_do.register
+    async def _(self, action: s.Suspend) -> None:
+        await self._edit_cluster(action.cluster, "suspend", action.suspend)
 
-    async def _patch(self, name: str, *changes: tuple[str, Any]) -> None:
-        operations = [
-            {"op": "add", "path": f"/spec/{path}", "value": value} for path, value in changes
+    @_do.register
+    async def _(self, action: s.ChangeStrategy) -> None:
+        value = {"type": "Recreate" if action.recreate else "None"}
+        await self._edit_cluster(action.cluster, "upgradeStrategy", value)
+
+    @_do.register
+    async def _(self, action: s.ChangeStorage) -> None:
+        value = STORAGES.get(action.storage)
+        await self._edit_cluster(action.cluster, "gcsFaultToleranceOptions", value)
+
+    @_do.register
+    async def _(self, action: s.ChangeTemplate) -> None:
+        image = f"rayproject/ray:2.{50 + action.image}.0"
+        path = "template/spec/containers/0/image"
+        if action.group >= 0:
+            await self._edit_group(action.cluster, action.group, {path: image})
+        else:
+            await self._patch(action.cluster, [("replace", f"headGroupSpec/{path}", image)])
+
+    # -- groups -------------------------------------------------------------------------------
+
+    @_do.register
+    async def _(self, action: s.Scale) -> None:
+        await self._edit_group(action.cluster, action.group, {"replicas": action.replicas})
+
+    @_do.register
+    async def _(self, action: s.Bound) -> None:
+        bounds = {"minReplicas": action.least, "maxReplicas": action.most}
+        await self._edit_group(action.cluster, action.group, bounds)
+
+    @_do.register
+    async def _(self, action: s.ChangeHosts) -> None:
+        await self._edit_group(action.cluster, action.group, {"numOfHosts": action.hosts})
+
+    @_do.register
+    async def _(self, action: s.SuspendGroup) -> None:
+        cluster = await self._read(action.cluster)
+        if not cluster["spec"].get("enableInTreeAutoscaling"):
+            await self._edit_group(action.cluster, action.group, {"suspend": action.suspend})
+
+    @_do.register
+    async def _(self, action: s.NameWorkers) -> None:
+        cluster = await self._read(action.cluster)
+        groups = cluster["spec"].get("workerGroupSpecs", [])
+        if not groups:
+            return
+        group = groups[action.group % len(groups)]
+        pods = [
+            pod.metadata.name
+            for pod in await self._pods(NAMES[action.cluster])
+            if (pod.metadata.labels or {}).get("ray.io/group") == group["groupName"]
         ]
-        await self._world.user.json_patch(RAYCLUSTERS, self._world.namespace, name, operations)
+        if not pods:
+            return
+        names = sorted({pods[pick % len(pods)] for pick in action.picks})
+        edits: dict[str, Any] = {"scaleStrategy": {"workersToDelete": names}}
+        if action.fewer:
+            edits["replicas"] = max(0, group["replicas"] - len(names))
+        await self._edit_group(action.cluster, action.group, edits)
 
-    async def _pods(self, name: str) -> list[str]:
-        selector = f"ray.io/cluster={name}"
-        pods = await self._world.user.list(PODS, self._world.namespace, label_selector=selector)
-        return sorted(pod.metadata.name for pod in pods.items)
+    @_do.register
+    async def _(self, action: s.AddGroup) -> None:
+        cluster = await self._read(action.cluster)
+        groups = cluster["spec"].get("workerGroupSpecs", [])
+        added = group_spec(action.group)
+        if added["groupName"] not in {group["groupName"] for group in groups}:
+            await self._edit_cluster(action.cluster, "workerGroupSpecs", [*groups, added])
 
-    def _position(self, present: dict[str, Any]) -> int:
-        return self._rng.randrange(len(present["spec"]["workerGroupSpecs"]))
+    @_do.register
+    async def _(self, action: s.RemoveGroup) -> None:
+        cluster = await self._read(action.cluster)
+        groups = cluster["spec"].get("workerGroupSpecs", [])
+        if groups:
+            groups.pop(action.group % len(groups))
+            await self._edit_cluster(action.cluster, "workerGroupSpecs", groups)
 
-    def say(self, what: str) -> None:
-        self.said.append(f"{self._world.loop.time():8.3f} s  {what}")
+    @_do.register
+    async def _(self, action: s.Demand) -> None:
+        self.demand[NAMES[action.cluster]][f"g{action.group}"] = action.workers
+
+    # -- pods and nodes -----------------------------------------------------------------------
+
+    @_do.register
+    async def _(self, action: s.EndPod) -> None:
+        pods = await self._pods()
+        if not pods:
+            return
+        name = pods[action.pick % len(pods)].metadata.name
+        if action.how in {"delete", "kill"}:
+            grace = 0 if action.how == "kill" else None
+            await self._client.delete(PODS, self._namespace, name, grace_seconds=grace)
+            return
+        wanted = {"outcome": action.how, "fail-after": "0"}
+        annotations = {ANNOTATION_PREFIX + key: value for key, value in wanted.items()}
+        patch = {"metadata": {"annotations": annotations}}
+        await self._client.merge_patch(PODS, self._namespace, name, patch)
+
+    @_do.register
+    async def _(self, action: s.DeleteService) -> None:
+        name = f"{NAMES[action.cluster]}-head-svc"
+        await self._client.delete(SERVICES, self._namespace, name)
+
+    @_do.register
+    async def _(self, action: s.LoseNode) -> None:
+        await self._connect(action.node, lost="true")
+
+    @_do.register
+    async def _(self, action: s.RestoreNode) -> None:
+        await self._connect(action.node, lost=None)
+
+    async def _connect(self, node: int, *, lost: str | None) -> None:
+        patch = {"metadata": {"annotations": {ANNOTATION_PREFIX + "lost": lost}}}
+        await self._client.merge_patch(NODES, "", f"manta-node-{node}", patch)
+
+    # -- means --------------------------------------------------------------------------------
+
+    async def _read(self, cluster: int) -> dict[str, Any]:
+        return await self._client.get_raw(RAYCLUSTERS, self._namespace, NAMES[cluster])
+
+    async def _pods(self, cluster: str = "") -> list[Any]:
+        selector = "ray.io/node-type in (head,worker)"
+        if cluster:
+            selector += f",ray.io/cluster={cluster}"
+        listed = await self._client.list(PODS, self._namespace, label_selector=selector)
+        return sorted(listed.items, key=lambda pod: pod.metadata.name)
+
+    async def _edit_cluster(self, cluster: int, field: str, value: Any) -> None:
+        """Set a field of the specification; None removes it."""
+        if value is not None:
+            await self._patch(cluster, [("add", field, value)])
+        elif field in (await self._read(cluster))["spec"]:
+            await self._patch(cluster, [("remove", field, None)])
+
+    async def _edit_group(self, cluster: int, group: int, edits: dict[str, Any]) -> None:
+        groups = (await self._read(cluster))["spec"].get("workerGroupSpecs", [])
+        if groups:
+            where = f"workerGroupSpecs/{group % len(groups)}"
+            changes = [("add", f"{where}/{path}", value) for path, value in edits.items()]
+            await self._patch(cluster, changes)
+
+    async def _patch(self, cluster: int, changes: list[tuple[str, str, Any]]) -> None:
+        operations = [
+            {"op": op, "path": f"/spec/{path}"} | ({} if op == "remove" else {"value": value})
+            for op, path, value in changes
+        ]
+        await self._client.json_patch(RAYCLUSTERS, self._namespace, NAMES[cluster], operations)
 
 
-def _plain(group: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in group.items() if k not in {"suspend", "scaleStrategy"}}
+def manifest(name: str, cluster: s.Cluster) -> dict[str, Any]:
+    """The RayCluster to be created."""
+    body = example_cluster(name)
+    spec = body["spec"]
+    spec["workerGroupSpecs"] = [group_spec(group) for group in cluster.groups]
+    if cluster.autoscaler:
+        spec["enableInTreeAutoscaling"] = True
+        spec["autoscalerOptions"] = {"version": cluster.autoscaler}
+    if cluster.recreate:
+        spec["upgradeStrategy"] = {"type": "Recreate"}
+    if cluster.storage:
+        spec["gcsFaultToleranceOptions"] = STORAGES[cluster.storage]
+    return body
+
+
+def group_spec(group: s.Group) -> dict[str, Any]:
+    """One entry of workerGroupSpecs."""
+    template = example_cluster()["spec"]["workerGroupSpecs"][0]["template"]
+    return {
+        "groupName": f"g{group.number}",
+        "replicas": group.replicas,
+        "minReplicas": group.least,
+        "maxReplicas": group.most,
+        "numOfHosts": group.hosts,
+        "template": copy.deepcopy(template),
+    }

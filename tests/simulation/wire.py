@@ -5,20 +5,22 @@ after their sender has given up on them, and lists that accept it are answered f
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import TYPE_CHECKING
 
 from controller.kube.transport import Request
 from tests.simulation.referee import ACTOR, LATE
 
 if TYPE_CHECKING:
-    import random
-    from collections.abc import Callable, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from controller.devcluster.apiserver import ApiServer
     from controller.kube.transport import Answer
 
-DELAYS = (0.1, 1.0, 10.0, 31.0)
-"""Seconds; a client gives up after 30."""
+NO_STREAMING = (
+    b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Invalid",'
+    b'"message":"sendInitialEvents is forbidden for watch","code":422}'
+)
 
 
 class Wire:
@@ -27,26 +29,21 @@ class Wire:
     Args:
         server: at the other end.
         name: of the operator.
-        rng: decides what is late and what is old.
-        on_write: called with method, path and body of each write when it is sent.
+        past: how many revisions old a list may be that need not be new.
+        streaming: whether the server knows streaming lists.
 
     Attributes:
-        straggling: how likely a write is to arrive late, from 0 to 1.
+        stragglers: each so-manieth write arrives so many seconds late.
     """
 
-    def __init__(
-        self,
-        server: ApiServer,
-        name: str,
-        rng: random.Random,
-        on_write: Callable[[str, str, bytes | None], None],
-    ) -> None:
-        self._on_write = on_write
+    def __init__(self, server: ApiServer, name: str, *, past: int, streaming: bool) -> None:
         self._server = server
         self._name = name
-        self._rng = rng
-        self._under_way: set[asyncio.Task[Answer]] = set()
-        self.straggling = 0.0
+        self._past = past
+        self._streaming = streaming
+        self._writes = count(1)
+        self._under_way: dict[asyncio.Task[Answer], None] = {}
+        self.stragglers: list[tuple[int, float]] = []
 
     async def request(
         self,
@@ -57,14 +54,17 @@ class Wire:
         body: bytes | None,
     ) -> Answer:
         request = Request(method, path, self._from_the_past(query), headers, body)
+        if "sendInitialEvents" in query and not self._streaming:
+            return 422, {"content-type": "application/json"}, _once(NO_STREAMING)
         if method == "GET":
             return await self._send(request)
-        self._on_write(method, path, body)
-        if self._rng.random() >= self.straggling:
+        number = next(self._writes)
+        delay = sum(seconds for every, seconds in self.stragglers if number % every == 0)
+        if not delay:
             return await self._send(request)
-        late = asyncio.create_task(self._send(request, self._rng.choice(DELAYS)))
-        self._under_way.add(late)
-        late.add_done_callback(self._under_way.discard)
+        late = asyncio.create_task(self._send(request, delay))
+        self._under_way[late] = None
+        late.add_done_callback(self._under_way.pop)
         return await asyncio.shield(late)
 
     def _from_the_past(self, query: Mapping[str, str]) -> Mapping[str, str]:
@@ -72,9 +72,8 @@ class Wire:
         oldest = query.get("resourceVersion")
         if "watch" in query or oldest is None:
             return query
-        newest = self._server.store.revision
-        revision = str(self._rng.randint(max(int(oldest), newest - 100, 1), newest))
-        return {**query, "resourceVersion": revision, "resourceVersionMatch": "Exact"}
+        revision = max(int(oldest), self._server.store.revision - self._past, 1)
+        return {**query, "resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
 
     async def arrived(self) -> None:
         """Wait until nothing is under way any more."""
@@ -89,3 +88,7 @@ class Wire:
             )
         finally:
             ACTOR.reset(token)
+
+
+async def _once(body: bytes) -> AsyncGenerator[bytes, None]:
+    yield body

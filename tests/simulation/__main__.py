@@ -1,0 +1,71 @@
+"""`make simulate`: as many examples as wanted, in shards of their own seeds, one process a core.
+
+Without a seed a new one is chosen and printed. The first failure is shrunk, told, and ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import random
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import structlog
+
+from tests.simulation.examples import try_examples
+from tests.simulation.scenario import Scenario
+from tests.simulation.simulation import play
+
+SHARD = 25
+
+
+def main() -> int:
+    """Parse, play, and say what came of it; 1 if something went wrong."""
+    parser = argparse.ArgumentParser(prog="make simulate")
+    parser.add_argument("--seed", type=int, default=None, help="of the first shard")
+    parser.add_argument("--examples", type=int, default=2000)
+    parser.add_argument("--scenario", default="", help="JSON, or @FILE: play just this one")
+    arguments = parser.parse_args()
+    _be_quiet()
+    if arguments.scenario:
+        return _play_one(arguments.scenario)
+    first = random.randrange(1 << 30) if arguments.seed is None else arguments.seed
+    print(f"seed {first}", flush=True)
+    return _play_all(first, arguments.examples)
+
+
+def _play_one(text: str) -> int:
+    if text.startswith("@"):
+        text = Path(text[1:]).read_text()
+    result = play(Scenario.from_json(text))
+    print(*result.story, *result.violations, sep="\n")
+    print(f"{result.transitions} transitions, digest {result.digest}")
+    return 1 if result.violations else 0
+
+
+def _play_all(first: int, examples: int) -> int:
+    shards = [(first + number, min(SHARD, examples - start))
+              for number, start in enumerate(range(0, examples, SHARD))]  # fmt: skip
+    with ProcessPoolExecutor(os.cpu_count(), initializer=_be_quiet) as pool:
+        futures = {pool.submit(try_examples, *shard): shard for shard in shards}
+        for future in as_completed(futures):
+            try:
+                print(f"seed {futures[future][0]}: {future.result()}", flush=True)
+            except AssertionError as failure:
+                print(failure, flush=True)
+                pool.shutdown(cancel_futures=True)
+                return 1
+    return 0
+
+
+def _be_quiet() -> None:
+    """What operators log is of no interest here."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    logging.disable(logging.CRITICAL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""Ray's autoscaler as a client of the API server, as far as KubeRay's users have it.
+
+It reads the RayCluster and the pods that carry its label, perhaps from the past, takes the names
+of pods for the identities of instances, and changes two things only: `replicas` of a worker group
+and, in the same patch, `scaleStrategy.workersToDelete`. The two generations differ in when they
+act and in what they take for the present number.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from controller.kube.errors import KubeError
+from controller.ray.api import RAYCLUSTERS
+
+if TYPE_CHECKING:
+    from controller.kube.client import Client
+
+Patch: TypeAlias = dict[str, Any]
+Names: TypeAlias = tuple[str, ...]
+Victims: TypeAlias = Callable[[list[Names], int], Iterable[Names]]
+
+
+def last_ones(replicas: list[Names], count: int) -> list[Names]:
+    """Which replicas to give up: an autoscaler knows which are idle, a test need not."""
+    return replicas[-count:]
+
+
+@dataclass(frozen=True)
+class Group:
+    """A worker group as the autoscaler sees it.
+
+    Attributes:
+        position: in workerGroupSpecs.
+        wanted: `replicas` as it stands in the specification.
+        named: workersToDelete as it stands there.
+        replicas: names of the pods of each replica that it counts as alive.
+    """
+
+    position: int
+    name: str
+    wanted: int
+    least: int
+    most: int
+    named: Names
+    replicas: list[Names]
+
+    @property
+    def waits(self) -> bool:
+        """Whether a pod that was to be deleted still lives."""
+        return any(name in self.named for names in self.replicas for name in names)
+
+    def replace(self, path: str, value: Any) -> Patch:
+        """One operation of a JSON patch on this group."""
+        whole = f"/spec/workerGroupSpecs/{self.position}/{path}"
+        return {"op": "replace", "path": whole, "value": value}
+
+    def name_workers(self, names: Iterable[str]) -> Patch:
+        """The operation that replaces workersToDelete."""
+        return self.replace("scaleStrategy", {"workersToDelete": list(names)})
+
+
+class Autoscaler:
+    """The autoscaler of one head pod; the next head has another one.
+
+    Args:
+        client: reads and patches.
+        namespace: of the cluster.
+        cluster: its name.
+        version: `v1` or `v2`.
+        demand: how many replicas of each group Ray's load needs; may change at any time.
+        victims: chooses the replicas that go.
+        revision: from which revision on pods may be read, empty for the present; asked each time.
+
+    Attributes:
+        returned: names of pods that came back after it had seen them die: it ignores them for
+            ever, so there must be none.
+        patches: how often it has changed the cluster.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        cluster: str,
+        *,
+        version: str,
+        demand: dict[str, int],
+        victims: Victims = last_ones,
+        revision: Callable[[], str] = str,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._cluster = cluster
+        self._step = self._second if version == "v2" else self._first
+        self._demand = demand
+        self._victims = victims
+        self._revision = revision
+        self._alive: dict[str, str] = {}  # uids by name
+        self._dead: dict[str, str] = {}
+        self.returned: list[str] = []
+        self.patches = 0
+
+    async def update(self) -> None:
+        """One round, as Ray makes one every few seconds; errors are for the next round."""
+        try:
+            groups = await self._read()
+            operations = self._step(groups)
+            if operations:
+                await self._client.json_patch(
+                    RAYCLUSTERS, self._namespace, self._cluster, operations
+                )
+                self.patches += 1
+        except KubeError:
+            return
+
+    # -- the two generations ------------------------------------------------------------------
+
+    def _first(self, groups: list[Group]) -> list[Patch]:
+        """v1 waits for all deletions of the cluster, clears the lists, and counts live pods."""
+        if any(group.waits for group in groups):
+            return []
+        operations: list[Patch] = []
+        for group in groups:
+            target = self._target(group)
+            names = self._doomed(group, len(group.replicas) - target)
+            if target != group.wanted:
+                operations.append(group.replace("replicas", target))
+            if names or group.named:
+                operations.append(group.name_workers(names))
+        return operations
+
+    def _second(self, groups: list[Group]) -> list[Patch]:
+        """v2 counts what was asked for as well, and clears a list with its next request only."""
+        if any(group.waits for group in groups):
+            return []
+        operations: list[Patch] = []
+        for group in groups:
+            target = self._target(group)
+            present = max(group.wanted, group.least, len(group.replicas))
+            excess = len(group.replicas) - target
+            names = self._doomed(group, excess)
+            wanted = present - max(0, excess) if names else max(present, target)
+            wanted = min(wanted, group.most)
+            if wanted != group.wanted:
+                operations.append(group.replace("replicas", wanted))
+            if names:
+                operations.append(group.name_workers(names))
+        if operations:
+            idle = (g for g in groups if g.named and not _is_named(g, operations))
+            operations += [group.name_workers(()) for group in idle]
+        return operations
+
+    def _target(self, group: Group) -> int:
+        needed = self._demand.get(group.name, len(group.replicas))
+        return max(group.least, min(needed, group.most))
+
+    def _doomed(self, group: Group, excess: int) -> list[str]:
+        if excess <= 0:
+            return []
+        return [name for names in self._victims(group.replicas, excess) for name in names]
+
+    # -- reading ------------------------------------------------------------------------------
+
+    async def _read(self) -> list[Group]:
+        cluster = await self._client.get_raw(RAYCLUSTERS, self._namespace, self._cluster)
+        pods = await self._pods()
+        self._remember(pods)
+        return [
+            _group(position, spec, pods)
+            for position, spec in enumerate(cluster["spec"].get("workerGroupSpecs", []))
+        ]
+
+    async def _pods(self) -> list[dict[str, Any]]:
+        """The worker pods that are not going and whose names are not those of dead ones."""
+        query = {"labelSelector": f"ray.io/cluster={self._cluster},ray.io/node-type=worker"}
+        revision = self._revision()
+        if revision:
+            query |= {"resourceVersion": revision, "resourceVersionMatch": "Exact"}
+        path = f"/api/v1/namespaces/{self._namespace}/pods"
+        listed = await self._client.request_json("GET", path, query=query)
+        alive = [pod for pod in listed["items"] if _is_alive(pod)]
+        self.returned += [
+            pod["metadata"]["name"]
+            for pod in alive
+            if self._dead.get(pod["metadata"]["name"], pod["metadata"]["uid"])
+            != pod["metadata"]["uid"]
+        ]
+        return [pod for pod in alive if pod["metadata"]["name"] not in self._dead]
+
+    def _remember(self, pods: list[dict[str, Any]]) -> None:
+        """Take note of who has died, and of who came back."""
+        alive = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+        self._dead |= {name: uid for name, uid in self._alive.items() if name not in alive}
+        self._alive = alive
+
+
+def _is_alive(pod: dict[str, Any]) -> bool:
+    ended = pod.get("status", {}).get("phase") in {"Failed", "Succeeded"}
+    return not ended and "deletionTimestamp" not in pod["metadata"]
+
+
+def _group(position: int, spec: dict[str, Any], pods: list[dict[str, Any]]) -> Group:
+    replicas: defaultdict[str, list[str]] = defaultdict(list)
+    for pod in pods:
+        labels = pod["metadata"]["labels"]
+        if labels.get("ray.io/group") == spec["groupName"]:
+            name = pod["metadata"]["name"]
+            replicas[labels.get("ray.io/worker-group-replica-name", name)].append(name)
+    return Group(
+        position,
+        spec["groupName"],
+        spec.get("replicas", 0),
+        spec.get("minReplicas", 0),
+        spec.get("maxReplicas", 1 << 31),
+        tuple(spec.get("scaleStrategy", {}).get("workersToDelete", ())),
+        [tuple(names) for _, names in sorted(replicas.items())],
+    )
+
+
+def _is_named(group: Group, operations: list[Patch]) -> bool:
+    path = f"/spec/workerGroupSpecs/{group.position}/scaleStrategy"
+    return any(operation["path"] == path for operation in operations)

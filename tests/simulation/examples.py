@@ -1,0 +1,88 @@
+"""Examples that follow from a seed: hypothesis draws them, plays them and shrinks what fails."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.simulation.simulation import play
+from tests.simulation.strategies import scenarios
+
+if TYPE_CHECKING:
+    from tests.simulation.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Figures:
+    """How long the examples of one seed took, in seconds of this machine."""
+
+    examples: int
+    seconds: float
+    longest: float
+    transitions: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.examples} examples, {self.seconds / self.examples:.2f} s each, the longest "
+            f"{self.longest:.2f} s, {self.transitions // self.examples} transitions each"
+        )
+
+
+def try_examples(number: int, count: int) -> Figures:
+    """Play the `count` examples that follow from the seed `number`.
+
+    Raises:
+        AssertionError: one of them went wrong; says how to play it again, shrunk as far as it goes.
+    """
+    times: list[float] = []
+    transitions = 0
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
+    @given(scenarios)
+    def play_one(scenario: Scenario) -> None:
+        nonlocal transitions
+        began = time.perf_counter()
+        result = play(scenario)
+        times.append(time.perf_counter() - began)
+        transitions += result.transitions
+        assert not result.violations, report(number, count, scenario, result.violations)
+
+    play_one()
+    return Figures(len(times), sum(times), max(times), transitions)
+
+
+def scenario_of(number: int) -> Scenario:
+    """The scenario that follows from a seed: one of ten, that with the most steps."""
+    drawn: list[Scenario] = []
+
+    @seed(number)
+    @settings(max_examples=10, database=None, phases=[Phase.generate], deadline=None)
+    @given(scenarios)
+    def draw(scenario: Scenario) -> None:
+        drawn.append(scenario)
+
+    draw()
+    return max(drawn, key=lambda scenario: len(scenario.steps))
+
+
+def report(number: int, count: int, scenario: Scenario, violations: tuple[str, ...]) -> str:
+    """What went wrong, and how to see it again."""
+    return "\n".join([
+        *violations[:8],
+        "",
+        scenario.told(),
+        "",
+        f"again:       make simulate SEED={number} EXAMPLES={count}",
+        f"only this:   make simulate SCENARIO='{scenario.to_json()}'",
+    ])  # fmt: skip

@@ -1,0 +1,73 @@
+"""A fault of a scenario as a rule of the transport between an operator and the API server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.kube.faults import (
+    Cut,
+    Gone,
+    Lag,
+    Late,
+    LostAnswer,
+    LostRequest,
+    Refusal,
+    Refused,
+    Rule,
+    SlowAnswer,
+)
+
+if TYPE_CHECKING:
+    from controller.kube.faults import EventFault, RequestFault
+    from tests.simulation import scenario
+
+WRITES = frozenset({"create", "update", "patch", "delete"})
+ANY = frozenset[str]()
+READS = frozenset({"get", "list", "watch"})
+
+REFUSALS = {
+    "409": Refusal(409, "Conflict"),
+    "already exists": Refusal(409, "AlreadyExists"),
+    "429": Refusal(429, "TooManyRequests", retry_after=1),
+    "500": Refusal(500, "InternalError"),
+    "503": Refusal(503, "ServiceUnavailable"),
+    "504": Refusal(504, "Timeout"),
+}
+
+
+class EveryNth:
+    """True each so-manieth time it is asked."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._asked = 0
+
+    def __call__(self, _name: str) -> bool:
+        self._asked += 1
+        return self._asked % self._number == 0
+
+
+def rule_for(fault: scenario.Fault) -> Rule | None:
+    """The rule; None for what the wire does: see `wire.py`."""
+    if fault.kind == "straggling":
+        return None
+    if fault.kind == "lag":  # of a part of the events would be a lag of all behind them
+        return Rule(Lag(fault.seconds), fault.resource)
+    what, verbs = _what(fault)
+    return Rule(what, fault.resource, verbs, name=EveryNth(fault.every))
+
+
+def _what(fault: scenario.Fault) -> tuple[RequestFault | EventFault, frozenset[str]]:
+    """What strikes, and which verbs."""
+    kinds: dict[str, tuple[RequestFault | EventFault, frozenset[str]]] = {
+        "cut": (Cut(cleanly=True), ANY),
+        "reset": (Cut(), ANY),
+        "gone": (Gone(), ANY),
+        "refused": (Refused(), ANY),
+        "lost request": (LostRequest(), WRITES),
+        "lost answer": (LostAnswer(), WRITES),
+        "late": (Late(fault.seconds), WRITES | {"get"}),
+        "slow": (SlowAnswer(fault.seconds), WRITES | {"get"}),
+        "unreadable": (REFUSALS["503"], READS),
+    }
+    return kinds.get(fault.kind) or (REFUSALS[fault.kind], WRITES)

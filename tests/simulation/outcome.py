@@ -1,0 +1,104 @@
+"""What is not as it was asked for: the state that every cluster must reach and keep."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.wishes import wish_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Object = dict[str, Any]
+
+
+def shortcomings(clusters: list[Object], pods: list[Object]) -> list[str]:
+    """Sentences; none if all clusters are what they should be."""
+    ours = [pod for pod in pods if _label(pod, "node-type") in {"head", "worker"}]
+    wrong = [sentence for cluster in clusters for sentence in _status(cluster)]
+    wrong += [f"pod {_name(pod)} is not ready" for pod in ours if not _is_ready(pod)]
+    wrong += _numbers(clusters, ours)
+    wrong += _replicas(clusters, ours)
+    return wrong
+
+
+def _status(cluster: Object) -> Iterator[str]:
+    name, status = _name(cluster), cluster.get("status", {})
+    if "deletionTimestamp" in cluster["metadata"]:
+        yield f"{name} is not gone; finalizers {cluster['metadata'].get('finalizers')}"
+        return
+    state = "suspended" if _is_suspended(cluster) else "ready"
+    if status.get("state") != state:
+        yield f"{name} is {status.get('state')!r}, not {state!r}"
+    if status.get("observedGeneration") != cluster["metadata"]["generation"]:
+        yield f"{name} observed generation {status.get('observedGeneration')}"
+    if state == "ready" and not _is_true(cluster, "Ready"):
+        yield f"{name} has conditions {status.get('conditions')}"
+
+
+def _numbers(clusters: list[Object], pods: list[Object]) -> Iterator[str]:
+    wanted: Counter[tuple[str, str]] = Counter()
+    names = {cluster["metadata"]["uid"]: _name(cluster) for cluster in clusters}
+    for cluster in clusters:
+        if not _is_suspended(cluster):
+            uid, wish = cluster["metadata"]["uid"], wish_of(cluster)
+            wanted[uid, "head"] = 1
+            wanted.update({(uid, name): group.pods for name, group in wish.groups.items()})
+    found = Counter((_owner(pod), _group(pod)) for pod in pods)
+    for key in sorted(wanted.keys() | found.keys()):
+        if wanted[key] != found[key]:
+            owner = names.get(key[0], key[0])
+            yield f"{owner} has {found[key]} pods of {key[1]!r}, not {wanted[key]}"
+
+
+def _replicas(clusters: list[Object], pods: list[Object]) -> Iterator[str]:
+    """Multi-host replicas that are not complete."""
+    hosts = {
+        (cluster["metadata"]["uid"], name): group.hosts
+        for cluster in clusters
+        for name, group in wish_of(cluster).groups.items()
+        if group.hosts > 1
+    }
+    replicas: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for pod in pods:
+        if (_owner(pod), _group(pod)) in hosts:
+            replica = (_owner(pod), _group(pod), _label(pod, "worker-group-replica-name"))
+            replicas[replica].add(_label(pod, "replica-host-index"))
+    for (owner, group, name), found in replicas.items():
+        if sorted(found) != [str(number) for number in range(hosts[owner, group])]:
+            yield f"replica {name!r} of {group} has hosts {sorted(found)}"
+
+
+def _is_suspended(cluster: Object) -> bool:
+    """Asked to be, or was and has not been told to resume."""
+    suspend = cluster["spec"].get("suspend")
+    return bool(suspend) or (suspend is None and _is_true(cluster, "RayClusterSuspended"))
+
+
+def _is_true(cluster: Object, kind: str) -> bool:
+    conditions = cluster.get("status", {}).get("conditions", [])
+    return any(c["type"] == kind and c["status"] == "True" for c in conditions)
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions", [])
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    return ready and "deletionTimestamp" not in pod["metadata"]
+
+
+def _name(obj: Object) -> str:
+    return obj["metadata"]["name"]
+
+
+def _owner(pod: Object) -> str:
+    references = pod["metadata"].get("ownerReferences", [])
+    return next((r["uid"] for r in references if r.get("controller")), "")
+
+
+def _group(pod: Object) -> str:
+    return "head" if _label(pod, "node-type") == "head" else _label(pod, "group")
+
+
+def _label(obj: Object, name: str) -> str:
+    return (obj["metadata"].get("labels") or {}).get(f"ray.io/{name}", "")

@@ -1,0 +1,285 @@
+"""A life of some RayClusters as plain data: what is done to them and when, and what goes wrong.
+
+It can be printed, stored as JSON, replayed and shrunk. Numbers that pick something (a cluster, a
+group, a pod) are taken modulo how many of these there are when the step is due.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Seconds: TypeAlias = float
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A worker group: its name is that of its number."""
+
+    number: int
+    replicas: int = 1
+    least: int = 0
+    most: int = 6
+    hosts: int = 1
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """A RayCluster as it is created."""
+
+    groups: tuple[Group, ...] = ()
+    autoscaler: Literal["", "v1", "v2"] = ""
+    recreate: bool = False
+    storage: Literal["", "redis", "rocksdb"] = ""
+
+
+class Action(msgspec.Struct, frozen=True, tag=True):
+    """What can be done in one step."""
+
+
+class Create(Action, frozen=True):
+    """Create a cluster, if there is none of that name."""
+
+    cluster: int
+    body: Cluster
+
+
+class Delete(Action, frozen=True):
+    """Delete a cluster."""
+
+    cluster: int
+    propagation: Literal["Background", "Foreground"] = "Background"
+
+
+class Scale(Action, frozen=True):
+    """Edit the replicas of a group."""
+
+    cluster: int
+    group: int
+    replicas: int
+
+
+class Bound(Action, frozen=True):
+    """Edit minReplicas and maxReplicas of a group."""
+
+    cluster: int
+    group: int
+    least: int
+    most: int
+
+
+class NameWorkers(Action, frozen=True):
+    """Put pods into workersToDelete by hand, with fewer replicas or as many as before."""
+
+    cluster: int
+    group: int
+    picks: tuple[int, ...]
+    fewer: bool
+
+
+class AddGroup(Action, frozen=True):
+    """Append a group, unless there is one of this number."""
+
+    cluster: int
+    group: Group
+
+
+class RemoveGroup(Action, frozen=True):
+    """Take a group out of the specification."""
+
+    cluster: int
+    group: int
+
+
+class ChangeTemplate(Action, frozen=True):
+    """Give a group another image; group -1 is the head."""
+
+    cluster: int
+    group: int
+    image: int
+
+
+class ChangeHosts(Action, frozen=True):
+    """Edit numOfHosts of a group."""
+
+    cluster: int
+    group: int
+    hosts: int
+
+
+class ChangeStrategy(Action, frozen=True):
+    """Switch upgradeStrategy Recreate on or off."""
+
+    cluster: int
+    recreate: bool
+
+
+class Suspend(Action, frozen=True):
+    """Set suspend of a cluster; None removes the field, which resumes nothing."""
+
+    cluster: int
+    suspend: bool | None
+
+
+class SuspendGroup(Action, frozen=True):
+    """Set suspend of a group; not allowed, and so not done, under autoscaling."""
+
+    cluster: int
+    group: int
+    suspend: bool
+
+
+class ChangeStorage(Action, frozen=True):
+    """Switch GCS fault tolerance to another backend, or off."""
+
+    cluster: int
+    storage: Literal["", "redis", "rocksdb"]
+
+
+class Demand(Action, frozen=True):
+    """From now on Ray's load needs so many workers of a group; the autoscaler sees to it."""
+
+    cluster: int
+    group: int
+    workers: int
+
+
+class EndPod(Action, frozen=True):
+    """Something happens to a pod of Ray."""
+
+    pick: int
+    how: Literal["fail", "succeed", "crash", "delete", "kill"]
+
+
+class DeleteService(Action, frozen=True):
+    """Somebody deletes the head service."""
+
+    cluster: int
+
+
+class LoseNode(Action, frozen=True):
+    """Cut a node off; its pods are not ready any more, and evicted after a while."""
+
+    node: int
+
+
+class RestoreNode(Action, frozen=True):
+    """Connect a node again."""
+
+    node: int
+
+
+class Restart(Action, frozen=True):
+    """End the operator and start the next one `pause` seconds later.
+
+    `before` and `after` kill it at its next write, before or after the server has carried it out.
+    """
+
+    how: Literal["kill", "stop", "before", "after"]
+    pause: Seconds = 0.0
+
+
+class Compact(Action, frozen=True):
+    """The server forgets its history: who watches from an older revision is answered 410."""
+
+
+class Fault(Action, frozen=True):
+    """Something between operator and server goes wrong for a while.
+
+    Attributes:
+        kind: which fault; numbers are statuses of refusals.
+        resource: which resource, empty for all.
+        every: it strikes each so-manieth occurrence.
+        seconds: how late something is, for the kinds that make something late.
+        lasts: seconds until it is over.
+    """
+
+    kind: Literal[
+        "lag", "cut", "reset", "gone", "lost request", "lost answer", "late", "slow", "straggling",
+        "refused", "409", "already exists", "429", "500", "503", "504", "unreadable",
+    ]  # fmt: skip
+    resource: str = ""
+    every: int = 1
+    seconds: Seconds = 1.0
+    lasts: Seconds = 5.0
+
+
+AnyAction: TypeAlias = (
+    Create
+    | Delete
+    | Scale
+    | Bound
+    | NameWorkers
+    | AddGroup
+    | RemoveGroup
+    | ChangeTemplate
+    | ChangeHosts
+    | ChangeStrategy
+    | Suspend
+    | SuspendGroup
+    | ChangeStorage
+    | Demand
+    | EndPod
+    | DeleteService
+    | LoseNode
+    | RestoreNode
+    | Restart
+    | Compact
+    | Fault
+)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """Wait so many seconds, then do this."""
+
+    delay: Seconds
+    action: AnyAction
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What stays as it is during a whole life. Times are in seconds.
+
+    Attributes:
+        seed: of uids and of the jitter of back-offs.
+        start: from the binding of a pod to its start.
+        ready: from the start of a pod until it is ready.
+        termination: until a deleted pod is gone.
+        eviction: until the pods of a lost node are evicted.
+        collector_lag: how late the garbage collector hears of clusters.
+        past: how many revisions old the answers to lists may be that accept old ones.
+        streaming: whether the server knows streaming lists; if not, caches begin with old lists.
+    """
+
+    seed: int = 0
+    start: Seconds = 0.1
+    ready: Seconds = 0.1
+    termination: Seconds = 0.1
+    eviction: Seconds = 10.0
+    collector_lag: Seconds = 0.0
+    past: int = 0
+    streaming: bool = True
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A whole life."""
+
+    surroundings: Surroundings
+    clusters: tuple[Cluster, ...]
+    steps: tuple[Step, ...]
+
+    def to_json(self) -> str:
+        """One line; `from_json` reads it."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Scenario:
+        """Read what `to_json` wrote.
+
+        Raises:
+            msgspec.ValidationError: it is not one.
+        """
+        return msgspec.json.decode(text, type=cls)
+
+    def told(self) -> str:
+        """One line for each step, for a person."""
+        lines = [str(self.surroundings), *(f"create {cluster}" for cluster in self.clusters)]
+        return "\n".join([*lines, *(f"{step.delay:6.1f} s  {step.action}" for step in self.steps)])

@@ -1,0 +1,125 @@
+"""How hypothesis draws a scenario. The simplest choice comes first: examples shrink towards it."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tests.simulation import scenario as s
+
+MOST_CLUSTERS = 3
+MOST_STEPS = 20
+WATCHED = ("pods", "rayclusters.ray.io", "services", "")
+
+which = st.integers(0, MOST_CLUSTERS - 1)
+group_number = st.integers(0, 2)
+replicas = st.integers(0, 5)
+delays = st.sampled_from([0.0, 0.05, 0.3, 1.0, 2.5, 6.0, 15.0])
+storages = st.sampled_from(["", "", "redis", "rocksdb"])
+
+
+@st.composite
+def groups(draw: st.DrawFn, number: int | None = None) -> s.Group:
+    least = draw(st.sampled_from([0, 0, 0, 1]))
+    return s.Group(
+        number=draw(group_number) if number is None else number,
+        replicas=draw(replicas),
+        least=least,
+        most=least + draw(st.sampled_from([6, 3])),
+        hosts=draw(st.sampled_from([1, 1, 1, 2, 3])),
+    )
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> s.Cluster:
+    count = draw(st.sampled_from([1, 1, 2, 0]))
+    return s.Cluster(
+        groups=tuple(draw(groups(number)) for number in range(count)),
+        autoscaler=draw(st.sampled_from(["", "", "v1", "v2"])),
+        recreate=draw(st.sampled_from([False, False, False, True])),
+        storage=draw(storages),
+    )
+
+
+@st.composite
+def bounds(draw: st.DrawFn) -> s.Bound:
+    least = draw(st.integers(0, 3))
+    return s.Bound(draw(which), draw(group_number), least, least + draw(st.integers(0, 4)))
+
+
+scalings = st.builds(s.Scale, which, group_number, replicas)
+namings = st.builds(
+    s.NameWorkers,
+    which,
+    group_number,
+    st.lists(st.integers(0, 5), min_size=1, max_size=3).map(tuple),
+    st.booleans(),
+)
+edits = st.one_of(
+    bounds(),
+    namings,
+    st.builds(s.AddGroup, which, groups()),
+    st.builds(s.RemoveGroup, which, group_number),
+    st.builds(s.ChangeTemplate, which, st.integers(-1, 2), st.integers(1, 3)),
+    st.builds(s.ChangeHosts, which, group_number, st.integers(1, 3)),
+    st.builds(s.ChangeStrategy, which, st.booleans()),
+    st.builds(s.Suspend, which, st.sampled_from([True, False, None])),
+    st.builds(s.SuspendGroup, which, group_number, st.booleans()),
+    st.builds(s.ChangeStorage, which, storages),
+)
+lives = st.one_of(
+    st.builds(s.Delete, which, st.sampled_from(["Background", "Foreground"])),
+    st.builds(s.Create, which, clusters()),
+)
+demands = st.builds(s.Demand, which, group_number, replicas)
+accidents = st.one_of(
+    st.builds(
+        s.EndPod,
+        st.integers(0, 9),
+        st.sampled_from(["fail", "delete", "kill", "crash", "succeed"]),
+    ),
+    st.builds(s.LoseNode, st.integers(0, 1)),
+    st.builds(s.RestoreNode, st.integers(0, 1)),
+    st.builds(s.DeleteService, which),
+)
+restarts = st.builds(
+    s.Restart,
+    st.sampled_from(["kill", "before", "after", "stop"]),
+    st.sampled_from([0.0, 0.0, 1.0, 10.0]),
+)
+late = st.sampled_from([0.1, 1.0, 5.0, 15.0, 31.0])
+lasting = st.sampled_from([2.0, 10.0, 30.0])
+often = st.sampled_from([1, 2, 3, 5])
+
+
+def _fault(kinds: list[str], resources: st.SearchStrategy[str]) -> st.SearchStrategy[s.Fault]:
+    return st.builds(s.Fault, st.sampled_from(kinds), resources, often, late, lasting)
+
+
+faults = st.one_of(
+    _fault(["lag"], st.sampled_from(WATCHED)),
+    _fault(["lost answer", "lost request", "straggling"], st.sampled_from(["pods", ""])),
+    _fault(["cut", "reset", "gone"], st.sampled_from(WATCHED)),
+    _fault(["late", "slow"], st.sampled_from(WATCHED)),
+    _fault(["429", "409", "already exists", "500", "503", "504"], st.sampled_from(["pods", ""])),
+    _fault(["refused", "unreadable"], st.just("")),
+    st.builds(s.Compact),
+)
+actions = st.one_of(scalings, faults, demands, accidents, edits, restarts, faults, lives)
+steps = st.builds(s.Step, delays, actions)
+surroundings = st.builds(
+    s.Surroundings,
+    seed=st.integers(0, 999),
+    start=st.sampled_from([0.1, 1.0, 4.0]),
+    ready=st.sampled_from([0.1, 1.0, 4.0]),
+    termination=st.sampled_from([0.1, 1.0, 12.0]),
+    eviction=st.sampled_from([10.0, 40.0]),
+    collector_lag=st.sampled_from([0.0, 3.0, 12.0]),
+    past=st.sampled_from([0, 5, 40]),
+    streaming=st.booleans().map(lambda old: not old),
+)
+scenarios = st.builds(
+    s.Scenario,
+    surroundings,
+    st.lists(clusters(), min_size=1, max_size=MOST_CLUSTERS).map(tuple),
+    st.lists(steps, min_size=4, max_size=MOST_STEPS).map(tuple),
+)

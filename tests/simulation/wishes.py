@@ -1,0 +1,142 @@
+"""What a RayCluster asks for, read from the stored object by other means than the operator's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+SCALING = frozenset({"replicas", "minReplicas", "maxReplicas", "scaleStrategy"})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWish:
+    """A worker group at one generation. `names` are those in workersToDelete."""
+
+    replicas: int
+    hosts: int
+    suspended: bool
+    names: frozenset[str]
+
+    @property
+    def pods(self) -> int:
+        return 0 if self.suspended else self.replicas * self.hosts
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A RayCluster at one generation.
+
+    Attributes:
+        shape: everything that makes other pods, as text.
+    """
+
+    generation: int
+    groups: dict[str, GroupWish]
+    suspended: bool
+    autoscaling: bool
+    recreate: bool
+    deleting: bool
+    redis: bool
+    shape: str
+
+    def pods(self, group: str) -> int:
+        """How many workers of the group there should be."""
+        if self.suspended or group not in self.groups:
+            return 0
+        return self.groups[group].pods
+
+
+@dataclass(slots=True)
+class History:
+    """A RayCluster through its generations, and what has become of its pods.
+
+    Attributes:
+        name: the cluster's.
+        wishes: all, the oldest first.
+        present: whether it still exists.
+        halted_until: when its conditions last said that it is suspending or suspended.
+        finalizers: the present ones.
+        ends: when pods of which group went that no operator had deleted.
+        heads: of which generation each head was made, by uid.
+        heads_left: when it had gone.
+    """
+
+    name: str = ""
+    wishes: list[Wish] = field(default_factory=list)
+    present: bool = True
+    halted_until: float = -1.0
+    finalizers: tuple[str, ...] = ()
+    ends: list[tuple[float, str]] = field(default_factory=list)
+    heads: dict[str, int] = field(default_factory=dict)
+    heads_left: dict[str, float] = field(default_factory=dict)
+
+    def since(self, generation: int) -> list[Wish]:
+        """That generation's wish and all later ones."""
+        return [wish for wish in self.wishes if wish.generation >= generation]
+
+    def shape_at(self, generation: int) -> str:
+        """The shape of that generation."""
+        return next((w.shape for w in self.wishes if w.generation == generation), "")
+
+    def is_outdated(self, wish: Wish, time: float) -> bool:
+        """Whether a head that was there since `time` was made from something else."""
+        return any(
+            self.shape_at(generation) != wish.shape
+            for uid, generation in self.heads.items()
+            if self.heads_left.get(uid, time) >= time
+        )
+
+    def hosts_at(self, generation: int, group: str) -> int:
+        """`numOfHosts` of a group at that generation, 0 if there was no such group."""
+        wish = next((w for w in self.wishes if w.generation == generation), None)
+        return wish.groups[group].hosts if wish and group in wish.groups else 0
+
+    def ended_since(self, time: float, group: str) -> int:
+        """Pods of the group that have ended by themselves since then."""
+        return sum(where == group and when >= time for when, where in self.ends)
+
+
+def wish_of(cluster: dict[str, Any]) -> Wish:
+    """What the object asks for."""
+    meta, spec = cluster["metadata"], cluster["spec"]
+    groups = spec.get("workerGroupSpecs", [])
+    storage = spec.get("gcsFaultToleranceOptions")
+    return Wish(
+        generation=meta["generation"],
+        groups={group["groupName"]: _group(group) for group in groups},
+        suspended=bool(spec.get("suspend")),
+        autoscaling=bool(spec.get("enableInTreeAutoscaling")),
+        recreate=spec.get("upgradeStrategy", {}).get("type") == "Recreate",
+        deleting="deletionTimestamp" in meta,
+        redis=storage is not None and storage.get("backend", "redis") == "redis",
+        shape=json.dumps(_shape(spec), sort_keys=True),
+    )
+
+
+def is_halted(cluster: dict[str, Any]) -> bool:
+    """Whether a condition says that the cluster is being, or has been, suspended."""
+    conditions = cluster.get("status", {}).get("conditions", [])
+    return any(
+        c["type"] in {"RayClusterSuspending", "RayClusterSuspended"} and c["status"] == "True"
+        for c in conditions
+    )
+
+
+def _group(group: dict[str, Any]) -> GroupWish:
+    least, most = group.get("minReplicas") or 0, group.get("maxReplicas", 1 << 31)
+    return GroupWish(
+        replicas=max(least, min(group.get("replicas") or 0, most)),
+        hosts=max(1, group.get("numOfHosts", 1)),
+        suspended=bool(group.get("suspend")),
+        names=frozenset(group.get("scaleStrategy", {}).get("workersToDelete", ())),
+    )
+
+
+def _shape(spec: dict[str, Any]) -> dict[str, Any]:
+    shape = {k: v for k, v in spec.items() if k not in {"upgradeStrategy", "suspend"}}
+    shape["workerGroupSpecs"] = [
+        {k: v for k, v in group.items() if k not in SCALING and v not in (None, False)}
+        for group in spec.get("workerGroupSpecs", [])
+    ]
+    return shape
