@@ -45,6 +45,6 @@ def _masked(pod: dict[str, Any]) -> dict[str, Any]:
             pod["metadata"]["annotations"][key] = "HASH"
     for container in pod["spec"].get("initContainers", ()):
         if container["name"] == "wait-gcs-ready":
-            (address,) = set(_ADDRESS.findall(container["args"][0]))
-            container["args"] = [f"WAIT {address}"]
+            found = set(_ADDRESS.findall("".join(container.get("args", ()))))
+            container["args"] = [f"WAIT {address}" for address in found]
     return pod

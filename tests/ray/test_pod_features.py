@@ -136,3 +136,13 @@ def test_a_secret_is_made_only_for_tokens_that_nobody_else_keeps(
 
 def test_the_name_of_the_secret_has_room_in_kuberays_limit():
     assert token_secret_name("a" + "0" * 52, AuthOptions()) == "r" + "0" * 49
+
+
+def test_a_user_who_waits_for_the_head_in_an_own_way_does_so_and_has_the_token():
+    raw = manifest()["spec"]["workerGroupSpecs"]
+    raw[0]["template"]["spec"]["initContainers"] = [{"name": "wait-gcs-ready", "image": "mine"}]
+    _, worker = pods(workerGroupSpecs=raw, authOptions={})
+    (waiting,) = worker["spec"]["initContainers"]
+    assert waiting["image"] == "mine"
+    assert [entry["name"] for entry in waiting["env"]][-2:] == ["FQ_RAY_IP", "RAY_IP"]
+    assert "RAY_AUTH_TOKEN" in variables(waiting)

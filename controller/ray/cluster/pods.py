@@ -29,7 +29,7 @@ from controller.ray.cluster.start_command import (
     start_parameters,
 )
 from controller.ray.cluster.volumes import add_scratch_volume, add_shared_memory
-from controller.ray.cluster.waiting import wait_for_head
+from controller.ray.cluster.waiting import add_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -124,8 +124,7 @@ class PodBuilder:
     def _build_worker(self, group: WorkerGroup) -> Body:
         draft = self._draft("worker", group.group_name, group)
         if self._settings.init_container:
-            waiting = wait_for_head(draft.ray, self._identity.head_address)
-            draft.spec.setdefault("initContainers", []).append(waiting)
+            add_waiting(draft, self._identity.head_address)
         draft.annotations[labels.TEMPLATE_HASH] = self.worker_hash(group)
         return self._finished(draft, self._settings.worker_sidecars)
 
@@ -206,13 +205,8 @@ class PodBuilder:
                 draft.ray["command"], draft.ray["args"] = command
         self._add_environment(draft, start)
         if self._settings.probes:
-            add_probes(
-                draft.ray,
-                draft.role,
-                parameters=draft.parameters,
-                ray_version=self._spec.ray_version,
-                serving=self._identity.origin == "RayService",
-            )
+            serving = self._identity.origin == "RayService"
+            add_probes(draft, ray_version=self._spec.ray_version, serving=serving)
         draft.spec["containers"] += copy.deepcopy(list(sidecars))
         return draft.body
 

@@ -10,6 +10,8 @@ from controller.ray.cluster.start_command import AGENT_PORT, DASHBOARD_PORT, Rol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from controller.ray.cluster.draft import PodDraft
+
 Probe = dict[str, Any]
 
 _SERVE_PORT: Final = 8000
@@ -18,24 +20,16 @@ _LIVENESS_FAILURES: Final = 120
 _READINESS_FAILURES: Final = 10
 
 
-def add_probes(
-    container: dict[str, Any],
-    role: Role,
-    *,
-    parameters: Mapping[str, str],
-    ray_version: str,
-    serving: bool,
-) -> None:
+def add_probes(draft: PodDraft, *, ray_version: str, serving: bool) -> None:
     """Give the Ray container those of the two probes that its user has not defined.
 
     Args:
-        container: changed in place.
-        role: head or worker.
-        parameters: of `ray start`, for the ports.
+        draft: changed in place.
         ray_version: decides between HTTP and `wget`.
         serving: whether the cluster belongs to a RayService; its workers are ready only when
             their Serve proxy is.
     """
+    role, container, parameters = draft.role, draft.ray, draft.parameters
     liveness = _liveness_check(role, parameters, ray_version)
     readiness, failures = liveness, _READINESS_FAILURES
     if serving and role == "worker":

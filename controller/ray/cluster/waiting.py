@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.cluster.authentication import WAIT_CONTAINER
+
+if TYPE_CHECKING:
+    from controller.ray.cluster.draft import PodDraft
 
 Body = dict[str, Any]
 
@@ -19,8 +22,17 @@ echo "The GCS at {address} is ready."
 """
 
 
-def wait_for_head(ray: Body, address: str) -> Body:
-    """The container for a pod whose Ray container, as the user wrote it, is `ray`."""
+def add_waiting(draft: PodDraft, address: str) -> None:
+    """Let a pod wait for the GCS at `host:port`, unless its user has a container for that.
+
+    It must be added before anything else changes the Ray container, which it resembles.
+    """
+    containers: list[Body] = draft.spec.setdefault("initContainers", [])
+    if all(container.get("name") != WAIT_CONTAINER for container in containers):
+        containers.append(_wait_for_head(draft.ray, address))
+
+
+def _wait_for_head(ray: Body, address: str) -> Body:
     container: Body = {
         "name": WAIT_CONTAINER,
         "image": ray.get("image", ""),
