@@ -13,6 +13,7 @@ from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SE
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.slices import are_slices, read_slices, vacancies, victims
+from controller.ray.cluster.workers import ABREAST
 from controller.runtime.plan import Create, Delete
 from tests.ray.support import (
     FakeReads,
@@ -92,19 +93,17 @@ def gone(plan_: Plan) -> set[str]:
 
 def test_the_hosts_of_a_new_slice_are_made_one_after_the_other():
     stages = made(plan(around(multi(2))))
-    assert all(len(stage) == 1 for stage in stages)
-    labels = [stage[0] for stage in stages]
-    assert [(place[INDEX], place[HOST]) for place in labels] == [
-        ("0", "0"), ("0", "1"), ("0", "2"), ("1", "0"), ("1", "1"), ("1", "2")
-    ]  # fmt: skip
-    names = [place[NAME] for place in labels]
-    assert names[0] == names[1] == names[2] != names[3] == names[4] == names[5]
+    assert [[(place[INDEX], place[HOST]) for place in stage] for stage in stages] == [
+        [("0", host), ("1", host)] for host in ("0", "1", "2")
+    ]
+    (names,) = {tuple(place[NAME] for place in stage) for stage in stages}
+    assert len(set(names)) == 2
     assert all(name.startswith("workers-") and len(name) == len("workers-") + 5 for name in names)
 
 
 def test_the_same_state_gives_the_same_slice_names_and_a_later_one_gives_others():
     def names(**more: Any) -> set[str]:
-        return {stage[0][NAME] for stage in made(plan(around(multi(2), **more)))}
+        return {place[NAME] for stage in made(plan(around(multi(2), **more))) for place in stage}
 
     assert names() == names()
     assert names().isdisjoint(names(newest="101"))
@@ -272,8 +271,13 @@ def test_slices_never_overshoot_and_never_stay_halves(
 
 def test_a_batch_does_not_begin_a_slice_that_it_cannot_end():
     small = RayClusterKind(ClusterSettings(batch=8))
-    assert len(made(plan(around(multi(5)), small))) == 6
+    assert sum(map(len, made(plan(around(multi(5)), small)))) == 6
     assert len(made(plan(around(multi(1, hosts=12)), small))) == 8, "unless it is too big for any"
+
+
+def test_only_some_slices_are_made_side_by_side():
+    obj = multi(ABREAST + 2, hosts=2, maxReplicas=100)
+    assert [len(stage) for stage in made(plan(around(obj)))] == [ABREAST, ABREAST, 2, 2]
 
 
 def test_slices_of_two_groups_grow_side_by_side_within_one_batch():
@@ -281,9 +285,9 @@ def test_slices_of_two_groups_grow_side_by_side_within_one_batch():
     first = raw["spec"]["workerGroupSpecs"][0] | {"numOfHosts": 3, "replicas": 2}
     raw["spec"]["workerGroupSpecs"] = [first, first | {"groupName": "second"}]
     stages = made(plan(around(cluster(raw)), RayClusterKind(ClusterSettings(batch=10))))
-    counts = [len(stage) for stage in stages]
-    assert counts == [2, 2, 2, 1, 1, 1]
-    assert all(len({place["ray.io/group"] for place in stage}) == len(stage) for stage in stages)
+    assert [sorted(place["ray.io/group"] for place in stage) for stage in stages] == (
+        [["second", "workers", "workers"]] * 3
+    )
 
 
 def test_without_the_gate_hosts_are_plain_pods_and_say_nothing_of_slices():

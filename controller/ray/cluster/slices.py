@@ -141,7 +141,7 @@ def vacancies(
     places: list[Place] = []
     for each in slices:
         if is_unfinished(each, group, begun):
-            index = int(each.index or 0)
+            index = int(each.index) if each.index.isdigit() else 0
             places += (Place(index, each.name, host) for host in range(len(each.pods), hosts))
     missing = max(0, group.desired_replicas - len(slices))
     room = max(batch - len(places), 0 if places else hosts)

@@ -6,7 +6,7 @@ together.
 
 from __future__ import annotations
 
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
 
 from controller.ray.cluster import scale, slices
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from controller.ray.cluster.settings import ClusterSettings
     from controller.runtime.plan import Create, Write
 
+ABREAST = 8
+"""Slices that are made side by side: more are faster, fewer leave less to undo after a crash."""
+
 
 def create_workers(seen: Observation, design: Design, batch: int) -> list[list[Write]]:
     """The workers that are missing, as far as this plan's batch goes, in stages.
 
     Pods of plain groups come at once. The hosts of a slice come one after the other, so that it is
-    always certain which of them have been made; slices of different groups do not wait for each
-    other.
+    always certain which of them have been made; some slices are made side by side.
     """
     plain: list[Write] = []
-    sequences: list[list[Create]] = []
+    sequences: list[list[Write]] = []
     for group in design.spec.worker_group_specs:
         scope = worker_scope(group.group_name)
         openings = seen.openings.get(scope, ())
@@ -40,13 +42,20 @@ def create_workers(seen: Observation, design: Design, batch: int) -> list[list[W
             continue
         if group.group_name in seen.slices:
             openings = _whole_slices(openings, batch)
-            sequences.append([_create(seen, design, group, each) for each in openings])
+            for _, hosts in groupby(openings, _replica):
+                sequences.append([_create(seen, design, group, each) for each in hosts])
         else:
             openings = openings[:batch]
             plain += (_create(seen, design, group, each) for each in openings)
         batch -= len(openings)
-    steps = ([each for each in step if each is not None] for step in zip_longest(*sequences))
-    return [plain, *steps]
+    return [plain, *_side_by_side(sequences)]
+
+
+def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
+    """Stages that carry out so many sequences at a time, each step by step."""
+    for begin in range(0, len(sequences), ABREAST):
+        for step in zip_longest(*sequences[begin : begin + ABREAST]):
+            yield [each for each in step if each is not None]
 
 
 def delete_workers(seen: Observation, design: Design, settings: ClusterSettings) -> Iterator[Write]:
@@ -100,6 +109,12 @@ def _whole_slices(openings: tuple[Opening, ...], batch: int) -> tuple[Opening, .
     """As many as the batch has room for; no slice is begun that does not fit, but a first one."""
     if len(openings) <= batch:
         return openings
-    cut = [each.place.replica_name if each.place else "" for each in openings]
-    begin = cut.index(cut[batch])
+    names = [_replica(each) for each in openings]
+    begin = names.index(names[batch])
     return openings[: begin or batch]
+
+
+def _replica(opening: Opening) -> str:
+    """What the pod is part of: its slice, or nothing but itself."""
+    place = opening.place
+    return place.replica_name if place is not None and place.replica_name else opening.name
