@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+import yaml
 
 from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster.observe import Design
 from tests.ray.support import NOW, cluster, head, manifest, reads, workers
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from controller.runtime.plan import Plan
 
+FEATURES = sorted((Path(__file__).parent / "golden" / "features").glob("*.cluster.yaml"))
 ODD: list[Any] = [None, -1, 1.5, "x", "", [], {}, True, [None], ["x"], {"a": 5}, {"a": None}, [[]]]
 
 
@@ -71,6 +75,22 @@ def test_a_value_of_any_shape_anywhere_is_planned_for(part: str):
                 msgspec.json.encode([[getattr(w, "body", None) for w in s] for s in plan.stages])
                 tried += 1
     assert tried >= 2 * len(ODD)
+
+
+@pytest.mark.parametrize("manifest_", FEATURES, ids=lambda path: path.name.split(".")[0])
+def test_a_feature_of_any_shape_has_pods_or_a_problem(manifest_: Path):
+    raw = yaml.safe_load(manifest_.read_text())
+    tried = 0
+    for path in paths(raw["spec"]):
+        for value in ODD if path else ():
+            design = RayClusterKind()._design(cluster(with_value(raw, ("spec", *path), value)))
+            if isinstance(design, Design):
+                groups = design.spec.worker_group_specs
+                bodies = [design.builder.head("a")]
+                bodies += [design.builder.worker(group, "a", None) for group in groups]
+                msgspec.json.encode(bodies)
+            tried += 1
+    assert tried >= len(ODD)
 
 
 def test_a_status_of_the_wrong_type_is_written_anew():
