@@ -76,6 +76,7 @@ async def trial(world: World, sizes: Sizes) -> Trial:
         began = time.perf_counter()
         if sizes.growth:
             await world.scale(sizes.growth, BIG)
+            await witness.until(BIG, HEADS + sizes.growth // 10)  # it is at full speed
         names = [f"c{number}" for number in range(sizes.clusters)]
         delays = await asyncio.gather(*(_delay(world, witness, name) for name in names))
         grown = await witness.until(BIG, HEADS + sizes.growth) - began if sizes.growth else 0.0

@@ -33,7 +33,7 @@ LIST_TIMEOUT = 60.0
 """Seconds: the API server itself gives up after a minute."""
 
 CONCURRENCY = 80
-"""Requests in flight at most, unless told otherwise: a batch of 64 writes, and some in reserve."""
+"""Requests in flight at most, unless told otherwise."""
 
 PROXY_TIMEOUT = 10.0
 """Seconds for a request to a service behind the API server, unless told otherwise."""

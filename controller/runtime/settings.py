@@ -44,8 +44,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     server stays below; beyond it something is stuck."""
 
     client_concurrency: int = 80
-    """Requests in flight at most, instead of a rate limit (THR-2): a batch of 64, and a fifth in
-    reserve for clusters that want only a few."""
+    """Requests in flight at most, instead of a rate limit (THR-2). One object gets a fifth of them
+    at most, and another fifth is in reserve for those that want only a few."""
 
     identity: str = ""
     """Name of this process in events: the pod's name. Empty: `manta-operator`."""

@@ -6,7 +6,7 @@ import asyncio
 import random
 
 from controller.runtime.accounts import Owner
-from controller.runtime.turns import RESERVE, Turns
+from controller.runtime.turns import SHARE, Turns
 from controller.runtime.writer import Writer
 from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create
 
@@ -36,19 +36,28 @@ async def test_no_more_are_held_than_there_are_slots():
 
 
 async def test_the_last_slots_are_for_owners_that_hold_few():
-    turns, order = Turns(4 * RESERVE), list[str]()
-    tasks = [asyncio.create_task(hold(turns, "big", order)) for _ in range(30)]
+    turns, order = Turns(40), list[str]()
+    tasks = [asyncio.create_task(hold(turns, big, order)) for big in "abcdef" * 10]
     await asyncio.sleep(0.5)
-    assert order == ["big"] * 16, "all but the reserve"
-    tasks += [asyncio.create_task(hold(turns, owner, order)) for owner in ("small", "other")]
+    assert len(order) == 40 - 40 // SHARE, "all but the reserve"
+    tasks += [asyncio.create_task(hold(turns, small, order)) for small in "xyz"]
     await asyncio.sleep(0)
-    assert order[16:] == ["small", "other"], "they need not wait"
+    assert order[-3:] == ["x", "y", "z"], "they need not wait"
     await asyncio.gather(*tasks)
-    assert order[18:] == ["big"] * 14
+    assert len(order) == 63
+
+
+async def test_nobody_holds_more_than_a_share():
+    turns, order = Turns(40), list[str]()
+    tasks = [asyncio.create_task(hold(turns, "big", order)) for _ in range(10)]
+    await asyncio.sleep(0.5)
+    assert len(order) == 40 // SHARE
+    await asyncio.gather(*tasks)
+    assert len(order) == 10
 
 
 async def test_all_slots_come_free_again():
-    turns = Turns(2 * RESERVE)
+    turns = Turns(10)
     for _ in range(3):
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(hold(turns, f"{n % 7}", [])) for n in range(40)]
@@ -56,7 +65,7 @@ async def test_all_slots_come_free_again():
             tasks[35].cancel()
     began = asyncio.get_running_loop().time()
     async with asyncio.TaskGroup() as group:
-        for number in range(2 * RESERVE):
+        for number in range(10):
             group.create_task(hold(turns, f"owner {number}", []))
     assert asyncio.get_running_loop().time() - began == 1
 
