@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 REST = 30.0
 """Seconds after which everything that is still to be done would have been done."""
 
+FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 HASH = "ray.io/upgrade-strategy-recreate-hash"
 
 
@@ -122,6 +123,31 @@ async def test_a_suspended_cluster_stays_suspended(world: World):
     await legacy.create(status=ready_status(suspended=True))
     await take_over(world)
     assert touched(world, legacy) == ([], [])
+
+
+async def test_a_fault_tolerant_cluster_keeps_kuberays_finalizer_and_its_pods(world: World):
+    manifest = example_cluster()
+    manifest["metadata"]["finalizers"] = [FINALIZER]
+    manifest["spec"]["gcsFaultToleranceOptions"] = {"redisAddress": "redis:6379"}
+    legacy = Legacy(world, manifest)
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_workers(2)
+    await untouched(world, legacy)
+    assert (await world.cluster()).metadata.finalizers == (FINALIZER,)
+
+
+async def test_of_a_cluster_that_lost_a_group_only_the_pods_of_that_group_go(world: World):
+    manifest = example_cluster(replicas=1)
+    legacy = Legacy(world, manifest)
+    groups = manifest["spec"]["workerGroupSpecs"]
+    await legacy.create()
+    await legacy.add_head()
+    await legacy.add_workers(1)
+    groups.append(groups[0] | {"groupName": "removed"})
+    orphans = await legacy.add_workers(2, group=1)
+    await take_over(world)
+    assert touched(world, legacy) == ([], sorted(orphans))
 
 
 async def test_a_scale_up_that_was_half_done_is_completed(world: World):
