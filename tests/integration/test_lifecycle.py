@@ -143,3 +143,20 @@ async def test_a_new_operator_takes_over_without_touching_anything(world: World)
     await world.eventually(lambda: len(world.journal.ready_workers()) == 3)
     assert len(world.journal.created) == 4
     assert not world.journal.marked
+
+
+async def test_a_writer_of_the_old_version_drops_no_newer_field(world: World):
+    world.start_operator()
+    manifest = example_cluster(replicas=1)
+    newer = {"managedBy": "ray.io/kuberay-operator", "upgradeStrategy": {"type": "None"}}
+    manifest["spec"] |= newer
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(world.is_ready)
+
+    path = f"/apis/ray.io/v1alpha1/namespaces/{world.namespace}/rayclusters/example"
+    old = await world.user.request_json("GET", path)
+    old["spec"]["workerGroupSpecs"][0]["replicas"] = 2
+    await world.user.request_json("PUT", path, body=old)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 2)
+    assert newer.items() <= (await world.cluster()).spec.items()
+    assert (await world.cluster()).status["conditions"], "nor does it drop the status"

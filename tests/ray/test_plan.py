@@ -483,6 +483,19 @@ def test_every_delete_names_the_uid():
     assert all(isinstance(d, Delete) and d.uid == f"uid-of-{d.target.name}" for d in deletes)
 
 
+def test_an_absent_number_and_its_default_of_zero_mean_the_same():
+    raw = manifest()
+    (group,) = raw["spec"]["workerGroupSpecs"]
+    group |= {"replicas": 0, "priority": 0, "numOfHosts": 0}
+    zero = plan(settled(cluster(copy.deepcopy(raw)), head(), *workers(2)))
+    for field in ("replicas", "priority", "numOfHosts"):
+        group[field] = None
+    absent = plan(settled(cluster(copy.deepcopy(raw)), head(), *workers(2)))
+    assert len(verbs(zero, Delete)) == 2
+    assert zero.status is not None
+    assert zero == absent
+
+
 @pytest.mark.parametrize("lost", ["ray.io/node-type", "ray.io/group"])
 def test_a_head_that_has_lost_a_label_is_neither_deleted_nor_doubled(lost: str):
     whole = head()

@@ -13,7 +13,7 @@ from controller.ray.api import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observe import Design
 from controller.ray.cluster.place import Place
-from tests.ray.support import cluster, manifest, plan, reads
+from tests.ray.support import UID, cluster, manifest, plan, reads
 
 GOLDEN = Path(__file__).parent / "golden"
 SETTINGS = ClusterSettings(version="manta-test")
@@ -104,6 +104,27 @@ def test_labels_that_identify_a_pod_cannot_be_overridden_and_others_can():
     assert head["metadata"]["name"].startswith("example-head-")
     selector = service["spec"]["selector"]
     assert selector == {key: got[key] for key in selector}
+
+
+def test_of_a_templates_metadata_only_labels_annotations_and_finalizers_reach_a_pod():
+    raw = manifest()
+    kept = {"annotations": {"note": "n"}, "finalizers": ["a.b/c"], "labels": {"team": "a"}}
+    dropped = {
+        "generateName": "mine-",
+        "name": "mine",
+        "ownerReferences": [{"uid": "somebody"}],
+        "resourceVersion": "7",
+        "uid": "mine",
+    }
+    for group in (raw["spec"]["headGroupSpec"], raw["spec"]["workerGroupSpecs"][0]):
+        group["template"]["metadata"] = kept | dropped
+    for pod in pods_of(raw):
+        metadata = pod["metadata"]
+        assert metadata.keys() == {*kept, "name", "namespace", "ownerReferences"}
+        assert metadata["name"].startswith("example-")
+        assert [owner["uid"] for owner in metadata["ownerReferences"]] == [UID]
+        assert metadata["finalizers"] == ["a.b/c"]
+        assert (metadata["labels"]["team"], metadata["annotations"]["note"]) == ("a", "n")
 
 
 def test_variables_of_the_user_come_first_and_stay():

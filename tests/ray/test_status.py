@@ -506,6 +506,18 @@ def test_counters_and_words_can_wait_and_transitions_cannot(
     assert patch.urgent is urgent
 
 
+def test_two_heads_and_no_head_service_do_not_keep_the_status_from_being_written():
+    heads = (head(), head("example-head-bbbbbbbb", ready=False))
+    obj = with_meta(cluster(), generation=7)
+    failure = Failure(creation("w"), "Forbidden", QUOTA)
+    status = status_of(reads(obj, *heads, *workers(1)), failure)
+    assert status["observedGeneration"] == 7
+    assert status["head"]["podName"] == "example-head-aaaaaaaa"
+    failed = said(status, "ReplicaFailure")
+    assert failed is not None
+    assert failed[:2] == ("True", "FailedCreateWorkerPod")
+
+
 def test_a_new_generation_is_acknowledged_at_once():
     stored = apply_merge_patch({}, patch_of(kept(cluster(), *READY)).wanted)
     edited = with_meta(with_status(cluster(), stored), generation=2)
