@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -62,3 +62,26 @@ def pods(world: World, clusters: list[str]) -> list[int]:
     """How many each of them has."""
     counts = Counter(map(cluster_of, world.journal.created.values()))
     return [counts[name] for name in clusters]
+
+
+async def test_bug_79_forty_clusters_that_get_nowhere_keep_no_worker_from_the_next():
+    async with embedded_world() as world:
+        operator = world.start_operator(workers=1)
+        for number in range(40):
+            await world.user.create(RAYCLUSTERS, world.namespace, stuck(f"stuck-{number}"))
+        await world.eventually(lambda: len(world.journal.created) == 40)
+        await world.settle(60)
+        queue = operator.operator.controllers["raycluster-controller"].queue
+        assert queue.statistics().processing == 0, "nobody waits for what is not there"
+        began = world.loop.time()
+        await world.create_cluster("next", replicas=WORKERS)
+        await world.eventually(lambda: pods(world, ["next"]) == [1 + WORKERS], pause=0.01)
+        assert world.loop.time() - began < 0.1
+
+
+def stuck(name: str) -> dict[str, Any]:
+    """A cluster whose head never leaves Pending."""
+    body = example_cluster(name, replicas=0)
+    template = body["spec"]["headGroupSpec"]["template"]
+    template["metadata"] = {"annotations": {"sim.manta.dev/outcome": "hang-pending"}}
+    return body

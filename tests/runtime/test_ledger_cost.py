@@ -1,0 +1,56 @@
+"""What the ledger looks at when something happens: one entry, however many there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.accounts import Owner
+from tests.runtime.kit import OWNER, Book, bird, create
+
+
+def crowded(entries: int) -> Book:
+    """A book in which another owner has so many writes that no cache shows yet."""
+    book = Book()
+    other = Owner("uid-other", "default/other", OWNER.controller)
+    book.ledger.enter(other)
+    for number in range(entries):
+        write = create(f"other-{number}", owner=other.uid)
+        book.ledger.intend(other, write)
+        if number % 2:
+            obj = bird(f"other-{number}", 1000 + number, owner=other.uid)
+            book.ledger.answered(other, write, obj)
+    return book
+
+
+def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> Counter[str]:
+    """How often entries are judged or fetched while one object is made, seen and read."""
+    book = crowded(entries)
+    counts: Counter[str] = Counter()
+    overlay = book.ledger._overlays.of(CONFIG_MAPS)
+    for holder, name in (book.ledger, "_judge"), (overlay, "entry"), (overlay, "put"):
+        inner = getattr(holder, name)
+
+        def counted(*arguments, inner=inner, name=name):
+            counts[name] += 1
+            return inner(*arguments)
+
+        monkeypatch.setattr(holder, name, counted)
+    monkeypatch.setattr(overlay, "entries", lambda: pytest.fail("goes through all entries"))
+    book.make("mine", 10)
+    book.show(bird("mine", 10))
+    reads = book.ledger.reads
+    assert reads.unsettled_scopes(OWNER.uid) == frozenset()
+    assert book.names() == ["mine"]
+    assert reads.doubts(OWNER.uid) == ()
+    return counts
+
+
+def test_bug_86_an_event_costs_the_same_beside_two_thousand_own_writes_as_beside_none(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    alone = looks(monkeypatch, 0)
+    assert alone["_judge"] > 0
+    assert looks(monkeypatch, 2000) == alone
