@@ -110,7 +110,7 @@ def victims(
     forced = sum(reason is not None for reason in reasons.values())
     surplus = len(live) - group.desired_replicas if may_shrink or group.suspend else 0
     count = max(forced, surplus)
-    ordered = sorted(live, key=lambda each: each.name)
+    ordered = sorted(live, key=lambda each: (each.name, each.pods[0].metadata.name))
     ordered.sort(key=_created, reverse=True)
     ordered.sort(
         key=lambda each: (
