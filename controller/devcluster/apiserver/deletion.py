@@ -63,7 +63,7 @@ class Deleter:
         metadata: Json = object_["metadata"]
         asked = resource.strategy.grace_period(object_, options.grace)
         if not _first_deletion(object_):
-            if options.propagation and asked is None:
+            if options.propagation and not metadata.get("deletionGracePeriodSeconds"):
                 before = entries(metadata, "finalizers")
                 _set_policy_finalizers(metadata, options.propagation)
                 return entries(metadata, "finalizers") != before

@@ -261,7 +261,8 @@ class ResourceHandler:
             if found != where.name:
                 raise wrong_name(found or "", where.name)
             if uid := object_["metadata"].get("uid"):
-                raise never_that_one(resource, where.namespace, where.name, uid)
+                key = f"services/specs/{where.namespace}/{where.name}"
+                raise never_that_one(resource, key, uid, options)
             return self.writer.create(resource, where.namespace, object_, options)
         return self.writer.update(
             resource,

@@ -239,7 +239,9 @@ def validate_metadata_update(new: Json, old: Json) -> list[Cause]:
     causes = [
         invalid_value(f"metadata.{name}", new[name], "field is immutable")
         for name in _IMMUTABLE_FIELDS
-        if new.get(name) and new[name] != old.get(name) and (name == "uid" or name not in old)
+        if new.get(name) is not None
+        and new[name] != old.get(name)
+        and (name == "uid" or name not in old)
     ]
     if old.get("deletionTimestamp") is None:
         return causes

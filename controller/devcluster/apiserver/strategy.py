@@ -41,6 +41,7 @@ class Strategy:
         status_keeps_metadata: whether a status write leaves all metadata as it is.
         standard_finalizers: whether finalizers without a prefix must be standard ones.
         given_by_server: fields that the server fills in: their creator does not own them.
+        typed: whether the kind is in the table of types.
         name_rule: what is wrong with a name, in the kind's eyes.
     """
 
@@ -55,6 +56,7 @@ class Strategy:
     status_keeps_metadata: bool = False
     standard_finalizers: bool = True
     given_by_server: frozenset[Path] = frozenset()
+    typed: bool = True
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
     def openapi_schema(self) -> Json | None:
@@ -77,9 +79,9 @@ class Strategy:
         try:
             unknown = self.decode(kind, msgspec.json.decode(msgspec.json.encode(object_)))
         except DecodeError as error:
-            return [str(error)]
+            return [str(error)] if error.is_type else []
         undeclared = [f".{path}: field not declared in schema" for path in sorted(unknown)]
-        return undeclared + list(ill_keyed(object_, self.structure(kind)))
+        return undeclared + list(ill_keyed(object_, self.structure(kind), strict=not self.typed))
 
     def structure(self, kind: str) -> Structure:
         """How server-side apply merges objects of the kind."""

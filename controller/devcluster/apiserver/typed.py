@@ -43,7 +43,19 @@ _EXTERNAL = {
 
 
 class DecodeError(Exception):
-    """A value is not of the type of its field."""
+    """A value does not fit its field.
+
+    Attributes:
+        is_type: whether it is of the wrong JSON type, rather than malformed text.
+    """
+
+    is_type = False
+
+
+class JsonTypeError(DecodeError):
+    """A value is of the wrong JSON type."""
+
+    is_type = True
 
 
 class Place(NamedTuple):
@@ -288,7 +300,7 @@ def _check_base64(value: str) -> None:
 
 
 def _mismatch(type_: str, value: Any, place: Place) -> DecodeError:
-    return DecodeError(
+    return JsonTypeError(
         f"json: cannot unmarshal {_found(type_, value)} into Go struct field "
         f"{place.type}.{place.path} of type {_external(type_)}"
     )

@@ -249,7 +249,7 @@ class Writer:
             )
         if stored.object["metadata"].get("deletionTimestamp") is None:
             return
-        name = object_["metadata"].get("name", "")
+        name = object_["metadata"].get("name") or object_["metadata"].get("generateName", "")
         error = forbidden(
             resource.name,
             name,
@@ -383,7 +383,7 @@ class Writer:
 
     def _stamp(self, resource: ApiResource, object_: Json) -> None:
         metadata: Json = object_["metadata"]
-        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(name, None)
         metadata["uid"] = new_uid(self._rng)
         metadata["creationTimestamp"] = timestamp(self._wall())
@@ -415,14 +415,15 @@ def _undecodable(resource: ApiResource, object_: Json, why: str, *, patched: boo
     return invalid(ResourceName("", "", ""), "", [invalid_value("patch", text, why)])
 
 
-def never_that_one(resource: ApiResource, namespace: str, name: str, uid: str) -> ApiError:
-    """409: an object is to be replaced that is gone."""
+def never_that_one(resource: ApiResource, key: str, uid: str, options: WriteOptions) -> ApiError:
+    """409: an object is to be replaced that is gone; `key` is upstream's for it."""
+    prefix = "/" if options.dry_run else "/registry/"
     return conflict(
         resource.name,
-        name,
-        f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/specs/"
-        f"{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
-        f"UID in precondition: {uid}, UID in object meta: ",
+        key.rpartition("/")[2],
+        f"StorageError: invalid object, Code: 4, Key: {prefix}{key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+        "UID in object meta: ",
     )
 
 

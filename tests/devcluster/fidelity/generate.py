@@ -93,7 +93,7 @@ _QUERIES: tuple[Json, ...] = (
 )
 
 
-_LEFT_OUT = {"Job": "name", "Service": "resourceVersion"}
+_LEFT_OUT = {"Job": {"name"}, "Service": {"name", "resourceVersion"}}
 """Mistakes in metadata that upstream words or orders in a way of its own for a kind."""
 
 
@@ -143,8 +143,8 @@ class Generator:
     def _wrong(self, body: Json, kind: Kind) -> Json:
         mistake = copy.deepcopy(self._choose(kind.mistakes))
         if self._rng.random() < 0.35:
-            left_out = _LEFT_OUT.get(kind.kind, "")
-            mistakes = [one for one in _METADATA_MISTAKES if left_out not in one]
+            left_out = _LEFT_OUT.get(kind.kind, set())
+            mistakes = [one for one in _METADATA_MISTAKES if not left_out & one.keys()]
             mistake = {"metadata": copy.deepcopy(self._choose(mistakes))}
         return merged(body, mistake)
 

@@ -61,7 +61,12 @@ def _message(seen: Seen) -> str:
 
 
 def _is_parsers_wording(step: Step, embedded: Seen, real: Seen) -> bool:
-    malformed = isinstance(step.body, str) or step.query.get("continue") in MALFORMED_TOKENS
+    not_a_list = "json-patch" in step.headers.get("Content-Type", "") and isinstance(
+        step.body, dict
+    )
+    malformed = (
+        isinstance(step.body, str) or not_a_list or step.query.get("continue") in MALFORMED_TOKENS
+    )
     said = any(words in _message(real) for words in PARSER_WORDS)
     return malformed and said and _alike_but_message(embedded, real)
 
@@ -111,6 +116,44 @@ def _is_list_not_older(step: Step, embedded: Seen, real: Seen) -> bool:
         **other,
         "metadata": 0,
     }
+
+
+def _is_open_page(step: Step, embedded: Seen, real: Seen) -> bool:
+    one, other = _body(embedded), _body(real)
+    selects = {"labelSelector", "fieldSelector"} & step.query.keys()
+    return bool(
+        selects
+        and "limit" in step.query
+        and embedded.status == real.status == 200
+        and "continue" in other["metadata"]
+        and {**one, "metadata": 0} == {**other, "metadata": 0}
+    )
+
+
+def _is_emptied_map(_: Step, embedded: Seen, real: Seen) -> bool:
+    return (
+        embedded.status == real.status == 200
+        and _without_empty_maps(embedded.body) == _without_empty_maps(real.body)
+        and _without_empty_maps(embedded.events) == _without_empty_maps(real.events)
+    )
+
+
+def _without_empty_maps(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_empty_maps(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_empty_maps(item) for name, item in value.items() if item != {}}
+
+
+def _is_status_of_another(step: Step, embedded: Seen, real: Seen) -> bool:
+    return (
+        step.path.endswith("/status")
+        and "/pods/" in step.path
+        and embedded.status == real.status == 422
+        and "metadata.deletionTimestamp" in _message(embedded)
+        and "metadata.deletionGracePeriodSeconds" in _message(real)
+    )
 
 
 def _is_status_path(step: Step, embedded: Seen, real: Seen) -> bool:
@@ -194,6 +237,21 @@ KNOWN = (
         "lists not older than a revision",
         "upstream may answer as of that revision, from its cache; here the newest is at hand",
         _is_list_not_older,
+    ),
+    Known(
+        "open pages",
+        "a page of selected objects goes on upstream even if no more of them follow",
+        _is_open_page,
+    ),
+    Known(
+        "emptied maps",
+        "a map whose last entry is no longer applied stays, empty, if its creator had set the map",
+        _is_emptied_map,
+    ),
+    Known(
+        "status of another pod",
+        "upstream overlooks a deletionTimestamp in the status of a pod that is another by now",
+        _is_status_of_another,
     ),
     Known(
         "numbers that are no integers",

@@ -13,20 +13,22 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 
-def ill_keyed(value: Any, structure: Structure, path: str = "") -> Iterator[str]:
-    """Lists below a value whose items lack their keys or have them twice."""
+def ill_keyed(value: Any, structure: Structure, path: str = "", *, strict: bool) -> Iterator[str]:
+    """Lists below a value whose items lack their keys, if that is strict, or have them twice."""
     if isinstance(value, dict) and not structure.is_atomic:
         for name, item in cast("Json", value).items():
-            yield from ill_keyed(item, structure.field(name), f"{path}.{name}")
+            yield from ill_keyed(item, structure.field(name), f"{path}.{name}", strict=strict)
     elif isinstance(value, list) and structure.list_keys is not None:
-        yield from _ill_keyed_items(cast("list[Any]", value), structure, path)
+        yield from _ill_keyed_items(cast("list[Any]", value), structure, path, strict=strict)
 
 
-def _ill_keyed_items(items: list[Any], structure: Structure, path: str) -> Iterator[str]:
+def _ill_keyed_items(
+    items: list[Any], structure: Structure, path: str, *, strict: bool
+) -> Iterator[str]:
     keys = structure.list_keys or ()
     seen: set[str] = set()
     for index, item in enumerate(items):
-        if keys and isinstance(item, dict) and not any(key in item for key in keys):
+        if strict and keys and isinstance(item, dict) and not any(key in item for key in keys):
             listed = ",".join(f'"{key}"' for key in keys)
             yield (
                 f"{path}: element {index}: associative list with keys has an element that omits "
@@ -37,4 +39,4 @@ def _ill_keyed_items(items: list[Any], structure: Structure, path: str) -> Itera
         if element in seen:
             yield f"{path}: duplicate entries for key [{element[2:]}]"
         seen.add(element)
-        yield from ill_keyed(item, structure.item(), f"{path}[{index}]")
+        yield from ill_keyed(item, structure.item(), f"{path}[{index}]", strict=strict)

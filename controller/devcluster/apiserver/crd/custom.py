@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.apply.structure import ObjectStructure, SchemaStructure
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.status import Cause
 
 
+_FORMAT = re.compile(r'"number"|of type date-time')
+"""What is wrong with the form of a value, not with its type."""
+
+
 class CustomStrategy(Strategy):
     """Objects of one version of a CustomResourceDefinition."""
 
@@ -24,6 +29,7 @@ class CustomStrategy(Strategy):
     unconditional_update = False
     status_keeps_metadata = True
     standard_finalizers = False
+    typed = False
 
     def __init__(self, source: Json, *, has_status: bool) -> None:
         self._source = source
@@ -44,7 +50,7 @@ class CustomStrategy(Strategy):
         return problems + [
             f".{cause.field}: {cause.message}"
             for cause in self._schema.validate_root(object_, None)
-            if cause.reason == "FieldValueTypeInvalid" and '"number"' not in cause.message
+            if cause.reason == "FieldValueTypeInvalid" and not _FORMAT.search(cause.message)
         ]
 
     def structure(self, kind: str) -> Structure:  # noqa: ARG002 - the schema says it all

@@ -24,6 +24,9 @@ _CHOICES = {
     "restartPolicy": ("Always", "OnFailure", "Never"),
     "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
 }
+_KEYLESS = (
+    'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+)
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _NOT_NEGATIVE = "must be greater than or equal to 0"
 _ENV_NAME = re.compile(r"[ -<>-~]+")
@@ -48,6 +51,7 @@ def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
         if spec.get(name) not in allowed
     ]
     causes += _validate_names(spec, field)
+    causes += _validate_tolerations(entries(spec, "tolerations"), f"{field}.tolerations")
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline < 1 << 31:
         detail = "must be between 1 and 2147483647, inclusive"
@@ -65,6 +69,14 @@ def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
                 if not mount.get("mountPath"):
                     causes.append(required(f"{path}.mountPath"))
     return causes
+
+
+def _validate_tolerations(tolerations: list[Json], field: str) -> list[Cause]:
+    return [
+        invalid_value(f"{field}[{index}].operator", one.get("operator", ""), _KEYLESS)
+        for index, one in enumerate(tolerations)
+        if not one.get("key") and one.get("operator") != "Exists"
+    ]
 
 
 def _validate_names(spec: Json, field: str) -> list[Cause]:

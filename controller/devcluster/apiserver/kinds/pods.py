@@ -116,10 +116,23 @@ def _validate_change(spec: Json, old: Json) -> list[Cause]:
         if len(entries(spec, group)) != len(entries(old, group)):
             what = "pod updates may not add or remove containers"
             return [forbidden_field(f"spec.{group}", what)]
-    causes = _added_gates(spec, old)
+    causes = _added_gates(spec, old) + _changed_tolerations(spec, old)
     if _fixed_parts(spec) != _fixed_parts(old):
         causes.append(forbidden_field("spec", IMMUTABLE))
     return causes
+
+
+def _changed_tolerations(spec: Json, old: Json) -> list[Cause]:
+    """Tolerations can only be added, or last for another time."""
+    kept = [_untimed(one) for one in entries(spec, "tolerations")]
+    if all(_untimed(one) in kept for one in entries(old, "tolerations")):
+        return []
+    why = "existing toleration can not be modified except its tolerationSeconds"
+    return [forbidden_field("spec.tolerations", why)]
+
+
+def _untimed(toleration: Json) -> Json:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 
 def _added_gates(spec: Json, old: Json) -> list[Cause]:

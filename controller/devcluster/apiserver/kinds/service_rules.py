@@ -42,18 +42,14 @@ def validate_service(service: Json) -> list[Cause]:
     refused = [] if spec["type"] == "ExternalName" else _validate_address(spec["clusterIP"])
     if refused:
         return refused
-    causes = (
-        _validate_headless(spec)
-        + _validate_ports(spec)
-        + validate_labels(child(spec, "selector"), "spec.selector")
-    )
+    causes = _validate_external(spec) if spec["type"] == "ExternalName" else []
+    causes += _validate_headless(spec) + _validate_ports(spec)
+    causes += validate_labels(child(spec, "selector"), "spec.selector")
     if spec["sessionAffinity"] not in _AFFINITIES:
         affinity = spec["sessionAffinity"]
         causes.append(unsupported_value("spec.sessionAffinity", affinity, _AFFINITIES))
     if spec["type"] not in _TYPES:
         causes.append(unsupported_value("spec.type", spec["type"], _TYPES))
-    if spec["type"] == "ExternalName":
-        causes += _validate_external(spec)
     causes += [] if spec["type"] in EXPOSED else _validate_closed(spec)
     ingress = entries(child(child(service, "status"), "loadBalancer"), "ingress")
     if ingress and spec["type"] != "LoadBalancer":
@@ -71,13 +67,11 @@ def _validate_headless(spec: Json) -> list[Cause]:
 
 def _validate_closed(spec: Json) -> list[Cause]:
     """What a service must not have that is not reached from outside."""
+    why = "may not be used when `type` is 'ClusterIP'"
     causes = [
-        forbidden_field(
-            f"spec.ports[{index}].nodePort", f"may not be used when `type` is '{type_}'"
-        )
-        for type_ in [spec["type"]]
+        forbidden_field(f"spec.ports[{index}].nodePort", why)
         for index, port in enumerate(entries(spec, "ports"))
-        if port.get("nodePort")
+        if port.get("nodePort") and spec["type"] == "ClusterIP"
     ]
     if policy := spec.get("externalTrafficPolicy"):
         why = "may only be set for externally-accessible services"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 _INTERNAL = (
+    "allocateLoadBalancerNodePorts",
     "clusterIP",
     "clusterIPs",
     "internalTrafficPolicy",

@@ -92,7 +92,7 @@ class ConfigMapStrategy(Plain):
             for key in child(object_, "data")
             if key in child(object_, "binaryData")
         ]
-        return causes + (_thawed(object_, old) if old and old.get("immutable") else [])
+        return (_thawed(object_, old) if old and old.get("immutable") else []) + causes
 
 
 def _key_problems(key: str) -> list[str]:

@@ -69,7 +69,7 @@ def _merge_lists(
     if any(item.get("$patch") == "replace" for item in wanted):
         return [item for item in wanted if "$patch" not in item]
     for item in wanted:
-        if key not in item and "$patch" not in item:
+        if existing and key not in item and "$patch" not in item:
             shown = " ".join(f"{name}:{value}" for name, value in sorted(item.items()))
             raise ApiError(500, "", f"map: map[{shown}] does not contain declared merge key: {key}")
     gone = [item.get(key) for item in wanted if item.get("$patch") == "delete"]
