@@ -113,9 +113,11 @@ class Writer:
         options.warnings.extend(resource.strategy.warnings(object_, None))
         self._quotas.admit(resource, namespace, object_)
         key = resource.key(namespace, metadata["name"])
-        if metadata.pop("resourceVersion", None) and not applied:
+        existing = self._store.table(resource.table).items.get(key)
+        at_revision = bool(metadata.pop("resourceVersion", None)) and not applied
+        if at_revision and not (existing and options.dry_run):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
-        if existing := self._store.table(resource.table).items.get(key):
+        if existing:
             goes = "deletionTimestamp" in existing.object["metadata"]
             raise already_exists(resource.name, metadata["name"], goes=goes)
         if not applied:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from controller.devcluster.apiserver.apply.fields import Path, item_element, leaves, shown_path
@@ -51,7 +52,8 @@ def apply_object(
     for owner in others:
         dropped -= owner.paths
     merged = cast("Json", _merge(current, applied, structure))
-    _remove(merged, dropped, structure, ())
+    kept = {path for owner in others for path in owner.paths}
+    _remove(merged, _Removal(dropped, kept), structure, ())
     applier.paths = set(wanted)
     if mine and mine.paths == applier.paths:
         applier.time = mine.time
@@ -118,15 +120,52 @@ def _merge(current: Any, applied: Any, structure: Structure) -> Any:
     keys = structure.list_keys
     if keys is None or not isinstance(applied, list) or not isinstance(current, list):
         return cast("Any", applied)
-    items = {item_element(item, keys): item for item in cast("list[Any]", current)}
-    for item in cast("list[Any]", applied):
-        element = item_element(item, keys)
-        items[element] = _merge(items.get(element), item, structure.item())
-    return list(items.values())
+    held = {item_element(item, keys): item for item in cast("list[Any]", current)}
+    wanted = {item_element(item, keys): item for item in cast("list[Any]", applied)}
+    return [
+        _merge(held.get(element), wanted[element], structure.item())
+        if element in wanted
+        else held[element]
+        for element in _interleaved(list(held), list(wanted))
+    ]
 
 
-def _remove(value: Any, dropped: set[Path], structure: Structure, path: Path) -> None:
+def _interleaved(held: list[str], wanted: list[str]) -> list[str]:
+    """The order of merged items: as applied, and others before what they stood before."""
+    shared = [element for element in wanted if element in held]
+    order: list[str] = []
+    for element in wanted:
+        while held and (held[0] not in wanted or held[0] in order or _is_passed(held[0], shared)):
+            passed = held.pop(0)
+            if passed not in wanted:
+                order.append(passed)
+        order.append(element)
+        if shared and shared[0] == element:
+            shared.pop(0)
+    return order + [element for element in held if element not in wanted]
+
+
+def _is_passed(element: str, shared: list[str]) -> bool:
+    """Whether another shared item comes first in the wanted order."""
+    return bool(shared) and element in shared and shared[0] != element
+
+
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    """What is to be removed.
+
+    Attributes:
+        dropped: leaves and items that nobody owns any more.
+        kept: what others own: maps among it stay even if they become empty.
+    """
+
+    dropped: set[Path]
+    kept: set[Path]
+
+
+def _remove(value: Any, removal: _Removal, structure: Structure, path: Path) -> None:
     """Remove dropped leaves and items below a value, and maps that become empty by that."""
+    dropped = removal.dropped
     if isinstance(value, dict):
         holder = cast("Json", value)
         for name, item in list(holder.items()):
@@ -136,8 +175,8 @@ def _remove(value: Any, dropped: set[Path], structure: Structure, path: Path) ->
             if below in dropped:
                 del holder[name]
                 continue
-            _remove(item, dropped, structure.field(name), below)
-            if item in ({}, []):
+            _remove(item, removal, structure.field(name), below)
+            if item in ({}, []) and below not in removal.kept:
                 del holder[name]
     elif isinstance(value, list) and structure.list_keys is not None:
         items = cast("list[Any]", value)
@@ -146,4 +185,4 @@ def _remove(value: Any, dropped: set[Path], structure: Structure, path: Path) ->
             if below in dropped:
                 items.remove(item)
             else:
-                _remove(item, dropped, structure.item(), below)
+                _remove(item, removal, structure.item(), below)
