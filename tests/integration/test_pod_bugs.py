@@ -105,7 +105,7 @@ async def test_bug_07_a_worker_that_died_is_the_one_that_a_scale_down_takes(worl
     [group] = (await world.cluster()).spec["workerGroupSpecs"]
     await change(world, workerGroupSpecs=[group | {"replicas": 2}])
     await world.user.merge_patch(PODS, world.namespace, dead, failed, subresource="status")
-    await world.settle(30)
+    await world.settle(10)
     present = {pod.metadata.name for pod in world.journal.workers()}
     assert len(present) == 2
     assert dead not in present
@@ -216,7 +216,7 @@ async def test_bug_58_a_head_that_ends_under_autoscaler_v2_comes_back_once(world
     patch = {"metadata": {"annotations": annotations | {"sim.manta.dev/exit-code": "137"}}}
     await world.user.merge_patch(PODS, world.namespace, ended.metadata.name, patch)
     await world.eventually(lambda: _another_head(world, ended))
-    await world.settle(20)
+    await world.settle(10)
     assert world.journal.most_live_heads == 1
     assert sum(role(pod) == "head" for pod in world.journal.created.values()) == 2
     assert world.journal.workers_deleted() == 0
@@ -261,7 +261,7 @@ async def test_bug_71_what_is_not_its_own_outlives_every_change_of_the_cluster(w
     await world.eventually(lambda: is_suspended(world), seconds=120)
     await change(world, suspend=False, upgradeStrategy={"type": "Recreate"}, rayVersion="2.53.0")
     await world.eventually(lambda: len(world.journal.heads.get("example", ())) == 1, seconds=120)
-    await world.settle(30)
+    await world.settle(10)
 
     assert not (await world.user.get(PODS, world.namespace, "somebodys")).metadata.terminating
     assert await world.user.get(CONFIG_MAPS, world.namespace, "pod-group")
@@ -277,6 +277,6 @@ async def test_a_changed_specification_under_recreate_replaces_every_pod_once(wo
     await change(world, rayVersion="2.53.0")
     await world.eventually(lambda: before <= world.journal.marked, seconds=120)
     await world.eventually(lambda: len(world.journal.ready_workers()) == 3, seconds=120)
-    await world.settle(30)
+    await world.settle(10)
     assert len(world.journal.created) == 2 * len(before)
     assert world.journal.most_live_heads == 1

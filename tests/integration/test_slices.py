@@ -109,6 +109,7 @@ async def test_while_pods_are_refused_no_host_that_exists_is_deleted(world: Worl
     assert world.journal.workers_created() == HOSTS * REPLICAS
 
 
+@pytest.mark.embedded_only
 @pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
 @pytest.mark.parametrize("number", range(1, HOSTS * REPLICAS + 3))
 async def test_a_lost_write_neither_doubles_a_host_nor_costs_a_slice(
