@@ -37,3 +37,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("tests by layer")
     for layer, count in sorted(ran.items()):
         terminalreporter.write_line(f"{layer:<16}{count:>6}")
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            if name == "told":
+                terminalreporter.write_line(value)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from controller.kube.resources import PODS
 from controller.runtime.plan import Create, Delete
 from tests.integration.harness import is_ready
+from tests.simulation.memory import Memory, Truth
 from tests.simulation.wishes import History, is_halted, wish_of
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Referee:
         self._members: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._deleted: set[str] = set()
         self._doubled: dict[str, float] = {}
+        self._truth = Truth()
         self.violations: list[str] = []
         self.pods: dict[str, Seen] = {}
         self.clusters: defaultdict[str, History] = defaultdict(History)
@@ -109,8 +111,17 @@ class Referee:
         elif event.table == "pods" and _label(event.current.object, "node-type") in ROLES:
             self._pod(event)
 
-    def planned(self, seen: Observation, plan: Plan) -> None:
+    def memory(self) -> Memory:
+        """For an operator that starts now."""
+        return Memory(self._loop, self._truth)
+
+    def planned(self, seen: Observation, plan: Plan, memory: Memory) -> None:
         """An operator has decided; what it has decided before counts from then."""
+        if self._strict:
+            present = {pod.name: pod.owner for pod in self.pods.values()}
+            view = {pod.metadata.name: pod for pod in seen.all_pods}
+            for lapse in memory.lapses(seen.cluster.metadata.uid, present, view):
+                self._blame(f"the operator {lapse}")
         doomed: set[str] = set()
         for stage in plan.stages:
             for write in stage:
@@ -168,6 +179,7 @@ class Referee:
         before = self.pods.get(pod.uid)
         if event.type == "DELETED":
             self.pods.pop(pod.uid, None)
+            self._truth.went[pod.name] = self._loop.time()
             if pod.head:
                 self.clusters[pod.owner].heads_left[pod.uid] = self._loop.time()
         else:
@@ -196,6 +208,7 @@ class Referee:
 
     def _appeared(self, pod: Seen) -> None:
         history = self.clusters[pod.owner]
+        self._truth.came[pod.name] = self._loop.time()
         if ACTOR.get().endswith(LATE) and (pod.owner, pod.name) in self._names:
             return
         if (pod.owner, pod.name) in self._names:

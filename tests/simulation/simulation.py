@@ -80,10 +80,11 @@ class WitnessedKind(RayClusterKind):
     def __init__(self, referee: Referee) -> None:
         super().__init__()
         self._referee = referee
+        self.memory = referee.memory()
 
     def plan(self, observation: Observation, now: datetime) -> Plan:
         plan = super().plan(observation, now)
-        self._referee.planned(observation, plan)
+        self._referee.planned(observation, plan, self.memory)
         return plan
 
 
@@ -190,7 +191,9 @@ class Simulation:
         name = f"operator-{len(self._wires) + 1}"
         around = self.scenario.surroundings
         wire = Wire(self.world.server, name, past=around.past, streaming=around.streaming)
-        operator = self.world.start_operator(transport=wire, kind=WitnessedKind(self.referee))
+        kind = WitnessedKind(self.referee)
+        operator = self.world.start_operator(transport=wire, kind=kind)
+        operator.transport.on_answer.append(kind.memory.answered)
         self._wires.append(wire)
         self._alive.append((operator, wire))
         self._apply_weather()

@@ -1,0 +1,79 @@
+"""What an operator can be held to know: its view of the pods never falls behind this.
+
+It may be late. But it holds all that was there before it started, all that it has itself been told
+by the answer to a write, and it never goes back in time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Iterator, Mapping
+
+    from controller.kube.faults import Entry
+    from controller.kube.objects import Pod
+
+SUCCESS = frozenset({"200", "201"})
+
+
+class Truth:
+    """When each pod came and went, as the store has it, by name: names are never used twice."""
+
+    def __init__(self) -> None:
+        self.came: dict[str, float] = {}
+        self.went: dict[str, float] = {}
+
+
+class Memory:
+    """Of one operator process.
+
+    Args:
+        loop: tells the time.
+        truth: as above.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, truth: Truth) -> None:
+        self._loop = loop
+        self._truth = truth
+        self._started = loop.time()
+        self._told: dict[str, dict[str, float]] = {"create": {}, "delete": {}}
+        self._shown: defaultdict[str, set[str]] = defaultdict(set)
+        self._vanished: defaultdict[str, set[str]] = defaultdict(set)
+
+    def answered(self, entry: Entry) -> None:
+        """A request of this operator has its answer."""
+        about = entry.attributes
+        if about.resource == "pods" and about.verb in self._told and entry.outcome in SUCCESS:
+            self._told[about.verb].setdefault(about.name, self._loop.time())
+
+    def lapses(
+        self, owner: str, present: Mapping[str, str], view: Mapping[str, Pod]
+    ) -> Iterator[str]:
+        """Sentences about what it ought to know of a cluster with these pods, and does not.
+
+        Args:
+            owner: uid of the cluster.
+            present: owners of all pods that there are, by their names.
+            view: the cluster's pods as the operator sees them, by name.
+        """
+        before = self._loop.time()
+        for name in present:
+            if present[name] != owner or name in view:
+                continue
+            if self._truth.came[name] < self._started:
+                yield f"has never seen {name}, which is older than itself"
+            elif self._told["create"].get(name, before) < before:
+                yield f"does not see {name}, which it has made"
+        for name, pod in view.items():
+            if self._truth.went.get(name, before) < self._started:
+                yield f"sees {name}, which had gone before it started"
+            told = self._told["delete"].get(name, before) < before
+            if told and not pod.metadata.terminating:
+                yield f"does not know that it has deleted {name}"
+            if name in self._vanished[owner]:
+                yield f"sees {name} again, which it knew to have gone"
+        self._vanished[owner] |= self._shown[owner] - view.keys()
+        self._shown[owner] = set(view)
