@@ -97,18 +97,22 @@ async def test_bug_05_of_a_scale_in_with_names_only_the_named_workers_go(world: 
 
 
 async def test_bug_07_a_worker_that_died_is_the_one_that_a_scale_down_takes(world: World):
-    world.start_operator()
+    first = world.start_operator()
     await world.create_cluster(replicas=3)
     await world.eventually(world.is_ready)
-    dead = sorted(pod.metadata.name for pod in world.journal.workers())[1]
+    assert await first.stop() == 0
+    dead = min(world.journal.workers(), key=lambda pod: pod.metadata.creation_timestamp or "")
     failed = {"status": {"phase": "Failed", "reason": "Evicted", "message": "out of memory"}}
-    [group] = (await world.cluster()).spec["workerGroupSpecs"]
-    await change(world, workerGroupSpecs=[group | {"replicas": 2}])
-    await world.user.merge_patch(PODS, world.namespace, dead, failed, subresource="status")
-    await world.settle(10)
-    present = {pod.metadata.name for pod in world.journal.workers()}
-    assert len(present) == 2
-    assert dead not in present
+    name = dead.metadata.name
+    await world.scale(2)
+    await world.user.merge_patch(PODS, world.namespace, name, failed, subresource="status")
+
+    world.start_operator()
+    await world.eventually(lambda: dead.metadata.uid not in world.journal.present)
+    await world.settle(20)
+    assert world.journal.marked == {dead.metadata.uid}
+    assert len(world.journal.workers()) == 2
+    assert world.journal.workers_created() == 3
 
 
 async def test_bug_13_of_a_cluster_that_is_gone_the_ledger_keeps_nothing(world: World):

@@ -135,6 +135,26 @@ LOOPING = {"waiting": {"reason": "CrashLoopBackOff"}}
 
 
 @pytest.mark.parametrize(
+    "dead",
+    [
+        pod("a-dead", phase="Failed", created="2026-08-20T07:00:00Z"),
+        pod("a-dead", phase="Succeeded", created="2026-08-20T07:00:00Z"),
+        pod(
+            "a-dead",
+            created="2026-08-20T07:00:00Z",
+            restart_policy="Never",
+            containers=[{"name": "ray-worker", "state": ENDED}],
+        ),
+    ],
+    ids=["failed", "succeeded", "ended and still called ready"],
+)
+@pytest.mark.parametrize("may_shrink", [True, False])
+def test_bug_07_the_dead_one_is_the_victim_of_a_scale_down(dead: Pod, may_shrink: bool):
+    assert chosen(group(2), [*workers(2), dead], may_shrink=may_shrink) == ["a-dead"]
+    assert chosen(group(3), [*workers(2), dead], may_shrink=may_shrink) == ["a-dead"]
+
+
+@pytest.mark.parametrize(
     ("phase", "restart_policy", "container", "state", "unhealthy"),
     [
         ("Failed", "Always", "ray-worker", {}, True),
