@@ -1,0 +1,81 @@
+"""docs/compatibility.md: every behaviour has its row, and what a row claims a test shows."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "compatibility.md").read_text()
+TEST = re.compile(r"`(tests/[\w/.]+\.py)::(\w+)`")
+LINK = re.compile(r"\[\w+\.md\]\(\w+\.md\)")
+VERDICT = re.compile(r"\*\*(copied|fixed|decided)\*\*")
+NOT_YET = re.compile(r"with (RayJob|RayService|RayCronJob|batch schedulers)\b")
+NOT_OF_CLUSTERS = {20, 21, 22, 23, 24, 26, 27, 28, 29, 30, 31, 32, 41, 42}
+"""Entries that concern kinds or parts which are not built yet."""
+PLANNED = re.compile(r"planned, (December 2026|(January|February) 2027)")
+
+Row = tuple[str, ...]
+
+
+def table(heading: str) -> list[Row]:
+    """The cells of the table under a heading, without its first two lines."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in lines[2:]]
+
+
+BEHAVIOURS = table("Fifty subtle behaviours")
+FEATURES = table("KubeRay's features")
+BEYOND = table("What KubeRay does not do")
+
+
+@cache
+def functions_of(path: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / path).read_text())
+    return frozenset(
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+
+
+def test_all_fifty_are_there():
+    assert [int(row[0]) for row in BEHAVIOURS] == list(range(1, 51))
+
+
+@pytest.mark.parametrize("row", BEHAVIOURS, ids=lambda row: row[0])
+def test_every_behaviour_has_a_verdict_and_a_proof(row: Row):
+    number, theirs, ours, shown = row
+    assert theirs
+    assert VERDICT.search(ours), ours
+    if int(number) in NOT_OF_CLUSTERS:
+        assert NOT_YET.search(shown), shown
+    else:
+        assert TEST.search(shown), shown
+
+
+@pytest.mark.parametrize("row", FEATURES, ids=lambda row: row[0][:40])
+def test_every_feature_is_shown_or_has_a_date(row: Row):
+    feature, here, shown = row
+    assert feature
+    if here == "✓":
+        assert TEST.search(shown), shown
+    else:
+        assert here == "not planned" or PLANNED.fullmatch(here), here
+
+
+@pytest.mark.parametrize("row", BEYOND, ids=lambda row: row[0][:40])
+def test_every_advantage_is_shown_or_explained(row: Row):
+    _, more = row
+    assert TEST.search(more) or LINK.search(more) or PLANNED.fullmatch(more), more
+
+
+@pytest.mark.parametrize(("path", "name"), sorted(set(TEST.findall(PAGE))))
+def test_every_test_that_is_named_exists(path: str, name: str):
+    assert (ROOT / path).is_file(), f"{path} does not exist"
+    assert name in functions_of(path), f"{path} has no {name}"
