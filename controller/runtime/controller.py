@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from workqueue import Clock, QueueMetrics
 
 LEAST_INTERVAL = 0.05
-"""Least seconds between two runs of one key, unless the first has left some of its plan."""
+"""Least seconds between two runs of one key, unless it has more to do and no other one waits."""
 
 PLANNING_SHARE = 10
 """A key does not run again sooner than this many times its last planning time."""
@@ -228,7 +228,8 @@ class Controller(Generic[Observation]):
                 self.queue.forget(key)
                 result = "success" if outcome.wake_after is None else "requeue_after"
             case Next.MORE:
-                self.queue.hold(key, 0.0)  # each run gets on, and others come before the next
+                if not self.queue:  # each run gets on; beside others a key rests as usual
+                    self.queue.hold(key, 0.0)
                 self.queue.add(key)
             case Next.AGAIN:
                 self.queue.add_rate_limited(key)
