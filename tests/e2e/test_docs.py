@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,20 @@ pytestmark = pytest.mark.timeout(180)
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PROGRAMS = ("scripts/", "make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python")
+CHART = ("helm install ", "helm upgrade ")
+PROGRAMS = (
+    "scripts/", "make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python",
+    "docker", "helm",
+)  # fmt: skip
+HELM = os.environ.get("HELM") or shutil.which("helm")
 
 RUN_ELSEWHERE = {
     "make demo": "test_demo.py runs the same command line",
     "make test": "it is what runs this",
     "manta dev": "test_kubectl.py",
+    "docker build -t manta-operator .": "test_image.py reads what it builds from",
     "manta plan --all": "test_takeover.py, in the script",
+    "manta plan -f examples/raycluster.yaml": "test_plan.py",
     "scripts/take-over -n ray-system": "test_takeover.py, in another namespace",
     "scripts/hand-back -n ray-system": "test_takeover.py, in another namespace",
     "manta run": "test_run.py",
@@ -52,12 +60,13 @@ def test_there_are_commands_and_all_are_known():
     unknown = [
         command
         for command in found
-        if command not in RUN_ELSEWHERE and not command.startswith(("kubectl", "manta crds"))
+        if command not in RUN_ELSEWHERE
+        and not command.startswith(("kubectl", "manta crds", *CHART))
     ]
     assert unknown == []
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "test-real", "lint", "bench"])
+@pytest.mark.parametrize("target", ["demo", "test", "test-real", "simulate", "lint", "bench"])
 def test_make_knows_the_targets_that_the_readme_names(target: str):
     assert f"make {target}" in (ROOT / "README.md").read_text()
     subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
@@ -100,12 +109,28 @@ def test_the_definitions_can_be_piped_into_kubectl(tmp_path: Path):
             subprocess.run(line, shell=True, cwd=ROOT, env=environment, check=True)
 
 
+@pytest.mark.skipif(not HELM, reason="SKIP: no helm on this machine")
+def test_the_chart_can_be_rendered_with_the_values_of_every_page():
+    lines = [command for _, command in commands() if command.startswith(CHART)]
+    assert lines
+    for line in lines:
+        _, _, *arguments = shlex.split(line)
+        rendered = subprocess.run(
+            [str(HELM), "template", "--kube-version", "1.36", *arguments],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        assert "kind: Deployment" in rendered.stdout
+
+
 def test_every_file_that_the_documentation_points_to_exists():
     for page in PAGES:
         for link in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
         for path in re.findall(
-            r"`((?:controller|informers|workqueue|tests|docs|examples)/[\w/.-]*)`",
+            r"`((?:controller|informers|workqueue|tests|docs|examples|charts|scripts)/[\w/.-]*)`",
             page.read_text(),
         ):
             assert (ROOT / path).exists(), f"{page.name}: {path}"
