@@ -149,3 +149,46 @@ async def test_what_was_there_before_belongs_to_nobody_in_particular(embedded):
     )
     assert answer.causes == [("FieldManagerConflict", ".data.x")]
     assert '"before-first-apply" using v1' in answer.message
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+async def test_kubectl_may_change_what_it_applied_from_the_client_side(api, apply):
+    noted = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1"}}'
+    old = config({"x": "1", "y": "1"}, annotations={LAST_APPLIED: noted})
+    await api.create(api.path("configmaps"), old, fieldManager="kubectl-client-side-apply")
+    assert (await apply(config({"x": "2"}), "somebody")).status == 409
+    assert (await apply(config({"y": "2"}), "kubectl")).status == 409
+    answer = await apply(config({"x": "2"}), "kubectl")
+    assert answer.body["data"] == {"x": "2", "y": "1"}
+    assert '"data":{"x":"2"}' in answer.body["metadata"]["annotations"][LAST_APPLIED]
+
+
+async def test_who_says_its_name_owns_what_it_creates_from_the_start(api, apply):
+    await api.create(api.path("configmaps"), config({"x": "1"}), fieldManager="creator")
+    answer = await apply(config({"x": "2"}))
+    assert 'conflict with "creator" using v1: .data.x' in answer.message
+
+
+async def test_applied_lists_keep_the_order_in_which_they_are_applied(api):
+    path = api.path("pods", "p")
+
+    def with_finalizers(*names: str):
+        whole = pod("p", finalizers=[f"example.org/{name}" for name in names])
+        return whole | {"apiVersion": "v1", "kind": "Pod"}
+
+    await api.create(api.path("pods"), with_finalizers("b", "c"))
+    answer = await api.patch(path, with_finalizers("a", "b"), APPLY, fieldManager="m")
+    found = [name.removeprefix("example.org/") for name in answer.body["metadata"]["finalizers"]]
+    await api.patch(path, {"metadata": {"finalizers": None}})
+    assert found == ["a", "b", "c"]
+
+
+async def test_what_does_not_fit_the_kind_cannot_be_applied(apply):
+    answer = await apply(config({"x": "1"}) | {"more": 1})
+    assert answer.status == 500
+    assert answer.message == (
+        "failed to create typed patch object (/a; /v1, Kind=ConfigMap): "
+        ".more: field not declared in schema"
+    )

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ADDRESS = re.compile(r"10\.(0|96)\.\d+\.\d+(/\d+)?")
-_NUMBER = re.compile(r"(?<!['\d])\b\d+\b")
+_REVISION = re.compile(r"(?<=version: )\d+|(?<=precondition \()\d+|(?<=record \()\d+")
 _EXPOSED = re.compile(r"\b(\d+):3\d{4}/")
 _TOO_OLD = re.compile(r"(too old resource version: \d+) \(\d+\)")
 _GENERATED = re.compile(r"\b(gen-|Bad_)[a-z0-9]{5}\b")
@@ -90,14 +90,14 @@ class Normaliser:
         text = _TOO_OLD.sub(r"\1 (<oldest>)", text)
         text = _ADDRESS.sub("<address>", text)
         text = _UID.sub(self._uid, text)
-        return _NUMBER.sub(self._number, text)
+        return _REVISION.sub(self._number, text)
 
     def _uid(self, match: re.Match[str]) -> str:
         return self._uids.setdefault(match[0], f"<uid {len(self._uids)}>")
 
     def _number(self, match: re.Match[str]) -> str:
-        """Numbers in texts: known revisions by their ordinal."""
-        if match[0] in self.revisions and int(match[0]) > 20:
+        """Revisions in texts by their ordinal, if they are known."""
+        if match[0] in self.revisions:
             return f"<revision {self.revisions.index(match[0])}>"
         return match[0]
 

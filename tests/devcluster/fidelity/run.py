@@ -106,7 +106,7 @@ class Player:
     async def _send(self, step: Step, memory: Memory, normaliser: Normaliser) -> Seen:
         status, headers, chunks = await self._request(step, memory)
         text = b"".join([chunk async for chunk in chunks])
-        seen = Seen(status, _decoded(text), _compared(headers, normaliser))
+        seen = Seen(status, _decoded(text), _compared(headers))
         if status < 300:
             memory.learn(step, seen.body)
         seen.body = normaliser.value(seen.body)
@@ -114,7 +114,7 @@ class Player:
 
     async def _open(self, step: Step, memory: Memory, normaliser: Normaliser) -> _OpenWatch:
         status, headers, chunks = await self._request(step, memory)
-        watch = _OpenWatch(Seen(status, headers=_compared(headers, normaliser)))
+        watch = _OpenWatch(Seen(status, headers=_compared(headers)))
         if status != 200:
             text = b"".join([chunk async for chunk in chunks])
             watch.seen.body = normaliser.value(_decoded(text))
@@ -129,10 +129,8 @@ async def _crash(error: Exception) -> AsyncIterator[bytes]:
     yield f"crashed: {error!r} in {place.name}, line {place.lineno}".encode()
 
 
-def _compared(headers: Any, normaliser: Normaliser) -> dict[str, str]:
-    return {
-        name: normaliser.value(headers[name]) for name in _COMPARED_HEADERS if headers.get(name)
-    }
+def _compared(headers: Any) -> dict[str, str]:
+    return {name: headers[name] for name in _COMPARED_HEADERS if headers.get(name)}
 
 
 def _decoded(text: bytes) -> Any:
