@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 REST = 30.0
 """Seconds after which everything that is still to be done would have been done."""
 
-REAL_REST = 8.0
+REAL_REST = 5.0
 """The same where seconds pass in real time."""
 
 FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
