@@ -13,6 +13,7 @@ from controller.devcluster.apiserver.exchange import (
     json_answer,
     nothing_here,
 )
+from controller.devcluster.apiserver.identity import never_that_one, wrong_name
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.lists import list_page
@@ -46,7 +47,7 @@ from controller.devcluster.apiserver.status import (
 from controller.devcluster.apiserver.subresources import Subresources
 from controller.devcluster.apiserver.tables import TableRows
 from controller.devcluster.apiserver.watch import Watch
-from controller.devcluster.apiserver.writer import Writer, never_that_one, wrong_name
+from controller.devcluster.apiserver.writer import Writer
 
 if TYPE_CHECKING:
     import random

@@ -6,11 +6,15 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-import msgspec
-
 from controller.devcluster.apiserver.apply import apply_object, track_update
 from controller.devcluster.apiserver.apply.fields import leaves
 from controller.devcluster.apiserver.apply.ownership import Owner, write_owners
+from controller.devcluster.apiserver.identity import (
+    check_identity,
+    check_kind,
+    undecodable,
+    wrong_name,
+)
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.meta import (
     generated_name,
@@ -21,19 +25,15 @@ from controller.devcluster.apiserver.meta import (
 )
 from controller.devcluster.apiserver.patches.json import same_json
 from controller.devcluster.apiserver.status import (
-    MODIFIED,
     ApiError,
-    ResourceName,
     already_exists,
     bad_request,
-    conflict,
     forbidden,
     invalid,
-    invalid_value,
     not_found,
 )
 from controller.devcluster.apiserver.store import Stored
-from controller.devcluster.apiserver.typed import DecodeError, json_type, table
+from controller.devcluster.apiserver.typed import DecodeError, json_type
 
 if TYPE_CHECKING:
     import random
@@ -168,7 +168,7 @@ class Writer:
         new = self._accept(resource, namespace, change(shown))
         new["apiVersion"] = old["apiVersion"]
         self._decode(resource, new, options, patched=patched)
-        _check_identity(resource, name, new, old, patched=patched)
+        check_identity(resource, name, new, old, patched=patched)
         causes = validate_metadata_update(new["metadata"], old["metadata"])
         keep_system_fields(new, old)
         if subresource == "status":
@@ -209,7 +209,7 @@ class Writer:
         Raises:
             ApiError: as `create` and `update`, and 409 if others own what would change.
         """
-        _check_kind(resource, applied)
+        check_kind(resource, applied)
         self._check_fitness(resource, applied)
         applied = self._accept(resource, namespace, applied)
         if applied["metadata"].setdefault("name", name) != name:
@@ -269,7 +269,7 @@ class Writer:
 
     def _accept(self, resource: ApiResource, namespace: str, object_: Json) -> Json:
         """Check what kind of object this is and bring it into its stored form."""
-        _check_kind(resource, object_)
+        check_kind(resource, object_)
         if object_.get("metadata") is None:
             object_["metadata"] = {}
         if not isinstance(object_["metadata"], dict):
@@ -278,7 +278,7 @@ class Writer:
                 f"json: cannot unmarshal {json_type(object_['metadata'])} into Go {place} of type "
                 "v1.ObjectMeta"
             )
-            raise _undecodable(resource, object_, why, patched=False)
+            raise undecodable(resource, object_, why, patched=False)
         metadata = cast("Json", object_["metadata"])
         if resource.namespaced:
             if metadata.setdefault("namespace", namespace) != namespace:
@@ -297,11 +297,11 @@ class Writer:
         try:
             paths = resource.strategy.decode(resource.kind, object_)
         except DecodeError as error:
-            raise _undecodable(resource, object_, str(error), patched=patched) from None
+            raise undecodable(resource, object_, str(error), patched=patched) from None
         unknown = [f'unknown field "{path}"' for path in paths]
         if unknown and options.field_validation == "Strict":
             why = f"strict decoding error: {', '.join(unknown)}"
-            raise _undecodable(resource, object_, why, patched=patched)
+            raise undecodable(resource, object_, why, patched=patched)
         if options.field_validation == "Warn":
             options.warnings.extend(unknown)
 
@@ -405,98 +405,3 @@ class Writer:
     def _count_generation(self, resource: ApiResource, new: Json, old: Json) -> None:
         if resource.strategy.counts_generations and resource.strategy.spec_changed(new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-
-
-def _undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool) -> ApiError:
-    if not patched:
-        return bad_request(
-            f'{resource.kind} in version "{resource.version}" cannot be handled as a '
-            f"{resource.kind}: {why}"
-        )
-    text = msgspec.json.encode(object_).decode()
-    return invalid(ResourceName("", "", ""), "", [invalid_value("patch", text, why)])
-
-
-def never_that_one(resource: ApiResource, key: str, uid: str, options: WriteOptions) -> ApiError:
-    """409: an object is to be replaced that is gone; `key` is upstream's for it."""
-    prefix = "/" if options.dry_run else "/registry/"
-    return conflict(
-        resource.name,
-        key.rpartition("/")[2],
-        f"StorageError: invalid object, Code: 4, Key: {prefix}{key}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
-        "UID in object meta: ",
-    )
-
-
-def wrong_name(found: str, expected: str) -> ApiError:
-    """400: the object is not the one that the path names."""
-    return bad_request(
-        f"the name of the object ({found}) does not match the name on the URL ({expected})"
-    )
-
-
-def _check_identity(
-    resource: ApiResource, name: str, new: Json, old: Json, *, patched: bool
-) -> None:
-    metadata: Json = new["metadata"]
-    if metadata.setdefault("name", name) != name:
-        raise wrong_name(metadata["name"], name)
-    uid = metadata.get("uid")
-    if uid and uid != old["metadata"]["uid"] and not patched:
-        key = resource.key(old["metadata"].get("namespace", ""), name)
-        raise conflict(
-            resource.name,
-            name,
-            f"StorageError: invalid object, Code: 4, Key: /registry/{resource.plural}/{key}, "
-            f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
-            f"UID in precondition: {uid}, "
-            f"UID in object meta: {old['metadata']['uid']}",
-        )
-    wanted = metadata.get("resourceVersion")
-    if not wanted and not resource.strategy.unconditional_update:
-        detail = "must be specified for an update"
-        cause = invalid_value("metadata.resourceVersion", 0, detail)
-        plural = ResourceName(resource.group, resource.plural, resource.plural)
-        raise invalid(plural, name, [cause])
-    if wanted and wanted != old["metadata"]["resourceVersion"]:
-        raise conflict(resource.name, name, MODIFIED)
-
-
-def _check_kind(resource: ApiResource, object_: Json) -> None:
-    if resource.custom:
-        _check_custom_kind(resource, object_)
-        return
-    kind = object_["kind"] = object_.get("kind") or resource.kind
-    version = object_["apiVersion"] = object_.get("apiVersion") or resource.api_version
-    if version != resource.api_version or kind not in table():
-        raise bad_request(
-            f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a '
-            f'{resource.kind}: no kind "{kind}" is registered for version "{version}" in scheme '
-            '"pkg/api/legacyscheme/scheme.go:30"'
-        )
-    if kind != resource.kind:
-        raise bad_request(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"converting ({resource.version}.{kind}) to "
-            f"({resource.group or 'core'}.{resource.kind}): unknown conversion"
-        )
-
-
-def _check_custom_kind(resource: ApiResource, object_: Json) -> None:
-    kind, version = object_.get("kind"), object_.get("apiVersion")
-    if not kind:
-        raise bad_request(
-            f"the object provided is unrecognized (must be of type {resource.kind}): "
-            "Object 'Kind' is missing"
-        )
-    if version != resource.api_version:
-        raise bad_request(
-            f"the API version in the data ({version}) does not match the expected API version "
-            f"({resource.api_version})"
-        )
-    if kind != resource.kind:
-        name = child(object_, "metadata").get("name", "")
-        why = f"must be {resource.kind}"
-        said = ResourceName(resource.group, resource.plural, kind)
-        raise invalid(said, name, [invalid_value("kind", kind, why)])
