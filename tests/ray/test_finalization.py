@@ -12,7 +12,7 @@ import pytest
 
 from controller.kube.resources import JOBS, PODS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.deletion import DEFAULT_TIMEOUT
+from controller.ray.cluster.deletion.steps import DEFAULT_TIMEOUT
 from controller.runtime.kind import NAMESPACE_TERMINATING, Refusal
 from controller.runtime.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
 from controller.runtime.timestamps import rfc3339

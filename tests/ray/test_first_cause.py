@@ -9,8 +9,8 @@ import pytest
 
 from controller.kube.resources import PODS
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.causes import REASONS, REFUSALS, Outlook
-from controller.ray.cluster.pod_case import PATIENCE
+from controller.ray.cluster.status.causes import REASONS, REFUSALS, Outlook
+from controller.ray.cluster.status.pod_case import PATIENCE
 from controller.runtime.conditions import find_condition
 from controller.runtime.merging import apply_merge_patch
 from controller.runtime.plan import Create, Failure, StatusPatch, Target

@@ -12,7 +12,7 @@ import pytest
 
 from controller.kube.resources import JOBS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.redis_cleanup import cleanup_job_name
+from controller.ray.cluster.deletion.redis_cleanup import cleanup_job_name
 from controller.runtime.plan import Create
 from tests.ray import redis
 from tests.ray.redis import redis_cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.ray.api.problem import Problem
-from controller.ray.cluster.causes import REASONS, Outlook
+from controller.ray.cluster.status.causes import REASONS, Outlook
 from controller.runtime.execute import FAILED_READ
 
 MANUAL = Path(__file__).parents[2] / "docs" / "troubleshooting.md"

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kube.resources import PODS, ROLES, SERVICES
-from controller.ray.cluster.write_failures import could_not_try, failure_cause, full_text, marker
+from controller.ray.cluster.status.write_failures import (
+    could_not_try,
+    failure_cause,
+    full_text,
+    marker,
+)
 from controller.runtime.plan import Create, Delete, Failure, MergePatch, Target
 
 if TYPE_CHECKING:
-    from controller.ray.cluster.causes import Cause
+    from controller.ray.cluster.status.causes import Cause
 
 POD = "example-workers-worker-b4x7k2mp"
 OPERATOR = "system:serviceaccount:manta:manta-operator"

@@ -168,7 +168,7 @@ class Writer:
         new = self._accept(resource, namespace, change(shown))
         new["apiVersion"] = old["apiVersion"]
         self._decode(resource, new, options, patched=patched)
-        check_identity(resource, name, new, old, patched=patched)
+        check_identity(resource, name, new, old, patched=patched or applied)
         causes = validate_metadata_update(new["metadata"], old["metadata"])
         keep_system_fields(new, old)
         if subresource == "status":
@@ -251,7 +251,8 @@ class Writer:
             )
         if stored.object["metadata"].get("deletionTimestamp") is None:
             return
-        name = object_["metadata"].get("name") or object_["metadata"].get("generateName", "")
+        metadata: Json = object_["metadata"]
+        name = metadata.get("name") or metadata.get("generateName") or "Unknown"
         error = forbidden(
             resource.name,
             name,

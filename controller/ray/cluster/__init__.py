@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from controller.ray.cluster.kind import RayClusterKind
-from controller.ray.cluster.metrics import ClusterCollector
 from controller.ray.cluster.settings import ClusterSettings
+from controller.ray.cluster.status.metrics import ClusterCollector
 
 __all__ = ["ClusterCollector", "ClusterSettings", "RayClusterKind"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controller.ray.api import labels
 from controller.ray.api.names import checked_label, checked_name
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.cluster.start_command import GCS_PORT
+from controller.ray.cluster.pods.start_command import GCS_PORT
 from controller.runtime.ownership import owner_reference
 
 if TYPE_CHECKING:

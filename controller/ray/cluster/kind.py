@@ -30,9 +30,9 @@ from controller.ray.cluster.observe import (
     observe_cluster,
 )
 from controller.ray.cluster.plan import plan_cluster
-from controller.ray.cluster.pods import PodBuilder
+from controller.ray.cluster.pods.builder import PodBuilder
 from controller.ray.cluster.settings import ClusterSettings
-from controller.ray.cluster.status import cluster_status
+from controller.ray.cluster.status.status import cluster_status
 from controller.ray.memo import IdentityMemo
 from controller.runtime.kind import Owned
 

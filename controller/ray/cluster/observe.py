@@ -10,9 +10,9 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.raycluster import RAYCLUSTERS, conditions_of, status_of
-from controller.ray.cluster.deletion import Cleanup, observe_cleanup
-from controller.ray.cluster.fixed_parts import FixedParts, observe_fixed_parts
+from controller.ray.cluster.deletion.steps import Cleanup, observe_cleanup
 from controller.ray.cluster.openings import Opening, find_openings
+from controller.ray.cluster.parts.fixed_parts import FixedParts, observe_fixed_parts
 from controller.ray.cluster.pod_state import group_of, is_head
 from controller.ray.cluster.slices import Slice, are_slices, read_slices
 from controller.ray.cluster.suspension import every_pod
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.ray.api.problem import Problem
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.cluster.identity import Identity
-    from controller.ray.cluster.pods import PodBuilder
+    from controller.ray.cluster.pods.builder import PodBuilder
     from controller.ray.cluster.settings import ClusterSettings
     from controller.runtime.kind import Reads
 

@@ -9,19 +9,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.ray.api.raycluster import is_managed_elsewhere, status_of
-from controller.ray.cluster.conditions import READY, SUSPENDED, SUSPENDING, is_true
-from controller.ray.cluster.finalization import change_finalizer, finalize
+from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
 from controller.ray.cluster.identity import HEAD_SCOPE
 from controller.ray.cluster.observe import Design
-from controller.ray.cluster.part_writes import (
+from controller.ray.cluster.parts.part_writes import (
     create_fixed_parts,
     fixed_part_events,
     keep_fixed_parts,
 )
 from controller.ray.cluster.pod_writes import pod_target
 from controller.ray.cluster.recreate import delete_outdated, must_recreate, restamp_head
-from controller.ray.cluster.status import cluster_status, refusal_status
+from controller.ray.cluster.status.conditions import READY, SUSPENDED, SUSPENDING, is_true
+from controller.ray.cluster.status.status import cluster_status, refusal_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
 from controller.ray.cluster.workers import create_workers, delete_removed_groups, delete_workers
 from controller.runtime.conditions import find_condition

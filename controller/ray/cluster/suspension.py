@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.cluster.conditions import SUSPENDED, is_true
 from controller.ray.cluster.pod_writes import delete_pod, scope_of
+from controller.ray.cluster.status.conditions import SUSPENDED, is_true
 from controller.runtime.plan import LiveList
 
 if TYPE_CHECKING:

@@ -1,0 +1,156 @@
+"""Our finalizer: it holds a deleted cluster until its state is removed from Redis, and lets go.
+
+It is on the object before the first pod can write to Redis. Once the object is deleted only its
+presence counts, not what the specification says by then; finalizers of others are left alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.kube.resources import JOBS
+from controller.ray.api import labels
+from controller.ray.api.problem import Problem
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.cluster.deletion.redis_cleanup import cleanup_job, cleanup_job_name
+from controller.ray.cluster.deletion.steps import (
+    CLEANUP_SCOPE,
+    Step,
+    deadline_of,
+    every_head,
+    keeps_state_in_redis,
+    reason_to_skip,
+    step_of,
+    waiting_for,
+)
+from controller.ray.cluster.identity import HEAD_SCOPE
+from controller.ray.cluster.pod_state import is_head
+from controller.ray.cluster.pod_writes import delete_pod, pod_target
+from controller.runtime.finalizers import add_finalizer, remove_finalizer
+from controller.runtime.plan import Create, Event, Lookup, MergePatch, Plan, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.settings import ClusterSettings
+    from controller.runtime.plan import LiveList, Write
+
+
+FOREGROUND: Final = "foregroundDeletion"
+"""Finalizer of the garbage collector: it deletes all that has an owner before the owner goes."""
+
+
+def change_finalizer(
+    seen: Observation, design: Design, settings: ClusterSettings
+) -> MergePatch | None:
+    """What makes the finalizer of a cluster that is not deleted be there, or not be there."""
+    meta, target = seen.cluster.metadata, _cluster(seen)
+    if settings.redis_cleanup and keeps_state_in_redis(seen.cluster, design):
+        return add_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER)
+    if labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
+        return None
+    event = _skipped(reason_to_skip(seen, enabled=settings.redis_cleanup))
+    return remove_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER, on_success=event)
+
+
+def finalize(seen: Observation, settings: ClusterSettings, now: datetime) -> Plan | None:
+    """The next step of a deleted cluster that our finalizer holds; None if it holds nothing."""
+    meta = seen.cluster.metadata
+    if not meta.terminating or labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
+        return None
+    enabled = settings.redis_cleanup
+    step = step_of(seen, now, enabled=enabled)
+    match step:
+        case Step.SKIP:
+            return _let_go(seen, _skipped(reason_to_skip(seen, enabled=enabled)))
+        case Step.FINISHED:
+            return _let_go(seen, _job_failed(seen))
+        case Step.OVERDUE:
+            return _let_go(seen, _overdue(seen))
+        case Step.FIND_HEAD:
+            return Plan(lookups=(_find_head(seen),), wake_after=_seconds_left(seen, now))
+        case Step.STOP_HEAD | Step.CLEAN_UP | Step.AWAIT_JOB:
+            stages = _stages(seen, settings, clean_up=step is Step.CLEAN_UP)
+            return Plan(stages=stages, wake_after=_seconds_left(seen, now))
+
+
+def _find_head(seen: Observation) -> Lookup | LiveList:
+    """One head by the name that the status knows, or whatever carries a head's labels."""
+    if seen.lost_head is None:
+        return every_head(seen.cluster)
+    return Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE))
+
+
+def _stages(
+    seen: Observation, settings: ClusterSettings, *, clean_up: bool
+) -> tuple[tuple[Write, ...], ...]:
+    """Every pod is deleted; the Job does not wait for workers, unless it was refused before."""
+    deletions = tuple(_delete_pods(seen))
+    job = tuple(_create_job(seen, settings)) if clean_up else ()
+    both = (job, deletions) if seen.cleanup.refusal is None else (deletions, job)
+    return tuple(stage for stage in both if stage)
+
+
+def _delete_pods(seen: Observation) -> Iterator[Write]:
+    """All pods by uid, the heads first."""
+    for pod in seen.all_pods:
+        if not pod.metadata.terminating:
+            what = "HeadPod" if is_head(pod) else "WorkerPod"
+            yield delete_pod(seen, pod, what=what, reason="its cluster is deleted")
+
+
+def _create_job(seen: Observation, settings: ClusterSettings) -> Iterator[Write]:
+    if isinstance(seen.design, Problem):
+        return  # such a cluster is skipped
+    meta = seen.cluster.metadata
+    name, namespace = cleanup_job_name(meta.name), meta.namespace
+    owned = FOREGROUND not in meta.finalizers
+    yield Create(
+        Target(JOBS, namespace, name, CLEANUP_SCOPE),
+        cleanup_job(seen.design, login_shell=settings.login_shell, owned=owned),
+        on_success=Event(
+            "Normal",
+            "CreatedRedisCleanupJob",
+            "Create",
+            f"Created Redis cleanup Job {namespace}/{name}",
+        ),
+    )
+
+
+def _let_go(seen: Observation, event: Event | None) -> Plan:
+    meta = seen.cluster.metadata
+    finalizer = labels.REDIS_CLEANUP_FINALIZER
+    return Plan(commit=remove_finalizer(_cluster(seen), meta, finalizer, on_success=event))
+
+
+def _skipped(reason: str) -> Event:
+    note = f"The cluster's state, if it has any in Redis, is not removed because {reason}"
+    return Event("Warning", "SkippedRedisCleanup", "Cleanup", note)
+
+
+def _job_failed(seen: Observation) -> Event | None:
+    if seen.cleanup.outcome == "Complete":
+        return None
+    name = cleanup_job_name(seen.cluster.metadata.name)
+    note = f"Job {name} has failed: remove the cluster's state from Redis yourself"
+    return Event("Warning", "RedisCleanupFailed", "Cleanup", note)
+
+
+def _overdue(seen: Observation) -> Event:
+    """Named as KubeRay names it; says what was still in the way."""
+    note = (
+        f"Let go at the deadline, with state left in Redis that must be removed by hand: "
+        f"{waiting_for(seen)}"
+    )
+    return Event("Warning", "ForceDeletedStuckCluster", "Cleanup", note)
+
+
+def _seconds_left(seen: Observation, now: datetime) -> float:
+    return (deadline_of(seen.cluster) - now).total_seconds()
+
+
+def _cluster(seen: Observation) -> Target:
+    meta = seen.cluster.metadata
+    return Target(RAYCLUSTERS, meta.namespace, meta.name, "finalizer")

@@ -1,0 +1,186 @@
+"""Where the deletion of a cluster with state in Redis stands: `step_of` is the whole table.
+
+The state may be removed only when nothing writes to it any more, by a Job that runs once. Every
+step is left by what it waits for or at the deadline, whichever is first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from controller.kube.resources import JOBS, PODS
+from controller.ray.api import labels
+from controller.ray.api.problem import Problem
+from controller.ray.cluster.deletion.redis_cleanup import (
+    cleanup_job_name,
+    is_cleanup_job_of,
+    knows_redis,
+)
+from controller.ray.cluster.identity import HEAD_SCOPE
+from controller.ray.cluster.pods.fault_tolerance import RedisStorage, state_storage
+from controller.runtime.kind import NAMESPACE_TERMINATING
+from controller.runtime.plan import LiveList
+from controller.runtime.timestamps import parse_rfc3339, rfc3339
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.objects import Job
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.runtime.kind import Reads, Refusal
+
+CLEANUP_SCOPE: Final = "redis-cleanup"
+DEFAULT_TIMEOUT: Final = 300
+"""Seconds from the deletion until the cluster is let go whatever is missing."""
+
+_SECONDS: Final = re.compile(r"\+?[0-9]{1,9}", re.ASCII)
+_FINISHED: Final = frozenset({"Complete", "Failed", "FailureTarget"})
+
+
+class Step(Enum):
+    """What comes next for a deleted cluster that our finalizer holds."""
+
+    SKIP = "nothing can or must be cleaned up: let go"
+    FINISHED = "the Job has ended, well or not: let go"
+    OVERDUE = "the deadline has passed: let go"
+    FIND_HEAD = "look whether there is a head that the cache does not show"
+    STOP_HEAD = "delete the pods; wait until no head is left that could write"
+    CLEAN_UP = "make the Job"
+    AWAIT_JOB = "wait until the Job has ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """What is known of the cleanup of a deleted cluster.
+
+    Attributes:
+        job: the Job, if there is one of ours.
+        is_taken: whether an object of that name belongs to somebody else.
+        refusal: why it could not be created the last time.
+        heads_listed: whether the heads were listed live, so that the cache misses none.
+    """
+
+    job: Job | None = None
+    is_taken: bool = False
+    refusal: Refusal | None = None
+    heads_listed: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """How the Job has ended, `Complete` or `Failed`; empty while it has not."""
+        conditions = self.job.status.conditions if self.job is not None else ()
+        ended = (c.type for c in conditions if c.status == "True" and c.type in _FINISHED)
+        return next(("Complete" if kind == "Complete" else "Failed" for kind in ended), "")
+
+
+def observe_cleanup(cluster: RayCluster, reads: Reads) -> Cleanup:
+    """What is known of the cleanup of this cluster; nothing while it is not deleted."""
+    meta = cluster.metadata
+    if not meta.terminating:
+        return Cleanup()
+    key = f"{meta.namespace}/{cleanup_job_name(meta.name)}"
+    job = reads.get(JOBS, key)
+    is_ours = job is not None and is_cleanup_job_of(job, meta.uid)
+    return Cleanup(
+        job=job if is_ours else None,
+        is_taken=not is_ours and (job is not None or reads.is_taken(JOBS, key)),
+        refusal=reads.refusal(JOBS, key),
+        heads_listed=reads.has_listed(every_head(cluster), meta.uid),
+    )
+
+
+def every_head(cluster: RayCluster) -> LiveList:
+    """All head pods with the cluster's label, whoever owns them."""
+    meta = cluster.metadata
+    selector = f"{labels.CLUSTER}={meta.name},{labels.NODE_TYPE}={labels.HEAD}"
+    return LiveList(PODS, meta.namespace, selector)
+
+
+def step_of(seen: Observation, now: datetime, *, enabled: bool) -> Step:
+    """What comes next for a deleted cluster that our finalizer holds: the first that holds.
+
+    `enabled` says whether the administrator wants Redis to be cleaned up at all.
+    """
+    cleanup = seen.cleanup
+    table = (
+        (Step.SKIP, cleanup.job is None and bool(reason_to_skip(seen, enabled=enabled))),
+        (Step.FINISHED, bool(cleanup.outcome)),
+        (Step.OVERDUE, now >= deadline_of(seen.cluster)),
+        (Step.FIND_HEAD, seen.lost_head is not None),
+        (Step.STOP_HEAD, bool(what_may_write(seen))),
+        (Step.AWAIT_JOB, cleanup.job is not None or cleanup.is_taken),
+        (Step.AWAIT_JOB, CLEANUP_SCOPE in seen.unsettled),
+        (Step.FIND_HEAD, not cleanup.heads_listed),
+    )
+    return next((step for step, holds in table if holds), Step.CLEAN_UP)
+
+
+def keeps_state_in_redis(cluster: RayCluster, design: Design) -> bool:
+    """Whether Redis is the backend of the cluster's fault tolerance."""
+    return isinstance(state_storage(cluster, design.spec), RedisStorage)
+
+
+def reason_to_skip(seen: Observation, *, enabled: bool) -> str:
+    """Why no Job is to be made, empty if there is no reason against it."""
+    if not enabled:
+        return "ENABLE_GCS_FT_REDIS_CLEANUP is false"
+    if isinstance(seen.design, Problem):
+        return f"the specification is not valid ({seen.design})"
+    if not keeps_state_in_redis(seen.cluster, seen.design):
+        return "the specification no longer names Redis as the backend of fault tolerance"
+    if not knows_redis(seen.design):
+        return "the head has no RAY_REDIS_ADDRESS"
+    refusal = seen.cleanup.refusal
+    if refusal is not None and refusal.reason == NAMESPACE_TERMINATING:
+        return "the namespace is being deleted"
+    return ""
+
+
+def what_may_write(seen: Observation) -> str:
+    """What may still write to Redis, in words; empty if nothing does."""
+    if seen.heads:
+        return f"head pod {seen.heads[0].metadata.name}"
+    if seen.foreign_heads or seen.unreadable:
+        return [*seen.foreign_heads, *seen.unreadable][0]
+    return "a head pod whose creation was not answered" if HEAD_SCOPE in seen.unsettled else ""
+
+
+def waiting_for(seen: Observation) -> str:
+    """What a deleted cluster waits for, one sentence."""
+    meta = seen.cluster.metadata
+    if labels.REDIS_CLEANUP_FINALIZER in meta.finalizers:
+        what = _redis_cleanup(seen)
+        return f"being deleted; waiting for {what}, until {rfc3339(deadline_of(seen.cluster))}"
+    if meta.finalizers:
+        return f"being deleted; held by the finalizers {', '.join(meta.finalizers)}"
+    return "being deleted"
+
+
+def _redis_cleanup(seen: Observation) -> str:
+    writer = what_may_write(seen)
+    name = cleanup_job_name(seen.cluster.metadata.name)
+    if writer:
+        return f"{writer} to go, so that its state can be removed from Redis"
+    if seen.cleanup.is_taken:
+        return f"Job {name} to go, which belongs to somebody else"
+    if seen.cleanup.job is None and seen.cleanup.refusal is not None:
+        return f"Job {name}, which cannot be created: {seen.cleanup.refusal.message}"
+    return f"Job {name} to remove its state from Redis"
+
+
+def deadline_of(cluster: RayCluster) -> datetime:
+    """When a deleted cluster is let go whatever is missing.
+
+    Raises:
+        ValueError: the cluster is not being deleted.
+    """
+    meta = cluster.metadata
+    given = (meta.annotations or {}).get(labels.DELETION_TIMEOUT, "")
+    seconds = int(given) if _SECONDS.fullmatch(given) else 0
+    begun = parse_rfc3339(meta.deletion_timestamp or "")
+    return begun + timedelta(seconds=seconds or DEFAULT_TIMEOUT)

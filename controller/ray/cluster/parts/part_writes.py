@@ -1,0 +1,96 @@
+"""What to do about a cluster's parts: make what is missing, put right what has changed.
+
+Parts that pods depend on are made before them. All else, and every repair, is done aside: it
+neither waits for pods nor keeps them waiting.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.ray.cluster.parts.fixed_parts import noun
+from controller.ray.cluster.parts.part import part_scope
+from controller.ray.cluster.status.conditions import PARTS_AS_SPECIFIED
+from controller.ray.permissions import granted
+from controller.runtime.conditions import find_condition
+from controller.runtime.merging import holds_list
+from controller.runtime.plan import Create, Delete, Event, MergePatch, Replace, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import KubeObject
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.parts.fixed_parts import Drift
+    from controller.ray.cluster.parts.part import Part
+    from controller.runtime.plan import Write
+
+
+def create_fixed_parts(seen: Observation, design: Design) -> Iterator[Write]:
+    """Make what pods depend on."""
+    for part in seen.fixed.absent:
+        if not part.aside and part.scope not in seen.unsettled:
+            yield _create(design.identity.namespace, part)
+
+
+def keep_fixed_parts(seen: Observation, design: Design) -> Iterator[Write]:
+    """Make what pods do not depend on, put right what has changed, and delete what is too much."""
+    namespace = design.identity.namespace
+    for part in seen.fixed.absent:
+        if part.aside and part.scope not in seen.unsettled:
+            yield _create(namespace, part)
+    for drift in seen.fixed.drifted:
+        if drift.part.scope not in seen.unsettled:
+            yield from _put_right(namespace, drift)
+    for resource, obj in seen.fixed.surplus:
+        name = obj.metadata.name
+        target = Target(resource, namespace, name, part_scope(resource, name))
+        if target.scope not in seen.unsettled:
+            yield _delete(target, obj, "which is no longer asked for")
+
+
+def fixed_part_events(seen: Observation) -> Iterator[Event]:
+    """What only a person can put right, unless the condition says it already."""
+    said = find_condition(seen.conditions, PARTS_AS_SPECIFIED) or {}
+    for note in seen.fixed.notes:
+        if note.message not in str(said.get("message", "")):
+            yield Event("Warning", note.event, "Reconcile", note.message)
+
+
+def _create(namespace: str, part: Part) -> Create:
+    target = Target(part.resource, namespace, part.name, part.scope)
+    return Create(
+        target,
+        part.body,
+        on_success=_done("Created", target),
+        secret=part.secret,
+    )
+
+
+def _put_right(namespace: str, drift: Drift) -> Iterator[Write]:
+    """By the verbs that KubeRay's ClusterRole has for the resource."""
+    part, meta, patch = drift.part, drift.present.metadata, drift.patch
+    target = Target(part.resource, namespace, part.name, part.scope)
+    verbs = granted(part.resource)
+    done = _done("Updated", target)
+    if "patch" in verbs:
+        revision = meta.resource_version if holds_list(patch) else None
+        yield MergePatch(target, meta.uid, patch, resource_version=revision, on_success=done)
+    elif "update" in verbs:
+        yield Replace(target, meta.uid, patch, on_success=done)
+    elif patch.keys() - {"metadata"}:
+        yield _delete(target, drift.present, "to be made anew as specified")
+
+
+def _delete(target: Target, obj: KubeObject, why: str) -> Delete:
+    return Delete(
+        target,
+        obj.metadata.uid,
+        on_success=_done("Deleted", target, f", {why}"),
+    )
+
+
+def _done(verb: str, target: Target, why: str = "") -> Event:
+    reason = f"{verb}{noun(target.resource)}"
+    note = f"{verb} {target.resource.kind} {target.name}{why}"
+    return Event("Normal", reason, verb.removesuffix("d"), note)

@@ -1,0 +1,1 @@
+"""Head and worker pods as they are made: templates, start command, environment, probes."""

@@ -1,0 +1,1 @@
+"""What is said of a cluster: status, conditions, first causes, events and metrics."""

@@ -1,0 +1,197 @@
+"""The conditions of a RayCluster, each with the rule by which it changes.
+
+`HeadPodReady`, `RayClusterProvisioned`, `ReplicaFailure` and the two about suspension are
+KubeRay's. `Ready` is about now and names the first cause. The others are present only while there
+is something to say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from controller.ray.cluster.hashing import is_outdated
+from controller.ray.cluster.pod_state import condition, is_ready
+from controller.ray.cluster.scale import template_hash
+from controller.ray.cluster.status.write_failures import full_text, marker
+from controller.runtime.conditions import find_condition, remove_condition, set_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.status.causes import Cause
+    from controller.runtime.plan import Failure
+
+READY: Final = "Ready"
+HEAD_POD_READY: Final = "HeadPodReady"
+PROVISIONED: Final = "RayClusterProvisioned"
+REPLICA_FAILURE: Final = "ReplicaFailure"
+SUSPENDING: Final = "RayClusterSuspending"
+SUSPENDED: Final = "RayClusterSuspended"
+FEATURES_SUPPORTED: Final = "FeaturesSupported"
+UP_TO_DATE: Final = "PodsUpToDate"
+PARTS_AS_SPECIFIED: Final = "PartsAsSpecified"
+OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
+
+_LONGEST_MESSAGE: Final = 4096
+
+Verdict = Literal["True", "False", "Unknown"]
+
+
+def is_true(conditions: Sequence[dict[str, Any]], kind: str) -> bool:
+    """Whether the condition is there and True."""
+    found = find_condition(conditions, kind)
+    return found is not None and found.get("status") == "True"
+
+
+class ClusterConditions:
+    """The conditions of one object on their way from what they are to what they should be."""
+
+    def __init__(self, present: list[dict[str, Any]], generation: int, now: datetime) -> None:
+        self._conditions = present
+        self._generation = generation
+        self._now = now
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """The conditions for `status.conditions`."""
+        return self._conditions
+
+    def set(self, kind: str, status: Verdict, reason: str, message: str) -> None:
+        """Say this under condition `kind`."""
+        self._conditions = set_condition(
+            self._conditions,
+            kind,
+            status,
+            reason,
+            message[:_LONGEST_MESSAGE],
+            self._generation,
+            self._now,
+        )
+
+    def remove(self, kind: str) -> None:
+        """Say nothing under condition `kind`."""
+        self._conditions = remove_condition(self._conditions, kind)
+
+    def set_replica_failure(self, failure: Failure | None) -> None:
+        """Pods could not be made or deleted: KubeRay's reason, and the server's words."""
+        if failure is None:
+            self.remove(REPLICA_FAILURE)
+        else:
+            self.set(REPLICA_FAILURE, "True", marker(failure.write), full_text(failure))
+
+    def set_head_ready(self, head: Pod | None) -> None:
+        """The head pod's own Ready condition, with the container's reason if it has one."""
+        if head is None:
+            self.set(HEAD_POD_READY, "False", "HeadPodNotFound", "Head Pod not found")
+            return
+        ready = condition(head, "Ready")
+        if ready is None:
+            self.set(HEAD_POD_READY, "False", "Unknown", "the head pod reports nothing yet")
+            return
+        status: Verdict = "True" if ready.status == "True" else "False"
+        if ready.status == "Unknown":
+            status = "Unknown"
+        reason = ready.reason or ("HeadPodRunningAndReady" if status == "True" else "Unknown")
+        message = ready.message
+        if reason == "ContainersNotReady":
+            reason, message = _container_reason(head, message)
+        self.set(HEAD_POD_READY, status, reason, message)
+
+    def set_suspension(self, suspend: bool | None, *, pods_left: bool) -> None:
+        """Suspending, once stored, is carried through; resuming needs an explicit false."""
+        if is_true(self._conditions, SUSPENDING):
+            if not pods_left:
+                reason = "RayClusterPodsProvisioning"
+                self.set(PROVISIONED, "False", reason, "RayCluster has been suspended")
+                self.set(SUSPENDING, "False", SUSPENDING, "")
+                self.set(SUSPENDED, "True", SUSPENDED, "")
+        elif is_true(self._conditions, SUSPENDED):
+            if suspend is False:
+                self.set(SUSPENDED, "False", SUSPENDED, "")
+        else:
+            self.set(SUSPENDED, "False", SUSPENDED, "")
+            self.set(SUSPENDING, "True" if suspend else "False", SUSPENDING, "")
+
+    def set_provisioned(self, pods: Sequence[Pod], cause: Cause | None) -> None:
+        """True once all pods that exist were ready, then until a suspension (trap 7)."""
+        if is_true(self._conditions, PROVISIONED) or is_true(self._conditions, SUSPENDED):
+            return
+        if pods and all(map(is_ready, pods)):
+            reason = "AllPodRunningAndReadyFirstTime"
+            self.set(PROVISIONED, "True", reason, "All Ray Pods are ready for the first time")
+        else:
+            message = cause.message if cause else "RayCluster Pods are being provisioned"
+            self.set(PROVISIONED, "False", "RayClusterPodsProvisioning", message)
+
+    def set_ready(self, cause: Cause | None) -> None:
+        """Whether everything is there and ready now, and if not, why."""
+        if cause is None:
+            self.set(READY, "True", "AllPodsReady", "the head and all workers are ready")
+        else:
+            self.set(READY, "False", cause.reason.name, cause.message)
+
+    def set_features(self, unsupported: tuple[str, ...]) -> None:
+        """Fields that were accepted and have no effect yet."""
+        if not unsupported:
+            self.remove(FEATURES_SUPPORTED)
+            return
+        message = f"accepted, but without effect in this version: {', '.join(unsupported)}"
+        self.set(FEATURES_SUPPORTED, "False", "NotImplementedYet", message)
+
+    def set_doubts(self, doubts: tuple[str, ...]) -> None:
+        """What the cache and the API server disagree about."""
+        if doubts:
+            self.set(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(doubts))
+        else:
+            self.remove(OBSERVATION_IN_DOUBT)
+
+    def set_parts(self, notes: Sequence[str]) -> None:
+        """Services, claims and the like that only a person can put right."""
+        if notes:
+            self.set(PARTS_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
+        else:
+            self.remove(PARTS_AS_SPECIFIED)
+
+    def set_up_to_date(self, seen: Observation, design: Design) -> None:
+        """A change of a template that reaches new pods only is said, not left to be found out."""
+        outdated = _outdated_pods(seen, design)
+        if not outdated:
+            self.remove(UP_TO_DATE)
+            return
+        found = f"{len(outdated)} pods were made from an older template, first {outdated[0]}"
+        if design.spec.upgrade_strategy.type == "Recreate":
+            rest = "pods are replaced unless only tolerations or scheduling gates have changed"
+            self.set(UP_TO_DATE, "False", "UpgradeStrategyRecreate", f"{found}; {rest}")
+        else:
+            rest = "upgradeStrategy does not replace running pods, so the change reaches new ones"
+            self.set(UP_TO_DATE, "False", "UpgradeStrategyNone", f"{found}; {rest} only")
+
+
+def _container_reason(head: Pod, message: str) -> tuple[str, str]:
+    """As KubeRay words it; after it, how the container last ended (bug 66)."""
+    for container in head.status.container_statuses:
+        state = container.state.waiting or container.state.terminated
+        if state is None:
+            continue
+        words = [message, f"{container.name}: {state.message}"]
+        last = container.last_state.terminated
+        if last is not None:
+            words.append(f"it last ended with exit code {last.exit_code} ({last.reason})")
+        return state.reason or "ContainersNotReady", "; ".join(filter(None, words))
+    return "ContainersNotReady", message
+
+
+def _outdated_pods(seen: Observation, design: Design) -> list[str]:
+    wanted = {"": design.builder.head_hash}
+    for group in design.spec.worker_group_specs:
+        wanted[group.group_name] = design.builder.worker_hash(group)
+    names: list[str] = []
+    for group_name, pods in {"": seen.heads, **seen.workers}.items():
+        expected = wanted.get(group_name)
+        if expected is not None:
+            names += [
+                pod.metadata.name for pod in pods if is_outdated(template_hash(pod), expected)
+            ]
+    return sorted(names)

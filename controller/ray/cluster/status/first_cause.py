@@ -1,0 +1,190 @@
+"""Why a cluster is not ready: of all that is wrong, what a person should look at first.
+
+What blocks the head comes before what blocks workers, and what needs somebody's help before what
+may pass by itself; what only takes time comes last (`Cause.urgency`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from controller.ray.cluster.deletion.steps import waiting_for
+from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
+from controller.ray.cluster.pod_state import is_ready
+from controller.ray.cluster.status import causes
+from controller.ray.cluster.status.causes import Cause, Outlook, part_of
+from controller.ray.cluster.status.conditions import READY, SUSPENDED, is_true
+from controller.ray.cluster.status.pod_case import PATIENCE
+from controller.ray.cluster.status.trouble import HEAD, overdue_from, part_of_pod, trouble
+from controller.ray.cluster.status.write_failures import (
+    could_not_try,
+    failure_cause,
+    part_of_target,
+)
+from controller.runtime.conditions import find_condition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.runtime.plan import Failure
+
+Troubles: TypeAlias = "list[tuple[Pod, Cause]]"
+"""The pods that are not as they should be, each with the reason."""
+
+
+def first_cause(
+    seen: Observation, design: Design, failures: tuple[Failure, ...], troubles: Troubles
+) -> Cause | None:
+    """The first cause, or None if the cluster is as it should be."""
+    if seen.cluster.metadata.terminating:
+        return _deletion(seen, failures)
+    hindrances = [
+        *_failed_writes(seen, (f for f in failures if not could_not_try(f))),
+        *_kept_refusal(seen, failures),
+        *_blocked(seen),
+    ]
+    suspension = _suspension(seen, design)
+    if suspension is not None:
+        return min(hindrances, key=_urgency, default=suspension)
+    missing = list(_pods_missing(seen, design))
+    troubled = list(_that_matter(troubles, short={cause.part for cause in missing}))
+    found = [
+        *hindrances,
+        *_failed_writes(seen, (f for f in failures if could_not_try(f) and not f.unknown)),
+        *troubled,
+        *missing,
+    ]
+    if found:
+        found += _changed_by_admission(seen)
+    first = min(found, key=_urgency, default=None)
+    return None if first is None else _counted(first, troubled)
+
+
+def _deletion(seen: Observation, failures: tuple[Failure, ...]) -> Cause:
+    """What a deleted cluster waits for, or what keeps it from going on."""
+    failed = _failed_writes(seen, (f for f in failures if not could_not_try(f)))
+    waiting = Cause(causes.BEING_DELETED, "cluster", waiting_for(seen))
+    return min(failed, key=_urgency, default=waiting)
+
+
+def _failed_writes(seen: Observation, failures: Iterable[Failure]) -> Iterator[Cause]:
+    return (failure_cause(failure, has_head=bool(seen.heads)) for failure in failures)
+
+
+def troubled_pods(seen: Observation, now: datetime) -> Troubles:
+    """What is wrong with each of the pods that exist."""
+    head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
+    found = ((pod, trouble(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
+    return [(pod, cause) for pod, cause in found if cause is not None]
+
+
+def _that_matter(troubles: Troubles, *, short: Collection[str]) -> Iterator[Cause]:
+    """Of a pod that does not go only where it is missed."""
+    for pod, cause in troubles:
+        if not pod.metadata.terminating or part_of_pod(pod) in short:
+            yield cause
+
+
+def seconds_of_patience(seen: Observation, troubles: Troubles, now: datetime) -> float | None:
+    """Seconds until what takes time has taken too long, None if nothing waits for that."""
+    deadlines = [
+        cause.since + PATIENCE
+        for cause in _that_matter(troubles, short=())
+        if cause.since is not None and cause.reason.outlook is Outlook.TAKES_TIME
+    ]
+    deadlines += filter(None, map(overdue_from, seen.all_pods))
+    waits = [(deadline - now).total_seconds() for deadline in deadlines]
+    return min((seconds for seconds in waits if seconds > 0), default=None)
+
+
+def _urgency(cause: Cause) -> tuple[bool, bool, Outlook, str, str, str]:
+    return cause.urgency
+
+
+def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
+    """How many pods of the part suffer from the same, where that is worth a word."""
+    if first.reason.outlook is Outlook.TAKES_TIME:
+        return first
+    alike = Counter((cause.reason.name, cause.part) for cause in troubled)
+    more = alike[first.reason.name, first.part] - 1
+    if more < 1:
+        return first
+    return replace(first, words=f"{first.words} (and {more} more of {first.part} likewise)")
+
+
+def _kept_refusal(seen: Observation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
+    """What the server last refused, as long as nobody could ask it again."""
+    ready = find_condition(seen.conditions, READY) or {}
+    reason = causes.REFUSALS.get(str(ready.get("reason")))
+    if reason is None or ready.get("status") != "False":
+        return
+    message = str(ready.get("message", ""))
+    part = part_of(message)
+    silent = {_part_of_scope(scope) for scope in seen.unsettled}
+    silent |= {part_of_target(f.write.target) for f in failures if could_not_try(f)}
+    if part in silent:
+        words = message.removeprefix(f"{part}: ")
+        yield Cause(reason, part, words, blocks_head=not part.startswith("group "))
+
+
+def _part_of_scope(scope: str) -> str:
+    if scope == HEAD_SCOPE:
+        return HEAD
+    if scope.startswith(worker_scope("")):
+        return f"group {scope.split('/')[1]}"
+    return scope
+
+
+def _blocked(seen: Observation) -> Iterator[Cause]:
+    """What exists and should not, or not in this shape."""
+    for sentence in seen.unreadable:
+        words = f"{sentence}; nothing is made until it is deleted"
+        yield Cause(causes.POD_UNREADABLE, "cluster", words, blocks_head=True)
+    for sentence in seen.fixed.blocked:
+        words = f"{sentence}; delete that object, or rename the cluster"
+        yield Cause(causes.NAME_TAKEN, "cluster", words, blocks_head=True)
+    for sentence in seen.fixed.missing:
+        words = f"{sentence}; the head is not made before it exists"
+        yield Cause(causes.GIVEN_MISSING, HEAD, words, blocks_head=True)
+    if not seen.heads:
+        for sentence in seen.foreign_heads:
+            words = f"{sentence}; the head is not made before that pod is gone"
+            yield Cause(causes.FOREIGN_HEAD, HEAD, words, blocks_head=True)
+
+
+def _changed_by_admission(seen: Observation) -> Iterator[Cause]:
+    """Objects that are not what was asked for; the ledger's sentences about them."""
+    for sentence in seen.doubts:
+        if sentence.startswith("admission changed "):
+            words = f"{sentence}; exempt Ray's pods from that webhook, then delete the object"
+            yield Cause(causes.ADMISSION_CHANGED, "cluster", words, blocks_head=not seen.heads)
+
+
+def _suspension(seen: Observation, design: Design) -> Cause | None:
+    if design.spec.suspend:
+        words = "spec.suspend is true, so that there are no pods"
+    elif design.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
+        words = "was suspended; set spec.suspend to false to resume it"
+    else:
+        return None
+    return Cause(causes.SUSPENDED, "cluster", words)
+
+
+def _pods_missing(seen: Observation, design: Design) -> Iterator[Cause]:
+    wanted = [(HEAD, 1, seen.heads)]
+    for group in design.spec.worker_group_specs:
+        name = group.group_name
+        wanted.append((f"group {name}", group.desired_pods, seen.workers.get(name, ())))
+    for part, desired, pods in wanted:
+        going = sum(pod.metadata.terminating for pod in pods)
+        present = len(pods) - going
+        if present < desired:
+            wait = f"; {going} are still being deleted" if going else ""
+            words = f"{present} of {desired} pods exist{wait}"
+            last = "~"  # whatever else is known of the part says more
+            yield Cause(causes.PODS_MISSING, part, words, blocks_head=part == HEAD, age=last)

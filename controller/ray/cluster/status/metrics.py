@@ -1,0 +1,88 @@
+"""KubeRay's metrics of RayClusters, computed from the cache when they are scraped.
+
+Nothing is counted while reconciling, so nothing can be forgotten when a cluster goes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from controller.ray.api import labels
+from controller.ray.api.raycluster import conditions_of
+from controller.ray.cluster.status.conditions import PROVISIONED, is_true
+from controller.runtime.conditions import find_condition
+from controller.runtime.timestamps import parse_rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prometheus_client.core import Metric
+
+    from controller.ray.api.raycluster import RayCluster
+
+_IDENTITY = ("name", "namespace", "uid")
+
+
+class ClusterCollector(Collector):
+    """`kuberay_cluster_*`; give it to `CollectorRegistry.register`.
+
+    Args:
+        clusters: gives all cached clusters.
+    """
+
+    def __init__(self, clusters: Callable[[], Iterable[RayCluster]]) -> None:
+        self._clusters = clusters
+
+    def describe(self) -> Iterable[Metric]:
+        """The families without samples, so that registering them reads no cache."""
+        return _families()
+
+    def collect(self) -> Iterable[Metric]:
+        """One sample a cluster and family."""
+        info, provisioned, duration = families = _families()
+        for cluster in self._clusters():
+            meta = cluster.metadata
+            identity = [meta.name, meta.namespace, meta.uid]
+            info.add_metric([*identity, _owner_kind(cluster)], 1)
+            is_provisioned = is_true(conditions_of(cluster), PROVISIONED)
+            provisioned.add_metric([*identity, str(is_provisioned).lower()], 1)
+            seconds = _provisioning_seconds(cluster) if is_provisioned else None
+            if seconds is not None:
+                duration.add_metric(identity, seconds)
+        return families
+
+
+def _families() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+    return (
+        GaugeMetricFamily(
+            "kuberay_cluster_info",
+            "Metadata information about RayCluster custom resources",
+            labels=[*_IDENTITY, "owner_kind"],
+        ),
+        GaugeMetricFamily(
+            "kuberay_cluster_condition_provisioned",
+            "Whether the RayCluster was provisioned",
+            labels=[*_IDENTITY, "condition"],
+        ),
+        GaugeMetricFamily(
+            "kuberay_cluster_provisioned_duration_seconds",
+            "Seconds from the creation of a RayCluster until all of its pods were ready",
+            labels=list(_IDENTITY),
+        ),
+    )
+
+
+def _owner_kind(cluster: RayCluster) -> str:
+    kind = (cluster.metadata.labels or {}).get(labels.ORIGIN_KIND, "")
+    return kind if kind in {"RayJob", "RayService"} else "None"
+
+
+def _provisioning_seconds(cluster: RayCluster) -> float | None:
+    condition = find_condition(conditions_of(cluster), PROVISIONED) or {}
+    created, reached = cluster.metadata.creation_timestamp, condition.get("lastTransitionTime")
+    if not created or not reached:
+        return None
+    return (parse_rfc3339(reached) - parse_rfc3339(created)).total_seconds()

@@ -1,0 +1,203 @@
+"""The status of a RayCluster: a pure function of what was observed and what went wrong.
+
+KubeRay's fields and conditions keep KubeRay's meaning, quirks that clients rely on included
+(traps 6 to 9, 33 and 39). `Ready` and three more conditions are Manta's own: they are about now,
+and name the first cause.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.kube.resources import PODS
+from controller.ray.api.raycluster import LARGEST_INT32, status_of
+from controller.ray.cluster.pod_state import condition, is_ready, is_running
+from controller.ray.cluster.status import conditions as condition_types
+from controller.ray.cluster.status.announcement import announce
+from controller.ray.cluster.status.conditions import ClusterConditions
+from controller.ray.cluster.status.first_cause import (
+    first_cause,
+    seconds_of_patience,
+    troubled_pods,
+)
+from controller.ray.cluster.status.resources import desired_resources
+from controller.runtime.merging import difference
+from controller.runtime.plan import StatusPatch
+from controller.runtime.timestamps import rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from controller.kube.objects import Pod, Service
+    from controller.ray.api.problem import Problem
+    from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.status.causes import Cause
+    from controller.runtime.plan import Event, Failure
+
+Status = dict[str, Any]
+
+_COUNTERS: Final = frozenset({
+    "desiredWorkerReplicas",
+    "availableWorkerReplicas",
+    "readyWorkerReplicas",
+    "minWorkerReplicas",
+    "maxWorkerReplicas",
+    "desiredCPU",
+    "desiredMemory",
+    "desiredGPU",
+    "desiredTPU",
+})  # fmt: skip
+_OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
+
+
+def cluster_status(
+    seen: Observation, design: Design, failures: tuple[Failure, ...], now: datetime
+) -> StatusPatch:
+    """The wanted status after a reconcile whose writes ended with these failures."""
+    present = status_of(seen.cluster)
+    troubles = troubled_pods(seen, now)
+    cause = first_cause(seen, design, failures, troubles)
+    state = _state(seen, design.spec, failures, present)
+    wanted: Status = {
+        "state": state,
+        "observedGeneration": seen.cluster.metadata.generation,
+        **_counters(seen, design.spec),
+        **desired_resources(design.spec),
+        "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.fixed.head_service),
+        "head": _head(seen.heads, seen.fixed.head_service),
+        "conditions": _conditions(seen, design, failures, cause, now),
+    }
+    if state and state != present.get("state"):
+        times: Status = present.get("stateTransitionTimes") or {}
+        wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
+    patch = _patch(present, wanted, now, announce(seen.conditions, cause))
+    return replace(patch, good_for=seconds_of_patience(seen, troubles, now))
+
+
+def refusal_status(seen: Observation, problem: Problem, now: datetime) -> StatusPatch:
+    """The status of a cluster that is not valid: `Ready` says why, the rest stays as it was."""
+    present = status_of(seen.cluster)
+    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
+    conditions.set(condition_types.READY, "False", problem.reason, str(problem))
+    wanted: Status = {
+        "observedGeneration": seen.cluster.metadata.generation,
+        "conditions": conditions.as_list(),
+    }
+    return _patch(present, wanted, now)
+
+
+def _state(
+    seen: Observation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
+) -> str:
+    """`ready` once everything was there, then for ever, but for `suspended` (trap 6)."""
+    if spec.suspend and not seen.may_have_pods:
+        return "suspended"
+    pods = seen.all_pods
+    complete = bool(seen.heads) and len(pods) == spec.desired_workers + 1
+    if complete and not failures and all(map(_counts_ready, pods)):
+        return "ready"
+    return str(present.get("state") or "")
+
+
+def _counts_ready(pod: Pod) -> bool:
+    ready = condition(pod, "Ready")
+    return is_running(pod) and (ready is None or ready.status == "True")
+
+
+def _counters(seen: Observation, spec: ClusterSpec) -> dict[str, int]:
+    workers = [pod for pods in seen.workers.values() for pod in pods]
+    active = [group for group in spec.worker_group_specs if not group.suspend]
+    return {
+        "desiredWorkerReplicas": _as_int32(spec.desired_workers),
+        "availableWorkerReplicas": sum(map(is_running, workers)),
+        "readyWorkerReplicas": sum(map(is_ready, workers)),
+        "minWorkerReplicas": _as_int32(sum(group.least * group.hosts for group in active)),
+        "maxWorkerReplicas": _as_int32(sum(group.most * group.hosts for group in active)),
+    }
+
+
+def _as_int32(count: int) -> int:
+    """The count, or the largest that the field of the status can hold."""
+    return min(count, LARGEST_INT32)
+
+
+def _endpoints(service: Service | None) -> dict[str, str]:
+    """Where each named port can be reached: node port, else target port."""
+    if service is None:
+        return {}
+    return {
+        port.name: str(port.node_port or port.target_port or port.port)
+        for port in service.spec.ports
+        if port.name
+    }
+
+
+def _head(heads: tuple[Pod, ...], service: Service | None) -> dict[str, str]:
+    head: dict[str, str] = {}
+    pod = _present_head(heads)
+    if pod is not None:
+        head["podName"] = pod.metadata.name
+        head["podIP"] = pod.status.pod_ip
+    if service is not None:
+        head["serviceName"] = service.metadata.name
+        headless = service.spec.cluster_ip == "None"
+        head["serviceIP"] = head.get("podIP", "") if headless else service.spec.cluster_ip
+    return {key: value for key, value in head.items() if value}
+
+
+def _present_head(heads: tuple[Pod, ...]) -> Pod | None:
+    live = [pod for pod in heads if not pod.metadata.terminating]
+    return min(live or heads, key=lambda pod: pod.metadata.name, default=None)
+
+
+def _conditions(
+    seen: Observation,
+    design: Design,
+    failures: tuple[Failure, ...],
+    cause: Cause | None,
+    now: datetime,
+) -> list[dict[str, Any]]:
+    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
+    of_pods = [f for f in failures if f.write.target.resource is PODS and not f.unknown]
+    if of_pods or not failures:
+        conditions.set_replica_failure(of_pods[0] if of_pods else None)
+    conditions.set_head_ready(_present_head(seen.heads))
+    conditions.set_suspension(design.spec.suspend, pods_left=seen.may_have_pods)
+    conditions.set_provisioned(seen.all_pods, cause)
+    conditions.set_ready(cause)
+    conditions.set_features(design.unsupported)
+    conditions.set_doubts(seen.doubts)
+    conditions.set_parts([note.message for note in seen.fixed.notes])
+    conditions.set_up_to_date(seen, design)
+    return conditions.as_list()
+
+
+def _patch(
+    present: Status, wanted: Status, now: datetime, events: tuple[Event, ...] = ()
+) -> StatusPatch:
+    """Only what differs costs a request; empty values are left out as KubeRay leaves them out."""
+    for key in _OMITTED_WHEN_EMPTY & wanted.keys():
+        if not wanted[key]:
+            wanted[key] = None
+    head: Mapping[str, Any] = present.get("head") or {}
+    if "head" in wanted:
+        wanted["head"] |= {key: None for key in head if key not in wanted["head"]}
+    changed = set(difference(present, wanted))
+    if changed:
+        wanted["lastUpdateTime"] = rfc3339(now)
+    urgent = bool(events) or _is_urgent(present, wanted, changed)
+    return StatusPatch(wanted, urgent=urgent, events=events)
+
+
+def _is_urgent(present: Status, wanted: Status, changed: set[str]) -> bool:
+    """Whether more than counters and words moved."""
+    if changed - _COUNTERS - {"conditions", "lastUpdateTime"}:
+        return True
+    return "conditions" in changed and _verdicts(present) != _verdicts(wanted)
+
+
+def _verdicts(status: Status) -> list[tuple[Any, ...]]:
+    return [(c.get("type"), c.get("status")) for c in status.get("conditions") or ()]
