@@ -294,6 +294,7 @@ class Referee:
         if not doomed or any(w.autoscaling or w.pods(group) == 0 for w in wishes):
             return
         named = {name for wish in wishes for name in wish.groups[group].names}
+        hosts = wishes[0].groups[group].hosts
         replicas: defaultdict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             if not pod.metadata.terminating:
@@ -304,8 +305,9 @@ class Referee:
             going = [pod for pod in replica if pod.metadata.uid in doomed]
             if going and len(going) < len(replica):
                 self._blame(f"only {[p.metadata.name for p in going]} of a replica are to go")
-            chosen = going and all(is_ready(p) and p.metadata.name not in named for p in replica)
-            if chosen and unready:
+            whole = len(replica) == hosts and all(is_ready(pod) for pod in replica)
+            asked = any(pod.metadata.name in named for pod in replica)
+            if going and whole and not asked and unready:
                 self._blame(f"{going[0].metadata.name} is ready and goes before {unready}")
 
     def _workers(self, owner: str, group: str) -> list[Seen]:
