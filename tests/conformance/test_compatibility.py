@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from controller.ray.cluster import ClusterSettings
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "compatibility.md").read_text()
@@ -79,3 +82,27 @@ def test_every_advantage_is_shown_or_explained(row: Row):
 def test_every_test_that_is_named_exists(path: str, name: str):
     assert (ROOT / path).is_file(), f"{path} does not exist"
     assert name in functions_of(path), f"{path} has no {name}"
+
+
+class Asked(Mapping[str, str]):
+    """An empty environment that remembers which variables were looked up."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.names.add(name)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_the_variables_that_the_page_names_are_those_that_are_read():
+    environment = Asked()
+    ClusterSettings.from_environment(environment)
+    [row] = [row for row in FEATURES if row[0].startswith("Variables ")]
+    assert set(re.findall(r"`(\w+)`", row[0])) == environment.names

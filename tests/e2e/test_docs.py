@@ -10,6 +10,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from tests.e2e.processes import KUBECTL, MANTA, ROOT, manta_dev, needs_kubectl, until
 
@@ -123,6 +124,19 @@ def test_the_chart_can_be_rendered_with_the_values_of_every_page():
             text=True,
         )
         assert "kind: Deployment" in rendered.stdout
+
+
+def test_the_values_that_the_manual_names_are_the_charts():
+    values = yaml.safe_load((ROOT / "charts" / "manta-operator" / "values.yaml").read_text())
+    manual = (ROOT / "docs" / "install.md").read_text()
+    rows = re.findall(r"^\| (`.+?) \|", manual, re.MULTILINE)
+    paths = [path for row in rows for path in re.findall(r"`([\w.]+?)(?:\.\*)?`", row)]
+    assert len(paths) > 10
+    for path in paths:
+        value = values
+        for key in path.split("."):
+            assert key in value, path
+            value = value[key]
 
 
 def test_every_file_that_the_documentation_points_to_exists():
