@@ -37,6 +37,7 @@ SCALING: list[Callable[[dict[str, Any]], Any]] = [
     lambda raw: worker(raw).update(rayStartParams={}, labels=None),
     lambda raw: raw.update(suspend=False, enableInTreeAutoscaling=False),
     lambda raw: worker(raw).update(suspend=False),
+    lambda raw: worker(raw).update(suspend=True),
     lambda raw: container(raw).update(env=[], command=None),
 ]
 REAL: list[Callable[[dict[str, Any]], Any]] = [

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-SCALING = frozenset({"replicas", "minReplicas", "maxReplicas", "scaleStrategy"})
+SCALING = frozenset({"replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ ALGORITHM: Final = "1"
 """Version of the normal form. Pods stamped by another one are not called outdated."""
 
 _SCHEDULING: Final = ("tolerations", "schedulingGates")
-_SCALING: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
+_SCALING: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
 
 
 def digest(value: Any) -> str:
