@@ -476,6 +476,26 @@ def test_one_plan_creates_a_batch_and_not_more():
     assert len(verbs(made, Create, "worker/second")) == 28
 
 
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_no_more_names_are_worked_out_than_one_plan_makes_however_many_groups_there_are(hosts: int):
+    raw = manifest()
+    group = raw["spec"]["workerGroupSpecs"][0]
+    group |= {"replicas": 100, "maxReplicas": 100, "numOfHosts": hosts}
+    raw["spec"]["workerGroupSpecs"] = [group | {"groupName": f"g{i}"} for i in range(200)]
+    seen = RayClusterKind().observe("default/example", settled(cluster(raw), head()))
+    assert seen is not None
+    assert sum(map(len, seen.openings.values())) == ClusterSettings().batch
+
+
+def test_a_group_whose_last_write_was_not_answered_leaves_the_batch_to_the_others():
+    raw = manifest()
+    group = raw["spec"]["workerGroupSpecs"][0] | {"replicas": 500, "maxReplicas": 500}
+    raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second"}]
+    waiting = frozenset({"worker/workers"})
+    made = plan(settled(cluster(raw), head(), unsettled=waiting))
+    assert len(verbs(made, Create, "worker/second")) == ClusterSettings().batch
+
+
 def test_every_delete_names_the_uid():
     made = plan(settled(scaled(0), head(phase="Failed"), *workers(2), pod("o", "old")))
     deletes = [w for stage in made.stages for w in stage]

@@ -44,7 +44,7 @@ tell us when it has gone."""
 def plan_cluster(seen: Observation, settings: ClusterSettings, now: datetime) -> Plan:
     """The plan that brings the cluster nearer to its specification."""
     if is_managed_elsewhere(seen.cluster):
-        return NOTHING
+        return finalize(seen, settings, now) or NOTHING  # nobody else knows our finalizer
     if seen.cluster.metadata.terminating:
         return _deleted(seen, settings, now)
     if not isinstance(seen.design, Design):
@@ -101,7 +101,7 @@ def _build(
         *delete_workers(seen, design, settings),
         *delete_removed_groups(seen, design),
     ]
-    workers, *hosts = create_workers(seen, design, settings.batch)
+    workers, *hosts = create_workers(seen, design)
     if head:  # a quota that is too small must not be spent on workers without a head
         stages = _stages(parts, [*head, *deletions], workers, *hosts)
     else:
