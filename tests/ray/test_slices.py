@@ -278,6 +278,13 @@ def test_a_batch_does_not_begin_a_slice_that_it_cannot_end():
     assert len(made(plan(around(multi(1, hosts=12)), small))) == 8, "unless it is too big for any"
 
 
+def test_a_slice_of_absurdly_many_hosts_costs_a_plan_no_more_than_its_batch():
+    obj = multi(1, hosts=2**31 - 1)
+    assert len(made(plan(around(obj)))) == ClusterSettings().batch
+    first = host("a", 0)
+    assert len(made(plan(around(obj, first, begun={"a": 1})))) == ClusterSettings().batch
+
+
 def test_only_some_slices_are_made_side_by_side():
     obj = multi(ABREAST + 2, hosts=2, maxReplicas=100)
     assert [len(stage) for stage in made(plan(around(obj)))] == [ABREAST, ABREAST, 2, 2]

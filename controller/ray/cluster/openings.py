@@ -44,14 +44,21 @@ def find_openings(
     *,
     batch: int,
 ) -> dict[str, tuple[Opening, ...]]:
-    """The missing pods by scope; pods that are going still hold their places."""
+    """The missing pods by scope, of all groups together no more than `batch`.
+
+    Pods that are going still hold their places. A scope with a write of unknown outcome has no
+    openings, lest it take the batch from others.
+    """
     identity = design.identity
+    unsettled = reads.unsettled_scopes(identity.uid)
     found: dict[str, tuple[Opening, ...]] = {}
     if not heads:
         names = _names(f"{identity.name}-head", labels.HEAD_GROUP, 1, identity, reads)
         found[HEAD_SCOPE] = (Opening(names[0]),)
     for group in design.spec.worker_group_specs:
         name = group.group_name
+        if worker_scope(name) in unsettled:
+            continue
         if name in slices:
             places = _places_in_slices(group, slices[name], identity, reads, batch)
         else:
@@ -60,6 +67,9 @@ def find_openings(
             prefix = f"{identity.name}-{name}-worker".lower()
             names = _names(prefix, name, len(places), identity, reads)
             found[worker_scope(name)] = tuple(map(Opening, names, places))
+            batch -= len(places)
+            if not batch:
+                break
     return found
 
 

@@ -134,7 +134,8 @@ def vacancies(
 ) -> list[Place]:
     """The places of pods that are missing: first of slices that are being made, then of new ones.
 
-    A slice is never begun unless the batch has room for all of it, or it is the first.
+    A slice is never begun unless the batch has room for all of it, or it is the first: then there
+    are places for as many of its hosts as the batch has room for.
     """
     hosts = group.hosts
     begun = _still_wanted(group, slices, begun)
@@ -142,7 +143,8 @@ def vacancies(
     for each in slices:
         if is_unfinished(each, group, begun):
             index = int(each.index) if each.index.isdigit() else 0
-            places += (Place(index, each.name, host) for host in range(len(each.pods), hosts))
+            end = min(hosts, len(each.pods) + batch - len(places))
+            places += (Place(index, each.name, host) for host in range(len(each.pods), end))
     missing = max(0, group.desired_replicas - len(slices))
     room = max(batch - len(places), 0 if places else hosts)
     count = min(missing, room // hosts)
@@ -153,7 +155,7 @@ def vacancies(
         if hosts == 1:
             places.append(Place(index))
         else:
-            places += (Place(index, name, host) for host in range(hosts))
+            places += (Place(index, name, host) for host in range(min(hosts, batch)))
     return places
 
 

@@ -27,7 +27,7 @@ ABREAST = 8
 """Slices that are made side by side: more are faster, fewer leave less to undo after a crash."""
 
 
-def create_workers(seen: Observation, design: Design, batch: int) -> list[list[Write]]:
+def create_workers(seen: Observation, design: Design) -> list[list[Write]]:
     """The workers that are missing, as far as this plan's batch goes, in stages.
 
     Pods of plain groups come at once. The hosts of a slice come one after the other, so that it is
@@ -36,18 +36,12 @@ def create_workers(seen: Observation, design: Design, batch: int) -> list[list[W
     plain: list[Write] = []
     sequences: list[list[Write]] = []
     for group in design.spec.worker_group_specs:
-        scope = worker_scope(group.group_name)
-        openings = seen.openings.get(scope, ())
-        if scope in seen.unsettled:
-            continue
+        openings = seen.openings.get(worker_scope(group.group_name), ())
         if group.group_name in seen.slices:
-            openings = _whole_slices(openings, batch)
             for _, hosts in groupby(openings, _replica):
                 sequences.append([_create(seen, design, group, each) for each in hosts])
         else:
-            openings = openings[:batch]
             plain += (_create(seen, design, group, each) for each in openings)
-        batch -= len(openings)
     return [plain, *_side_by_side(sequences)]
 
 
@@ -103,15 +97,6 @@ def _create(seen: Observation, design: Design, group: WorkerGroup, opening: Open
         what="WorkerPod",
         member=member,
     )
-
-
-def _whole_slices(openings: tuple[Opening, ...], batch: int) -> tuple[Opening, ...]:
-    """As many as the batch has room for; no slice is begun that does not fit, but a first one."""
-    if len(openings) <= batch:
-        return openings
-    names = [_replica(each) for each in openings]
-    begin = names.index(names[batch])
-    return openings[: begin or batch]
 
 
 def _replica(opening: Opening) -> str:
