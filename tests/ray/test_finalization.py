@@ -320,8 +320,17 @@ def test_a_job_made_before_the_wish_was_dropped_is_still_waited_for():
 def test_a_cluster_that_another_controller_manages_is_left_alone():
     raw = redis.with_options()
     raw["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
-    assert plan_now(observed(redis_cluster(raw, deleted=1000), head())) == NOTHING
+    assert plan_now(observed(redis_cluster(raw), head())) == NOTHING
     assert plan_now(observed(redis_cluster(raw, held=False))) == NOTHING
+    assert plan_now(observed(redis_cluster(raw, held=False, deleted=1), head())) == NOTHING
+
+
+def test_a_cluster_that_was_given_to_another_controller_is_not_held_by_our_finalizer():
+    raw = redis.with_options()
+    raw["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    made = plan_now(observed(redis_cluster(raw, deleted=1), head()))
+    assert [w.target.name for stage in made.stages for w in stage] == [head().metadata.name]
+    assert finalizers_after(plan_now(observed(redis_cluster(raw, deleted=1000), head()))) == []
 
 
 def test_bug_70_finalizers_of_others_stay_and_starve_nobody():
