@@ -364,6 +364,13 @@ def test_autoscaling_needs_access_and_what_exists_is_not_made_again():
     assert plan(settled(obj, head(), *workers(2), taken=taken)).stages == ()
 
 
+@pytest.mark.parametrize("more", [{}, {"suspend": True}])
+def test_a_binding_is_made_after_its_role_or_the_server_refuses_it(more: dict[str, Any]):
+    obj = cluster(enableInTreeAutoscaling=True, **more)
+    kinds = [{w.target.resource for w in stage} for stage in plan(settled(obj)).stages]
+    assert kinds[:2] == [{SERVICE_ACCOUNTS, ROLES}, {ROLE_BINDINGS}]
+
+
 def test_a_service_account_of_the_user_is_bound_and_not_made():
     raw = manifest()
     raw["spec"]["enableInTreeAutoscaling"] = True

@@ -84,17 +84,19 @@ def _build(
     seen: Observation, design: Design, settings: ClusterSettings, status: StatusPatch
 ) -> Plan:
     """Make what is missing and delete what is too much."""
-    parts = list(create_fixed_parts(seen, design))
+    parts, bindings = create_fixed_parts(seen, design)
     if seen.fixed.hinder_pods or seen.unreadable:
-        return Plan(stages=_stages(parts), status=status, wake_after=HINDERED_RETRY)
+        return Plan(stages=_stages(parts, bindings), status=status, wake_after=HINDERED_RETRY)
     if design.spec.suspend or is_true(seen.conditions, SUSPENDED):
-        return Plan(stages=_stages([*parts, *delete_latecomers(seen, design)]), status=status)
+        return Plan(
+            stages=_stages([*parts, *delete_latecomers(seen, design)], bindings), status=status
+        )
     if must_recreate(seen, design):
         if not seen.confirmed:
             return Plan(lookups=(every_pod(seen.cluster),))
-        return Plan(stages=_stages(parts, *delete_outdated(seen)), status=status)
+        return Plan(stages=_stages(parts, bindings, *delete_outdated(seen)), status=status)
     if must_not_restart(seen):
-        return Plan(stages=_stages(parts), status=status)
+        return Plan(stages=_stages(parts, bindings), status=status)
     head = list(create_head(seen, design))
     deletions = [
         *delete_heads(seen),
@@ -103,9 +105,11 @@ def _build(
     ]
     workers, *hosts = create_workers(seen, design)
     if head:  # a quota that is too small must not be spent on workers without a head
-        stages = _stages(parts, [*head, *deletions], workers, *hosts)
+        stages = _stages(parts, bindings, [*head, *deletions], workers, *hosts)
     else:
-        stages = _stages(parts, [*deletions, *workers], *hosts, restamp_head(seen, design))
+        stages = _stages(
+            parts, bindings, [*deletions, *workers], *hosts, restamp_head(seen, design)
+        )
     return Plan(stages=stages, status=status)
 
 

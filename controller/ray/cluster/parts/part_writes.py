@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.kube.resources import ROLE_BINDINGS
 from controller.ray.cluster.parts.fixed_parts import noun
 from controller.ray.cluster.parts.part import part_scope
 from controller.ray.cluster.status.conditions import PARTS_AS_SPECIFIED
@@ -26,11 +27,15 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Write
 
 
-def create_fixed_parts(seen: Observation, design: Design) -> Iterator[Write]:
-    """Make what pods depend on."""
+def create_fixed_parts(seen: Observation, design: Design) -> tuple[list[Write], list[Write]]:
+    """Make what pods depend on, in two stages: no binding is accepted before its role is there."""
+    parts: list[Write] = []
+    bindings: list[Write] = []
     for part in seen.fixed.absent:
         if not part.aside and part.scope not in seen.unsettled:
-            yield _create(design.identity.namespace, part)
+            stage = bindings if part.resource is ROLE_BINDINGS else parts
+            stage.append(_create(design.identity.namespace, part))
+    return parts, bindings
 
 
 def keep_fixed_parts(seen: Observation, design: Design) -> Iterator[Write]:
