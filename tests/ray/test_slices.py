@@ -189,6 +189,15 @@ def test_a_slice_is_not_completed_to_be_deleted(named: tuple[str, ...]):
     assert (gone(made_), made(made_)) == ({"b-0"}, [])
 
 
+@pytest.mark.parametrize("going", [False, True])
+def test_scaling_down_one_slice_does_not_cost_another_that_is_being_made(going: bool):
+    obj = multi(1, "a-0", autoscaling=True)
+    pods = [*whole("a", terminating=going), host("b", 0, index=1)]
+    made_ = plan(around(obj, *pods, begun={"b": 1}))
+    assert gone(made_) == (set() if going else {"a-0", "a-1", "a-2"})
+    assert [(p[NAME], p[HOST]) for (p,) in made(made_)] == [("b", "1"), ("b", "2")]
+
+
 def test_while_a_write_is_unsettled_no_slice_is_made_completed_or_deleted():
     unsettled = frozenset({"worker/workers"})
     pods = [*whole("a"), host("b", 0, index=1), host("c", 0), host("c", 1, phase="Failed")]

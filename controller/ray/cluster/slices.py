@@ -178,8 +178,10 @@ def _names(
 def _still_wanted(
     group: WorkerGroup, slices: Sequence[Slice], begun: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Nothing is completed that would have to go again."""
-    return begun if len(slices) <= group.desired_replicas else {}
+    """Nothing is completed that would have to go again; slices that go anyway make room."""
+    named = frozenset(group.scale_strategy.workers_to_delete)
+    staying = sum(_why_forced(each, group, begun, named) is None for each in slices)
+    return begun if staying <= group.desired_replicas else {}
 
 
 def _why_forced(
