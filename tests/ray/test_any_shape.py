@@ -20,7 +20,22 @@ if TYPE_CHECKING:
     from controller.runtime.plan import Plan
 
 FEATURES = sorted((Path(__file__).parent / "golden" / "features").glob("*.cluster.yaml"))
-ODD: list[Any] = [None, -1, 1.5, "x", "", [], {}, True, [None], ["x"], {"a": 5}, {"a": None}, [[]]]
+ODD: list[Any] = [
+    None,
+    -1,
+    2**31 - 1,
+    1.5,
+    "x",
+    "",
+    [],
+    {},
+    True,
+    [None],
+    ["x"],
+    {"a": 5},
+    {"a": None},
+    [[]],
+]
 
 
 def plans(raw: dict[str, Any]) -> Iterator[Plan]:
