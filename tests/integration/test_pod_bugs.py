@@ -284,3 +284,20 @@ async def test_a_changed_specification_under_recreate_replaces_every_pod_once(wo
     await world.settle(10)
     assert len(world.journal.created) == 2 * len(before)
     assert world.journal.most_live_heads == 1
+
+
+async def test_a_head_whose_labels_are_taken_away_gets_no_second_one_while_it_runs(world: World):
+    world.start_operator()
+    await world.create_cluster()
+    await world.eventually(world.is_ready)
+    head = the_head(world)
+    await world.user.merge_patch(
+        PODS, world.namespace, head.metadata.name, {"metadata": {"labels": None}}
+    )
+    await world.settle(10)
+    assert [pod.metadata.uid for pod in world.journal.created.values() if role(pod) == "head"] == [
+        head.metadata.uid
+    ]
+    assert await condition(world, "ObservationInDoubt") == "True"
+    pod = await world.user.get(PODS, world.namespace, head.metadata.name)
+    assert not pod.metadata.terminating

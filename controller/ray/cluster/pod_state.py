@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from controller.ray.api import labels
 
 if TYPE_CHECKING:
     from controller.kube.objects import Condition, Pod
+
+_HEAD_NAME: Final = re.compile(r"-head(-[a-z0-9]+)?$")
+"""The end of a head's name; that of a worker's has `-worker-` in the place of `-head-`."""
 
 
 def condition(pod: Pod, kind: str) -> Condition | None:
@@ -32,11 +36,13 @@ def is_ready(pod: Pod) -> bool:
 
 
 def is_head(pod: Pod) -> bool:
-    """Whether it is labelled as a head: one of the two labels is enough.
+    """Whether it is labelled as a head: one of the two labels is enough, its name if both are gone.
 
-    A head that has lost the other one is still the only head that there may be.
+    A head that has lost its labels still runs, and is the only head that there may be.
     """
     found = pod.metadata.labels or {}
+    if labels.NODE_TYPE not in found and labels.GROUP not in found:
+        return _HEAD_NAME.search(pod.metadata.name) is not None
     return found.get(labels.NODE_TYPE) == labels.HEAD or (
         found.get(labels.GROUP) == labels.HEAD_GROUP
     )
