@@ -140,9 +140,9 @@ def test_what_pods_depend_on_is_made_before_them_and_the_rest_beside_them():
         "PersistentVolumeClaim",
         "ServiceAccount",
         "Role",
-        "RoleBinding",
     ]
-    assert [write.target.resource.kind for write in made.stages[1]] == ["Pod"]
+    assert [write.target.resource.kind for write in made.stages[1]] == ["RoleBinding"]
+    assert [write.target.resource.kind for write in made.stages[2]] == ["Pod"]
     assert [write.target.name for write in made.aside] == [
         "example-serve-svc",
         "example-head-ingress",
