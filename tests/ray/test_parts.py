@@ -302,6 +302,10 @@ def test_a_claim_that_belongs_to_another_cluster_keeps_the_head_waiting():
     made = plan(reads(cluster(SAMPLES["embedded-gcs-ft"])).add(CLAIMS, going))
     assert "Pod" not in {write.target.resource.kind for stage in made.stages for write in stage}
     assert "create PersistentVolumeClaim example-gcs-pvc" not in writes(made)
+    assert made.status is not None
+    [ready] = [c for c in made.status.wanted["conditions"] if c["type"] == "Ready"]
+    assert "it goes when no pod uses it and no finalizer is left" in ready["message"]
+    assert "delete that object" not in ready["message"], "it is being deleted"
 
 
 def test_a_foreign_serve_service_is_said_and_stops_nothing():

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from controller.runtime.kind import Reads
 
 _NOUNS: Final = {CLAIMS: "PVC"}
+_REMEDY: Final = "delete that object, or rename the cluster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class FixedParts:
         absent: parts that do not exist.
         drifted: parts that are not as they should be.
         surplus: objects of ours that are no longer wanted.
-        blocked: sentences about parts that pods need and whose names belong to somebody else.
+        blocked: sentences, with the remedy, about parts that pods need under names not free.
         missing: sentences about objects that users must make before there can be a head.
         notes: what else only a person can put right; what is missing is among them.
     """
@@ -147,7 +148,8 @@ def _look_at(
         _look_at_stranger(part, found, has_head=has_head)
     elif present.metadata.terminating:
         if part.stranger is Stranger.IS_ADOPTED and not has_head:
-            found.blocked.append(f"{part} is being deleted")  # a pod would keep it for ever
+            words = "it goes when no pod uses it and no finalizer is left, and is then made anew"
+            found.blocked.append(f"{part} is being deleted; {words}")  # a pod would keep it
     else:
         patch, obstacles = changes(part, present)
         if patch:
@@ -167,10 +169,10 @@ def _look_at_stranger(part: Part, found: _Findings, *, has_head: bool) -> None:
     words = f"{part} exists and does not belong to this cluster"
     match part.stranger:
         case Stranger.BLOCKS:
-            found.blocked.append(words)
+            found.blocked.append(f"{words}; {_REMEDY}")
         case Stranger.IS_ADOPTED:
             if not has_head:
-                found.blocked.append(words)
+                found.blocked.append(f"{words}; {_REMEDY}")
         case Stranger.IS_LEFT_ALONE:
             reason = f"FailedToCreate{noun(part.resource)}"
             found.notes.append(Note(reason, f"{words}; it is left as it is"))

@@ -146,8 +146,7 @@ def _blocked(seen: Observation) -> Iterator[Cause]:
         words = f"{sentence}; nothing is made until it is deleted"
         yield Cause(causes.POD_UNREADABLE, "cluster", words, blocks_head=True)
     for sentence in seen.fixed.blocked:
-        words = f"{sentence}; delete that object, or rename the cluster"
-        yield Cause(causes.NAME_TAKEN, "cluster", words, blocks_head=True)
+        yield Cause(causes.NAME_TAKEN, "cluster", sentence, blocks_head=True)
     for sentence in seen.fixed.missing:
         words = f"{sentence}; the head is not made before it exists"
         yield Cause(causes.GIVEN_MISSING, HEAD, words, blocks_head=True)
