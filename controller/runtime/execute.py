@@ -11,7 +11,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,10 @@ FAILED_READ = "FailedRead"
 
 STATUS_INTERVAL = 1.0
 """Least seconds between two status writes of one object that only move counters."""
+
+
+_Lane: TypeAlias = "tuple[Resource[Any], str]"
+"""Creates that have much in common, so that one refusal speaks for all: resource and scope."""
 
 
 class Next(Enum):
@@ -104,7 +108,7 @@ class Executor:
         self._writer = writer
         self._now = now
         self._status_written: dict[str, float] = {}
-        self._widths: dict[str, dict[Resource[Any], int]] = {}
+        self._widths: dict[str, dict[_Lane, int]] = {}
 
     async def execute(self, job: Job) -> Outcome:
         """Carry out one plan, or the first batch of it."""
@@ -177,19 +181,21 @@ class Executor:
                 group.create_task(self._perform(run, write))
 
     async def _slowly(self, run: _Run, writes: Sequence[Create]) -> None:
-        """Creates of each resource by themselves: a quota or a webhook is about one resource."""
+        """Creates of each lane by themselves: what is refused in one says little about another."""
+        lanes: dict[_Lane, list[Create]] = {}
+        for write in writes:
+            lanes.setdefault(_lane_of(write), []).append(write)
         async with asyncio.TaskGroup() as group:
-            for resource in dict.fromkeys(write.target.resource for write in writes):
-                creates = [write for write in writes if write.target.resource == resource]
-                group.create_task(self._ramp(run, resource, creates))
+            for lane, creates in lanes.items():
+                group.create_task(self._ramp(run, lane, creates))
 
-    async def _ramp(self, run: _Run, resource: Resource[Any], creates: Sequence[Create]) -> None:
-        """1, 2, 4, ... at once; after the first failure no more are begun."""
-        while creates and not run.stopped:
-            width = run.widths.get(resource, 1)
+    async def _ramp(self, run: _Run, lane: _Lane, creates: Sequence[Create]) -> None:
+        """1, 2, 4, ... at once; after the first failure in the lane no more are begun."""
+        while creates and lane not in run.stuck:
+            width = run.widths.get(lane, 1)
             await self._at_once(run, creates[:width])
             creates = creates[width:]
-            run.widths[resource] = min(2 * width, BATCH)
+            run.widths[lane] = min(2 * width, BATCH)
 
     async def _perform(self, run: _Run, write: Write) -> Result:
         run.began(write)
@@ -226,9 +232,10 @@ class Executor:
 class _Run:
     """What has happened so far in one execution."""
 
-    def __init__(self, job: Job, widths: dict[Resource[Any], int]) -> None:
+    def __init__(self, job: Job, widths: dict[_Lane, int]) -> None:
         self.job = job
-        self.widths = widths  # creates at once, by resource
+        self.widths = widths  # creates at once, by lane
+        self.stuck: set[_Lane] = set()  # lanes in which a write did not succeed
         self.primary = job.primary
         self.ended = False
         self.more = False
@@ -249,6 +256,8 @@ class _Run:
 
     def took(self, result: Result) -> None:
         self._fates.add(result.fate)
+        if result.fate is not Fate.DONE:
+            self.stuck.add(_lane_of(result.write))
         failure = result.failure
         if failure is not None:
             self.failures.append(failure)
@@ -270,6 +279,10 @@ class _Run:
         if self.more:
             return Next.MORE
         return Next.DONE
+
+
+def _lane_of(write: Write) -> _Lane:
+    return write.target.resource, write.target.scope
 
 
 def _verb(write: Write) -> str:

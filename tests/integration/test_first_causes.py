@@ -170,6 +170,25 @@ async def test_pods_that_may_not_be_created(
     await cured(world)
 
 
+async def test_a_group_whose_pods_are_refused_costs_no_other_group_its_pods(world: World):
+    cluster = example_cluster()
+    good = cluster["spec"]["workerGroupSpecs"][0] | {"maxReplicas": 100}
+    resources = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
+    container = good["template"]["spec"]["containers"][0] | {"resources": resources}
+    template = {"spec": {"containers": [container]}}
+    bad = good | {"groupName": "bad", "replicas": 100, "template": template}
+    cluster["spec"]["workerGroupSpecs"] = [bad, bad | {"groupName": "worse"}, good]
+    world.start_operator()
+    await world.user.create(RAYCLUSTERS, world.namespace, cluster)
+
+    async def there() -> bool:
+        return len(world.journal.workers()) == good["replicas"]
+
+    await world.eventually(there)
+    assert (await said(world, "ObjectInvalid")).startswith("group bad: ")
+    await warned(world, "FailedToCreateWorkerPod", "group bad: ")
+
+
 @pytest.mark.embedded_only
 async def test_a_refusal_is_not_told_again_by_the_next_operator(world: World):
     rules = [Rule(Refusal(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)]

@@ -479,8 +479,12 @@ def test_one_plan_creates_a_batch_and_not_more():
     group = raw["spec"]["workerGroupSpecs"][0] | {"replicas": 100, "maxReplicas": 100}
     raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second"}]
     made = plan(settled(cluster(raw), head()))
-    assert len(verbs(made, Create, "worker/workers")) == 100
-    assert len(verbs(made, Create, "worker/second")) == 28
+    first, second = verbs(made, Create, "worker/workers"), verbs(made, Create, "worker/second")
+    assert len(first) == len(second) == ClusterSettings().batch / 2
+    assert verbs(made, Create)[:4] == [first[0], second[0], first[1], second[1]], "in turn"
+    raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second", "replicas": 3}]
+    made = plan(settled(cluster(raw), head()))
+    assert len(verbs(made, Create, "worker/second")) == 3
 
 
 @pytest.mark.parametrize("hosts", [1, 2])

@@ -292,6 +292,16 @@ def test_the_first_failure_that_is_certain_is_named():
     )
 
 
+def test_of_several_failures_the_same_is_told_whichever_was_answered_first():
+    refused = (
+        Failure(creation("a", "worker/a"), "Invalid", "no cpu"),
+        Failure(creation("b", "worker/b"), "Invalid", "no memory"),
+    )
+    told = [status_of(kept(cluster(), head()), *order) for order in (refused, refused[::-1])]
+    assert said(told[0], "ReplicaFailure") == said(told[1], "ReplicaFailure")
+    assert said(told[0], "Ready") == said(told[1], "Ready")
+
+
 def test_other_failures_leave_replica_failure_as_it_was():
     failed = status_of(kept(cluster(), head()), Failure(creation("w"), "Forbidden", QUOTA))
     obj = with_status(cluster(), failed)

@@ -481,6 +481,21 @@ async def test_EXP10_a_batch_that_is_refused_costs_one_call_when_it_is_tried_aga
         assert outcome.writes["create"] == calls
 
 
+async def test_EXP10_a_refusal_stops_the_creates_of_its_scope_and_no_others():
+    bench = Bench()
+
+    def invalid(call: Call) -> Any:
+        if call.name.startswith("bad"):
+            raise status_error(422, "Invalid")
+        return bench.client.serve(call)
+
+    bench.client.script = invalid
+    refused = [replace(create(f"bad{n}"), target=target(f"bad{n}", "bad")) for n in range(8)]
+    outcome = await bench.execute(Plan(stages=((*refused, *batch(0, 8).stages[0]), (create("c"),))))
+    assert outcome.next is Next.FAILED
+    assert outcome.writes["create"] == 1 + 8, "and no later stage begins"
+
+
 async def test_EXP10_a_growth_that_is_complete_leaves_no_speed_to_the_next():
     bench = Bench()
     await bench.execute(batch(0, 65))

@@ -6,6 +6,7 @@ Only as many as one plan may create are worked out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 from controller.kube.resources import PODS
@@ -46,8 +47,8 @@ def find_openings(
 ) -> dict[str, tuple[Opening, ...]]:
     """The missing pods by scope, of all groups together no more than `batch`.
 
-    Pods that are going still hold their places. A scope with a write of unknown outcome has no
-    openings, lest it take the batch from others.
+    Pods that are going still hold their places. Groups share the batch, lest one whose pods are
+    refused leave nothing to the others; one with a write of unknown outcome has no part in it.
     """
     identity = design.identity
     unsettled = reads.unsettled_scopes(identity.uid)
@@ -55,14 +56,18 @@ def find_openings(
     if not heads:
         names = _names(f"{identity.name}-head", labels.HEAD_GROUP, 1, identity, reads)
         found[HEAD_SCOPE] = (Opening(names[0]),)
-    for group in design.spec.worker_group_specs:
+    short = [
+        group
+        for group in design.spec.worker_group_specs
+        if worker_scope(group.group_name) not in unsettled and _is_short(group, workers, slices)
+    ]
+    for position, group in enumerate(short):
         name = group.group_name
-        if worker_scope(name) in unsettled:
-            continue
         if name in slices:
             places = _places_in_slices(group, slices[name], identity, reads, batch)
         else:
-            places = _places(group, workers.get(name, ()), batch)
+            share = ceil(batch / (len(short) - position))
+            places = _places(group, workers.get(name, ()), share)
         if places:
             prefix = f"{identity.name}-{name}-worker".lower()
             names = _names(prefix, name, len(places), identity, reads)
@@ -71,6 +76,16 @@ def find_openings(
             if not batch:
                 break
     return found
+
+
+def _is_short(
+    group: WorkerGroup, workers: Mapping[str, Sequence[Pod]], slices: Mapping[str, Sequence[Slice]]
+) -> bool:
+    """Whether the group may lack pods."""
+    parts = slices.get(group.group_name, ())
+    return len(workers.get(group.group_name, ())) < group.desired_pods or any(
+        len(each.pods) < group.hosts for each in parts
+    )
 
 
 def _places(group: WorkerGroup, pods: Sequence[Pod], batch: int) -> Sequence[Place | None]:

@@ -30,10 +30,11 @@ ABREAST = 8
 def create_workers(seen: Observation, design: Design) -> list[list[Write]]:
     """The workers that are missing, as far as this plan's batch goes, in stages.
 
-    Pods of plain groups come at once. The hosts of a slice come one after the other, so that it is
-    always certain which of them have been made; some slices are made side by side.
+    Pods of plain groups come at once, of each group in turn. The hosts of a slice come one after
+    the other, so that it is always certain which of them have been made; some slices are made side
+    by side.
     """
-    plain: list[Write] = []
+    plain: list[list[Write]] = []
     sequences: list[list[Write]] = []
     for group in design.spec.worker_group_specs:
         openings = seen.openings.get(worker_scope(group.group_name), ())
@@ -41,8 +42,9 @@ def create_workers(seen: Observation, design: Design) -> list[list[Write]]:
             for _, hosts in groupby(openings, _replica):
                 sequences.append([_create(seen, design, group, each) for each in hosts])
         else:
-            plain += (_create(seen, design, group, each) for each in openings)
-    return [plain, *_side_by_side(sequences)]
+            plain.append([_create(seen, design, group, each) for each in openings])
+    in_turn = [each for step in zip_longest(*plain) for each in step if each is not None]
+    return [in_turn, *_side_by_side(sequences)]
 
 
 def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:

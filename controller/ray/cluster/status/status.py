@@ -22,6 +22,7 @@ from controller.ray.cluster.status.first_cause import (
     troubled_pods,
 )
 from controller.ray.cluster.status.resources import desired_resources
+from controller.ray.cluster.status.write_failures import full_text
 from controller.runtime.merging import difference
 from controller.runtime.plan import StatusPatch
 from controller.runtime.timestamps import rfc3339
@@ -163,7 +164,8 @@ def _conditions(
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
     of_pods = [f for f in failures if f.write.target.resource is PODS and not f.unknown]
     if of_pods or not failures:
-        conditions.set_replica_failure(of_pods[0] if of_pods else None)
+        first = min(of_pods, key=full_text, default=None)  # not the one answered first: no flapping
+        conditions.set_replica_failure(first)
     conditions.set_head_ready(_present_head(seen.heads))
     conditions.set_suspension(design.spec.suspend, pods_left=seen.may_have_pods)
     conditions.set_provisioned(seen.all_pods, cause)
