@@ -7,7 +7,7 @@ when an owner is gone nothing of it is kept.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from informers.revisions import is_older
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.overlay import Reference
     from controller.runtime.plan import LiveList, Member
+
+
+MOST_BEGUN: Final = 1024
+"""Unfinished units remembered for one owner at most: more than any plan has in hand. What is left
+of units that failed half-way is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +72,11 @@ class Account:
 
     def has_made(self, member: Member) -> None:
         """A member of a unit exists; a complete unit need not be remembered."""
+        self.begun.pop(member.unit, None)
         if member.position + 1 < member.size:
             self.begun[member.unit] = member.position + 1
-        else:
-            self.begun.pop(member.unit, None)
+        if len(self.begun) > MOST_BEGUN:
+            del self.begun[next(iter(self.begun))]
 
 
 class Accounts:

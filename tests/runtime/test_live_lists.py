@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS
+from controller.runtime.accounts import MOST_BEGUN, Account
 from controller.runtime.plan import LiveList, Member
 from tests.runtime.kit import OWNER, Book, bird, create
 
@@ -78,3 +79,15 @@ def test_units_and_lists_are_forgotten_with_their_owner(book: Book):
     book.ledger.enter(OWNER)
     assert book.ledger.reads.begun_units(OWNER.uid) == {}
     assert not book.ledger.reads.has_listed(FLOCK, OWNER.uid)
+
+
+def test_what_is_left_of_units_that_failed_half_way_is_not_kept_for_ever():
+    account = Account("default")
+    account.has_made(Member("in hand", 0, size=3))
+    for number in range(MOST_BEGUN - 1):
+        account.has_made(Member(f"failed-{number}", 0, size=2))
+    account.has_made(Member("in hand", 1, size=3))
+    account.has_made(Member("another", 0, size=2))
+    assert len(account.begun) == MOST_BEGUN
+    assert account.begun["in hand"] == 2
+    assert "failed-0" not in account.begun
