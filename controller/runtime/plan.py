@@ -190,7 +190,7 @@ class StatusPatch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one reconcile does, in this order: lookups, commit, stages, status, events.
+    """What one reconcile does, in this order: lookups, commit, stages, aside, status.
 
     Attributes:
         lookups: live reads; when there are any, nothing else of the plan is done and the key is
@@ -201,7 +201,7 @@ class Plan:
             before succeeded.
         aside: writes that no stage waits for; made after the stages, whatever became of them.
         status: written last, also after failed stages.
-        events: recorded whatever happens to the writes.
+        events: recorded first, whatever happens to the writes.
         wake_after: seconds until the key must be looked at again, None if only events matter.
     """
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from controller.ray.cluster.pods.authentication import WAIT_CONTAINER
 from controller.ray.cluster.status import causes
-from controller.ray.cluster.status.pod_case import WAIT_CONTAINER, Finding
+from controller.ray.cluster.status.pod_case import Finding
 
 if TYPE_CHECKING:
     from controller.kube.objects import ContainerStateTerminated

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 PATIENCE: Final = timedelta(minutes=5)
 """How long what takes time may take before it is told as a cause of its own."""
 
-WAIT_CONTAINER: Final = "wait-gcs-ready"
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.ray.cluster.pod_state import condition, group_of, is_head, is_ready
+from controller.ray.cluster.pods.authentication import WAIT_CONTAINER
 from controller.ray.cluster.status import causes
 from controller.ray.cluster.status.causes import Cause
 from controller.ray.cluster.status.container_trouble import (
@@ -18,7 +19,7 @@ from controller.ray.cluster.status.container_trouble import (
     not_started,
     out_of_memory,
 )
-from controller.ray.cluster.status.pod_case import WAIT_CONTAINER, Finding, PodCase, moment
+from controller.ray.cluster.status.pod_case import Finding, PodCase, moment
 from controller.runtime.timestamps import rfc3339
 
 if TYPE_CHECKING:
