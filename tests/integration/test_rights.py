@@ -66,12 +66,22 @@ class Rights:
 
 async def test_the_charts_rights_are_enough_for_a_cluster_with_everything(world: World):
     rights = Rights()
-    transport: Transport | None = None
     if world.server is not None:
         world.server.audit.allows = rights.allows
+        world.start_operator()
+        await live_and_die(world)
     else:
         transport = await restricted(world)
-    world.start_operator(transport=transport)
+        operator = world.start_operator(transport=transport)
+        try:
+            await live_and_die(world)
+        finally:
+            await operator.kill()
+            await transport.aclose()
+    assert rights.refused == []
+
+
+async def live_and_die(world: World) -> None:
     await world.user.create(RAYCLUSTERS, world.namespace, everything())
     await world.eventually(world.is_ready)
     cluster = await world.cluster()
@@ -79,10 +89,9 @@ async def test_the_charts_rights_are_enough_for_a_cluster_with_everything(world:
     assert ready["Ready"] == "True"
     await world.user.delete(RAYCLUSTERS, world.namespace, "example")
     await world.eventually(world.is_gone)
-    assert rights.refused == []
 
 
-async def restricted(world: World) -> Transport:
+async def restricted(world: World) -> HttpTransport:
     """A connection to the real API server as a service account with just these rights."""
     assert REAL_KUBECONFIG
     meta = {"name": "manta", "namespace": world.namespace}

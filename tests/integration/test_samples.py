@@ -115,8 +115,10 @@ async def is_gone(world: World, name: str) -> bool:
 async def create(world: World, document: Json) -> None:
     if document["apiVersion"].partition("/")[0] in NEEDS_MORE_THAN_CORE:
         return
+    meta = {key: value for key, value in document["metadata"].items() if key != "namespace"}
+    body = document | {"metadata": meta}  # as if applied with -n and without a place of its own
     try:
-        await world.user.request_json("POST", collection(world, document), body=document)
+        await world.user.request_json("POST", collection(world, document), body=body)
     except AlreadyExists:  # a claim of the batch before, which its protection keeps
         assert document["kind"] == "PersistentVolumeClaim"
 
