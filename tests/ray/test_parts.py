@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from controller.kube.resources import CLAIMS, SECRETS, SERVICES
+from controller.kube.resources import CLAIMS, ROLE_BINDINGS, SECRETS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.plan import HINDERED_RETRY
-from controller.runtime.plan import Create
+from controller.runtime.plan import Create, Delete
 from tests.ray.support import UID, cluster, manifest, meta, owner, plan, reads, with_meta, writes
 
 if TYPE_CHECKING:
@@ -314,3 +314,19 @@ def test_a_foreign_serve_service_is_said_and_stops_nothing():
     assert made.aside == ()
     assert [event.reason for event in made.events] == ["FailedToCreateService"]
     assert "Pod" in {write.target.resource.kind for stage in made.stages for write in stage}
+
+
+def test_a_binding_that_somebody_changes_again_and_again_is_not_remade_in_haste():
+    def remade(made_at: str) -> tuple[list[str], float | None]:
+        changed = ROLE_BINDINGS.view(
+            metadata=meta(
+                "example", owner_references=(owner(UID),), uid="b", creation_timestamp=made_at
+            ),
+            subjects=(),
+        )
+        made = plan(reads(cluster(SAMPLES["autoscaler"])).add(ROLE_BINDINGS, changed))
+        deletes = [write for write in made.aside if isinstance(write, Delete)]
+        return [write.target.resource.kind for write in deletes], made.wake_after
+
+    assert remade("2026-08-20T09:59:55Z") == ([], HINDERED_RETRY)
+    assert remade("2026-08-20T09:59:45Z") == (["RoleBinding"], None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.kube.resources import PODS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.hashing import recreate_digest
 from controller.runtime.plan import Create, Delete, LiveList, MergePatch
@@ -14,7 +15,7 @@ from tests.ray.test_plan import conditions, settled, suspension, verbs, with_sta
 
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
-    from controller.runtime.plan import Plan
+    from controller.runtime.plan import Plan, Write
 
 HASH = "ray.io/upgrade-strategy-recreate-hash"
 VERSION = "ray.io/kuberay-version"
@@ -92,6 +93,10 @@ def test_without_recreate_a_change_reaches_new_pods_only(strategy: str | None):
     assert plan(settled(upgraded(strategy), stamped(OLD, "v1.6.0"), *workers(2))).stages == ()
 
 
+def stamps(made: Plan) -> list[Write]:
+    return [write for write in made.aside if write.target.resource is PODS]
+
+
 @pytest.mark.parametrize(
     ("hash_", "version"),
     [
@@ -109,12 +114,20 @@ def test_a_hash_that_is_not_comparable_is_replaced_and_no_pod_is(
 ):
     obj = upgraded()
     made = plan(settled(obj, stamped(hash_, version), *workers(2), listed=True))
-    (stage,) = made.stages
-    (patch,) = stage
+    assert made.stages == ()
+    (patch,) = stamps(made)
     assert isinstance(patch, MergePatch)
     assert (patch.target.name, patch.uid) == (HEAD, f"uid-of-{HEAD}")
     assert patch.patch == {"metadata": {"annotations": {HASH: wanted(obj), VERSION: OURS}}}
-    assert plan(settled(obj, stamped(wanted(obj)), *workers(2))).stages == ()
+    at_rest = plan(settled(obj, stamped(wanted(obj)), *workers(2)))
+    assert (at_rest.stages, stamps(at_rest)) == ((), [])
+
+
+def test_a_head_is_stamped_before_the_cluster_is_complete():
+    """Else a specification that is edited meanwhile would be taken for the one it was made from."""
+    made = plan(settled(upgraded(), stamped("KUBERAYS", "v1.6.0"), *workers(1)))
+    assert [type(write) for stage in made.stages for write in stage] == [Create]
+    assert [write.target.name for write in stamps(made)] == [HEAD]
 
 
 def test_what_every_new_head_carries_is_comparable_later():

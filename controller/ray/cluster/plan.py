@@ -17,6 +17,7 @@ from controller.ray.cluster.parts.part_writes import (
     create_fixed_parts,
     fixed_part_events,
     keep_fixed_parts,
+    repairs_wait,
 )
 from controller.ray.cluster.pod_writes import pod_target
 from controller.ray.cluster.recreate import delete_outdated, must_recreate, restamp_head
@@ -59,9 +60,9 @@ def plan_cluster(seen: Observation, settings: ClusterSettings, now: datetime) ->
     return replace(
         plan,
         commit=commit,
-        aside=() if plan.lookups else tuple(keep_fixed_parts(seen, seen.design)),
+        aside=() if plan.lookups else tuple(_repairs(seen, seen.design, now)),
         events=(*_warnings(seen, seen.design), *fixed_part_events(seen)),
-        wake_after=HINDERED_RETRY if seen.fixed.notes else plan.wake_after,
+        wake_after=HINDERED_RETRY if _is_hindered(seen, now) else plan.wake_after,
     )
 
 
@@ -107,10 +108,18 @@ def _build(
     if head:  # a quota that is too small must not be spent on workers without a head
         stages = _stages(parts, bindings, [*head, *deletions], workers, *hosts)
     else:
-        stages = _stages(
-            parts, bindings, [*deletions, *workers], *hosts, restamp_head(seen, design)
-        )
+        stages = _stages(parts, bindings, [*deletions, *workers], *hosts)
     return Plan(stages=stages, status=status)
+
+
+def _is_hindered(seen: Observation, now: datetime) -> bool:
+    return bool(seen.fixed.notes) or repairs_wait(seen, now)
+
+
+def _repairs(seen: Observation, design: Design, now: datetime) -> Iterator[Write]:
+    """What is put right whatever becomes of the pods."""
+    yield from restamp_head(seen, design)
+    yield from keep_fixed_parts(seen, design, now)
 
 
 def _refuse(seen: Observation, problem: Problem, now: datetime) -> Plan:

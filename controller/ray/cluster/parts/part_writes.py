@@ -6,7 +6,8 @@ neither waits for pods nor keeps them waiting.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from controller.kube.resources import ROLE_BINDINGS
 from controller.ray.cluster.parts.fixed_parts import noun
@@ -16,15 +17,21 @@ from controller.ray.permissions import granted
 from controller.runtime.conditions import find_condition
 from controller.runtime.merging import holds_list
 from controller.runtime.plan import Create, Delete, Event, MergePatch, Replace, Target
+from controller.runtime.timestamps import parse_rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from controller.kube.objects import KubeObject
     from controller.ray.cluster.observe import Design, Observation
     from controller.ray.cluster.parts.fixed_parts import Drift
     from controller.ray.cluster.parts.part import Part
     from controller.runtime.plan import Write
+
+
+REMAKING_INTERVAL: Final = timedelta(seconds=10)
+"""Least age of a part that is deleted to be made anew: so often at most, whoever changes it."""
 
 
 def create_fixed_parts(seen: Observation, design: Design) -> tuple[list[Write], list[Write]]:
@@ -38,7 +45,7 @@ def create_fixed_parts(seen: Observation, design: Design) -> tuple[list[Write], 
     return parts, bindings
 
 
-def keep_fixed_parts(seen: Observation, design: Design) -> Iterator[Write]:
+def keep_fixed_parts(seen: Observation, design: Design, now: datetime) -> Iterator[Write]:
     """Make what pods do not depend on, put right what has changed, and delete what is too much."""
     namespace = design.identity.namespace
     for part in seen.fixed.absent:
@@ -46,7 +53,7 @@ def keep_fixed_parts(seen: Observation, design: Design) -> Iterator[Write]:
             yield _create(namespace, part)
     for drift in seen.fixed.drifted:
         if drift.part.scope not in seen.unsettled:
-            yield from _put_right(namespace, drift)
+            yield from _put_right(namespace, drift, now)
     for resource, obj in seen.fixed.surplus:
         name = obj.metadata.name
         target = Target(resource, namespace, name, part_scope(resource, name))
@@ -72,7 +79,7 @@ def _create(namespace: str, part: Part) -> Create:
     )
 
 
-def _put_right(namespace: str, drift: Drift) -> Iterator[Write]:
+def _put_right(namespace: str, drift: Drift, now: datetime) -> Iterator[Write]:
     """By the verbs that KubeRay's ClusterRole has for the resource."""
     part, meta, patch = drift.part, drift.present.metadata, drift.patch
     target = Target(part.resource, namespace, part.name, part.scope)
@@ -83,8 +90,19 @@ def _put_right(namespace: str, drift: Drift) -> Iterator[Write]:
         yield MergePatch(target, meta.uid, patch, resource_version=revision, on_success=done)
     elif "update" in verbs:
         yield Replace(target, meta.uid, patch, on_success=done)
-    elif patch.keys() - {"metadata"}:
+    elif patch.keys() - {"metadata"} and not _was_just_made(drift.present, now):
         yield _delete(target, drift.present, "to be made anew as specified")
+
+
+def repairs_wait(seen: Observation, now: datetime) -> bool:
+    """Whether a part is not put right yet, because it was made only just now."""
+    return any(_was_just_made(drift.present, now) for drift in seen.fixed.drifted)
+
+
+def _was_just_made(obj: KubeObject, now: datetime) -> bool:
+    """Made, and changed since by somebody who will perhaps do it again."""
+    made = obj.metadata.creation_timestamp
+    return made is not None and now - parse_rfc3339(made) < REMAKING_INTERVAL
 
 
 def _delete(target: Target, obj: KubeObject, why: str) -> Delete:
