@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
@@ -49,15 +50,23 @@ def _play_one(text: str) -> int:
 def _play_all(first: int, examples: int) -> int:
     shards = [(first + number, min(SHARD, examples - start))
               for number, start in enumerate(range(0, examples, SHARD))]  # fmt: skip
+    began = time.monotonic()
+    played, seconds = 0, 0.0
     with ProcessPoolExecutor(os.cpu_count(), initializer=_be_quiet) as pool:
         futures = {pool.submit(try_examples, *shard): shard for shard in shards}
         for future in as_completed(futures):
             try:
-                print(f"seed {futures[future][0]}: {future.result()}", flush=True)
+                figures = future.result()
+                print(f"seed {futures[future][0]}: {figures}", flush=True)
+                played, seconds = played + figures.examples, seconds + figures.seconds
             except AssertionError as failure:
                 print(failure, flush=True)
                 pool.shutdown(cancel_futures=True)
                 return 1
+    print(
+        f"{played} examples, {seconds / max(played, 1):.2f} s each, nothing wrong, in "
+        f"{time.monotonic() - began:.0f} s; again: make simulate SEED={first} EXAMPLES={examples}"
+    )
     return 0
 
 

@@ -49,7 +49,7 @@ class EveryNth:
 
 def rule_for(fault: scenario.Fault) -> Rule | None:
     """The rule; None for what the wire does: see `wire.py`."""
-    if fault.kind == "straggling":
+    if fault.kind in {"straggling", "rewound"}:
         return None
     if fault.kind == "lag":  # of a part of the events would be a lag of all behind them
         return Rule(Lag(fault.seconds), fault.resource)

@@ -20,9 +20,14 @@ SUCCESS = frozenset({"200", "201"})
 
 
 class Truth:
-    """When each pod came and went, as the store has it, by name: names are never used twice."""
+    """When each pod came and went, as the store has it, by name.
+
+    Operators never use a name twice. `replaced` are those that a user has used again: what is known
+    by such a name is held against nobody.
+    """
 
     def __init__(self) -> None:
+        self.replaced: set[str] = set()
         self.came: dict[str, float] = {}
         self.went: dict[str, float] = {}
 
@@ -60,14 +65,16 @@ class Memory:
             view: the cluster's pods as the operator sees them, by name.
         """
         before = self._loop.time()
-        for name in present:
-            if present[name] != owner or name in view:
+        for name in present.keys() - view.keys() - self._truth.replaced:
+            if present[name] != owner:
                 continue
             if self._truth.came[name] < self._started:
                 yield f"has never seen {name}, which is older than itself"
             elif self._told["create"].get(name, before) < before:
                 yield f"does not see {name}, which it has made"
         for name, pod in view.items():
+            if name in self._truth.replaced:
+                continue
             if self._truth.went.get(name, before) < self._started:
                 yield f"sees {name}, which had gone before it started"
             told = self._told["delete"].get(name, before) < before

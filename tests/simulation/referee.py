@@ -36,7 +36,6 @@ LATE = " (late)"
 """End of the actor's name if its request was delayed: whoever sent it may have given up on it,
 repeated it, and undone what it did. Nothing in the API prevents that its pod then comes back."""
 
-ROLES = frozenset({"head", "worker"})
 REPLICA = "ray.io/worker-group-replica-name"
 REDIS_FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 
@@ -58,7 +57,12 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A Ray pod at one moment. `slice` names its multi-host replica, empty if it has none."""
+    """A Ray pod at one moment.
+
+    Attributes:
+        slice: names its multi-host replica, empty if it has none.
+        hidden: somebody has taken the label off by which operators find it.
+    """
 
     uid: str
     name: str
@@ -70,6 +74,7 @@ class Seen:
     terminating: bool
     ended: bool
     dead: bool
+    hidden: bool
 
     @property
     def live(self) -> bool:
@@ -108,8 +113,13 @@ class Referee:
         """A transition of the store."""
         if event.table == "rayclusters.ray.io":
             self._cluster(event)
-        elif event.table == "pods" and _label(event.current.object, "node-type") in ROLES:
+        elif event.table == "pods" and _label(event.current.object, "is-ray-node") == "yes":
             self._pod(event)
+
+    @property
+    def replaced(self) -> set[str]:
+        """Names of pods that a user has killed and made again."""
+        return self._truth.replaced
 
     def memory(self) -> Memory:
         """For an operator that starts now."""
@@ -118,7 +128,7 @@ class Referee:
     def planned(self, seen: Observation, plan: Plan, memory: Memory) -> None:
         """An operator has decided; what it has decided before counts from then."""
         if self._strict:
-            present = {pod.name: pod.owner for pod in self.pods.values()}
+            present = {pod.name: pod.owner for pod in self.pods.values() if not pod.hidden}
             view = {pod.metadata.name: pod for pod in seen.all_pods}
             for lapse in memory.lapses(seen.cluster.metadata.uid, present, view):
                 self._blame(f"the operator {lapse}")
@@ -209,6 +219,9 @@ class Referee:
     def _appeared(self, pod: Seen) -> None:
         history = self.clusters[pod.owner]
         self._truth.came[pod.name] = self._loop.time()
+        if not ACTOR.get():
+            self._replaced(pod, history)
+            return
         if ACTOR.get().endswith(LATE) and (pod.owner, pod.name) in self._names:
             return
         if (pod.owner, pod.name) in self._names:
@@ -222,6 +235,14 @@ class Referee:
         if self._strict:
             self._judge_creation(pod, history, history.since(intent.generation))
 
+    def _replaced(self, pod: Seen, history: History) -> None:
+        """A user has made it under the name of another: nobody counted on it."""
+        self._truth.replaced.add(pod.name)
+        self._births[pod.uid] = self._creates[pod.name].generation
+        self._members[pod.owner, pod.slice].add(pod.uid)
+        if pod.head:
+            history.heads[pod.uid] = self._births[pod.uid]
+
     def _judge_creation(self, pod: Seen, history: History, wishes: list[Wish]) -> None:
         if all(wish.deleting for wish in wishes):
             self._blame(f"{pod.name} was made for a cluster that was deleted")
@@ -229,20 +250,23 @@ class Referee:
         if unsafe and REDIS_FINALIZER not in history.finalizers:
             self._blame(f"{pod.name} was made before the finalizer that cleans up after it")
         if pod.head:
-            others = [o.name for o in self.pods.values() if o.head and o.owner == pod.owner]
+            others = [o.name for o in self._counted() if o.head and o.owner == pod.owner]
             if len(others) > 1:
                 self._blame(f"head {pod.name} was made beside {sorted(others)}")
             if all(wish.suspended for wish in wishes):
                 self._blame(f"head {pod.name} was made for a suspended cluster")
             return
         most = max(wish.pods(pod.group) for wish in wishes)
-        present = len(self._workers(pod.owner, pod.group))
+        present = sum(o in self._counted() for o in self._workers(pod.owner, pod.group))
         if present > most:
             self._blame(f"{pod.name} is number {present}, at most {most} were asked for")
 
     def _judge_deletion(self, pod: Seen) -> None:
         """An operator has deleted a pod that was alive: was that called for?"""
-        intent = self._deletes[pod.uid]
+        intent = self._deletes.get(pod.uid)
+        if intent is None:
+            self._blame(f"{pod.name} was deleted, and it was another that was to go")
+            return
         history = self.clusters[pod.owner]
         wishes = history.since(intent.generation)
         if self._is_called_for(pod, intent, history, wishes):
@@ -310,6 +334,10 @@ class Referee:
             if going and whole and not asked and unready:
                 self._blame(f"{going[0].metadata.name} is ready and goes before {unready}")
 
+    def _counted(self) -> list[Seen]:
+        """The pods but for those that a user has put there."""
+        return [pod for pod in self.pods.values() if pod.name not in self._truth.replaced]
+
     def _workers(self, owner: str, group: str) -> list[Seen]:
         """The pods of a group, those that have ended or are going included."""
         return [
@@ -320,9 +348,7 @@ class Referee:
 
     def _count_heads(self, cluster: str) -> None:
         now = self._loop.time()
-        live = sorted(
-            p.name for p in self.pods.values() if p.head and p.cluster == cluster and p.live
-        )
+        live = sorted(p.name for p in self._counted() if p.head and p.cluster == cluster and p.live)
         if len(live) < 2:
             since = self._doubled.pop(cluster, now)
             self.two_heads = max(self.two_heads, now - since)
@@ -350,10 +376,11 @@ def _seen(obj: dict[str, Any]) -> Seen:
         cluster=_label(obj, "cluster"),
         group=_label(obj, "group"),
         slice=(meta.get("labels") or {}).get(REPLICA, ""),
-        head=_label(obj, "node-type") == "head",
+        head=_label(obj, "group") == "headgroup",
         terminating="deletionTimestamp" in meta,
         ended=ended,
         dead=ended or _ray_has_exited(obj),
+        hidden=not _label(obj, "node-type"),
     )
 
 

@@ -144,10 +144,14 @@ class Demand(Action, frozen=True):
 
 
 class EndPod(Action, frozen=True):
-    """Something happens to a pod of Ray."""
+    """Something happens to a pod of Ray.
+
+    `replace` kills it and makes another one of its name; `hide` takes the label off by which the
+    operator finds it.
+    """
 
     pick: int
-    how: Literal["fail", "succeed", "crash", "delete", "kill"]
+    how: Literal["fail", "succeed", "crash", "delete", "kill", "replace", "hide"]
 
 
 class DeleteService(Action, frozen=True):
@@ -195,7 +199,7 @@ class Fault(Action, frozen=True):
 
     kind: Literal[
         "lag", "cut", "reset", "gone", "lost request", "lost answer", "late", "slow", "straggling",
-        "refused", "409", "already exists", "429", "500", "503", "504", "unreadable",
+        "rewound", "refused", "409", "already exists", "429", "500", "503", "504", "unreadable",
     ]  # fmt: skip
     resource: str = ""
     every: int = 1

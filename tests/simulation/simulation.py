@@ -182,7 +182,9 @@ class Simulation:
     def _apply_weather(self) -> None:
         for operator, wire in self._alive:
             operator.transport.rules[:] = [rule for _, rule in self._weather if rule]
-            wire.stragglers = [(f.every, f.seconds) for f, rule in self._weather if rule is None]
+            faults = [fault for fault, _ in self._weather]
+            wire.stragglers = [(f.every, f.seconds) for f in faults if f.kind == "straggling"]
+            wire.rewound = any(fault.kind == "rewound" for fault in faults)
 
     # -- operators ----------------------------------------------------------------------------
 
@@ -267,7 +269,7 @@ class Simulation:
         )
 
     def _autoscaler_ends(self, uid: str) -> None:
-        for name in self._autoscalers.pop(uid).returned:
+        for name in set(self._autoscalers.pop(uid).returned) - self.referee.replaced:
             self.referee.violations.append(f"the autoscaler had seen {name} die, and it came back")
 
     def _spec(self, name: str) -> Mapping[str, Any]:

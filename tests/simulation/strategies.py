@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from hypothesis import strategies as st
 
 from tests.simulation import scenario as s
@@ -75,7 +77,7 @@ accidents = st.one_of(
     st.builds(
         s.EndPod,
         st.integers(0, 9),
-        st.sampled_from(["fail", "delete", "kill", "crash", "succeed"]),
+        st.sampled_from(["fail", "delete", "kill", "crash", "succeed", "replace"]),
     ),
     st.builds(s.LoseNode, st.integers(0, 1)),
     st.builds(s.RestoreNode, st.integers(0, 1)),
@@ -105,7 +107,25 @@ faults = st.one_of(
     st.builds(s.Compact),
 )
 actions = st.one_of(scalings, faults, demands, accidents, edits, restarts, faults, lives)
-steps = st.builds(s.Step, delays, actions)
+single_steps = st.builds(s.Step, delays, actions).map(lambda step: (step,))
+lags = st.builds(s.Fault, st.just("lag"), st.just("pods"), st.just(1), late, lasting)
+pods_gone = st.builds(s.Fault, st.just("gone"), st.just("pods"), often, late, lasting)
+at_pods = _fault(["lost answer", "lost request", "straggling"], st.just("pods"))
+together = st.one_of(  # misfortunes that seldom come alone
+    st.tuples(lags, restarts),
+    st.tuples(lags, at_pods, scalings),
+    st.tuples(st.builds(s.Fault, st.just("rewound"), lasts=lasting), pods_gone, accidents),
+)
+
+
+@st.composite
+def storms(draw: st.DrawFn) -> tuple[s.Step, ...]:
+    """Several actions at once."""
+    first, *others = draw(together)
+    return (s.Step(draw(delays), first), *(s.Step(0.0, other) for other in others))
+
+
+steps = st.one_of(single_steps, single_steps, single_steps, storms())
 surroundings = st.builds(
     s.Surroundings,
     seed=st.integers(0, 999),
@@ -114,12 +134,12 @@ surroundings = st.builds(
     termination=st.sampled_from([0.1, 1.0, 12.0]),
     eviction=st.sampled_from([10.0, 40.0]),
     collector_lag=st.sampled_from([0.0, 3.0, 12.0]),
-    past=st.sampled_from([0, 5, 40]),
+    past=st.sampled_from([0, 5, 20, 40]),
     streaming=st.booleans().map(lambda old: not old),
 )
 scenarios = st.builds(
     s.Scenario,
     surroundings,
     st.lists(clusters(), min_size=1, max_size=MOST_CLUSTERS).map(tuple),
-    st.lists(steps, min_size=4, max_size=MOST_STEPS).map(tuple),
+    st.lists(steps, min_size=4, max_size=MOST_STEPS).map(lambda drawn: tuple(chain(*drawn))),
 )

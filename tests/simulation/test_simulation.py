@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
+from tests.simulation.bad_luck import BAD_LUCK
 from tests.simulation.examples import scenario_of, try_examples
 from tests.simulation.simulation import play
 
@@ -45,6 +46,12 @@ def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(
     seed: int, record_property: Callable[[str, object], None]
 ):
     record_property("told", f"simulation, seed {seed}: {try_examples(seed, EXAMPLES)}")
+
+
+@pytest.mark.parametrize("what", BAD_LUCK)
+def test_one_operator_survives_remembered_bad_luck(what: str):
+    result = play(BAD_LUCK[what])
+    assert result.violations == (), "\n".join(result.story)
 
 
 @pytest.mark.parametrize("seed", range(4))

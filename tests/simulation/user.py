@@ -6,11 +6,12 @@ It is a user who sees the present, and fate. What the server refuses does not ma
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes import ANNOTATION_PREFIX
-from controller.kube.errors import KubeError
+from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import NODES, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import example_cluster
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 NAMES = ("a", "b", "c")
 NODE_COUNT = 2
+NODE_TYPE = "ray.io/node-type"
 STORAGES: dict[str, dict[str, Any]] = {
     "redis": {"redisAddress": "redis:6379"},
     "rocksdb": {"backend": "rocksdb", "storage": {"size": "1Gi"}},
@@ -39,6 +41,7 @@ class User:
         self._client = world.user
         self._namespace = world.namespace
         self.demand: dict[str, dict[str, int]] = {name: {} for name in NAMES}
+        self._hidden: dict[str, str] = {}
 
     async def act(self, action: s.AnyAction) -> str:
         """Do something; returns what the server said against it, empty if nothing."""
@@ -49,7 +52,7 @@ class User:
         return ""
 
     async def heal(self) -> None:
-        """Bring lost nodes back, and let no pod crash any more."""
+        """Bring lost nodes and labels back, and let no pod crash any more."""
         for node in range(NODE_COUNT):
             await self.act(s.RestoreNode(node))
         for pod in await self._pods():
@@ -57,6 +60,8 @@ class User:
             if ANNOTATION_PREFIX + "outcome" in (pod.metadata.annotations or {}):
                 patch = {"metadata": {"annotations": nothing}}
                 await self._client.merge_patch(PODS, self._namespace, pod.metadata.name, patch)
+        for name, role in self._hidden.items():
+            await self._label(name, role)
 
     @singledispatchmethod
     async def _do(self, action: Any) -> None:
@@ -168,7 +173,15 @@ class User:
         pods = await self._pods()
         if not pods:
             return
-        name = pods[action.pick % len(pods)].metadata.name
+        pod = pods[action.pick % len(pods)]
+        name = pod.metadata.name
+        if action.how == "replace":
+            await self._replace(name)
+            return
+        if action.how == "hide":
+            self._hidden[name] = (pod.metadata.labels or {})[NODE_TYPE]
+            await self._label(name, None)
+            return
         if action.how in {"delete", "kill"}:
             grace = 0 if action.how == "kill" else None
             await self._client.delete(PODS, self._namespace, name, grace_seconds=grace)
@@ -177,6 +190,27 @@ class User:
         annotations = {ANNOTATION_PREFIX + key: value for key, value in wanted.items()}
         patch = {"metadata": {"annotations": annotations}}
         await self._client.merge_patch(PODS, self._namespace, name, patch)
+
+    async def _replace(self, name: str) -> None:
+        """Kill a pod, and make another one that looks the same."""
+        body = await self._client.get_raw(PODS, self._namespace, name)
+        meta = body["metadata"]
+        kept = {key: meta[key] for key in ("name", "labels", "ownerReferences")}
+        kept["annotations"] = {
+            key: value
+            for key, value in meta.get("annotations", {}).items()
+            if not key.startswith(ANNOTATION_PREFIX)
+        }
+        spec = {key: value for key, value in body["spec"].items() if key != "nodeName"}
+        await self._client.delete(PODS, self._namespace, name, grace_seconds=0)
+        copied = {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec}
+        await self._client.create(PODS, self._namespace, copied)
+
+    async def _label(self, name: str, role: str | None) -> None:
+        """Give a pod the label by which the operator finds it; None takes it off."""
+        patch = {"metadata": {"labels": {NODE_TYPE: role}}}
+        with suppress(NotFound):
+            await self._client.merge_patch(PODS, self._namespace, name, patch)
 
     @_do.register
     async def _(self, action: s.DeleteService) -> None:

@@ -1,5 +1,6 @@
 """What lies between one operator process and the API server: its requests are signed, may arrive
-after their sender has given up on them, and lists that accept it are answered from the past.
+after their sender has given up on them, and lists are answered from the past: those that accept
+it, and in bad weather those that do not.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ NO_STREAMING = (
 )
 
 
+REWOUND = 40
+"""How many revisions old the answers of a rewound server are."""
+
+
 class Wire:
     """A transport for one operator.
 
@@ -34,6 +39,7 @@ class Wire:
 
     Attributes:
         stragglers: each so-manieth write arrives so many seconds late.
+        rewound: an older state answers the lists than they accept, unless they ask for the newest.
     """
 
     def __init__(self, server: ApiServer, name: str, *, past: int, streaming: bool) -> None:
@@ -44,6 +50,7 @@ class Wire:
         self._writes = count(1)
         self._under_way: dict[asyncio.Task[Answer], None] = {}
         self.stragglers: list[tuple[int, float]] = []
+        self.rewound = False
 
     async def request(
         self,
@@ -72,7 +79,10 @@ class Wire:
         oldest = query.get("resourceVersion")
         if "watch" in query or oldest is None:
             return query
-        revision = max(int(oldest), self._server.store.revision - self._past, 1)
+        newest = self._server.store.revision
+        revision = (
+            max(newest - REWOUND, 1) if self.rewound else max(int(oldest), newest - self._past, 1)
+        )
         return {**query, "resourceVersion": str(revision), "resourceVersionMatch": "Exact"}
 
     async def arrived(self) -> None:

@@ -1,0 +1,100 @@
+"""Remembered bad luck: lives that chance seldom draws, each named by what must be survived.
+
+Each is there for one guard of the operator and goes wrong when that is removed.
+"""
+
+from __future__ import annotations
+
+from tests.simulation.scenario import (
+    Cluster,
+    Compact,
+    EndPod,
+    Fault,
+    Group,
+    Restart,
+    Scale,
+    Scenario,
+    Step,
+    Surroundings,
+)
+
+TWO_WORKERS = Cluster((Group(0, 2),))
+ONE_WORKER = Cluster((Group(0, 1),))
+NO_WORKERS = Cluster((Group(0, 0),))
+ONLY_HEAD = Cluster()
+
+LAG = Fault("lag", "pods", seconds=5.0, lasts=20.0)
+
+BAD_LUCK = {
+    "while creates have no answer, other pods move time on": Scenario(
+        Surroundings(start=1.0, ready=1.0),
+        (NO_WORKERS, NO_WORKERS),
+        (
+            Step(6.0, LAG),
+            Step(0.0, Scale(1, 0, 3)),
+            Step(4.0, Fault("lost answer", "pods", lasts=15.0)),
+            Step(0.0, Scale(0, 0, 2)),
+            Step(1.5, Scale(0, 0, 3)),
+        ),
+    ),
+    "the first list of an operator is old, and what it lacks comes late": Scenario(
+        Surroundings(past=20, streaming=False),
+        (NO_WORKERS,),
+        (Step(8.0, Scale(0, 0, 2)), Step(3.0, LAG), Step(0.0, Restart("kill"))),
+    ),
+    "a deleted head takes long to go": Scenario(
+        Surroundings(termination=12.0),
+        (ONLY_HEAD,),
+        (Step(5.0, EndPod(0, "delete")),),
+    ),
+    "the repetition of a lost create finds its pod, which the cache does not show yet": Scenario(
+        Surroundings(),
+        (NO_WORKERS,),
+        (
+            Step(5.0, LAG),
+            Step(0.0, Fault("lost answer", "pods", lasts=0.3)),
+            Step(0.0, Scale(0, 0, 1)),
+        ),
+    ),
+    "a pod that has failed is replaced under its name before the operator deletes it": Scenario(
+        Surroundings(),
+        (ONE_WORKER,),
+        (
+            Step(5.0, LAG),
+            Step(0.0, EndPod(0, "fail")),
+            Step(3.0, EndPod(0, "replace")),
+        ),
+    ),
+    "the next operator cannot see the head, because its label was taken off": Scenario(
+        Surroundings(),
+        (ONLY_HEAD,),
+        (Step(8.0, EndPod(0, "hide")), Step(2.0, Restart("kill")), Step(9.0, Compact())),
+    ),
+    "a cache is filled again from an older state than it had": Scenario(
+        Surroundings(streaming=False),
+        (TWO_WORKERS,),
+        (
+            Step(10.0, Scale(0, 0, 0)),
+            Step(5.0, Fault("rewound", lasts=10.0)),
+            Step(0.0, Fault("gone", "pods", lasts=10.0)),
+            Step(0.0, EndPod(0, "crash")),
+        ),
+    ),
+    "a worker loses its label before the cache has shown it": Scenario(
+        Surroundings(streaming=False),
+        (NO_WORKERS,),
+        (
+            Step(5.0, Fault("lag", "pods", seconds=3.0, lasts=20.0)),
+            Step(0.0, Scale(0, 0, 1)),
+            Step(1.0, EndPod(0, "hide")),
+            Step(0.0, Fault("gone", "pods", lasts=4.0)),
+            Step(9.0, Compact()),
+        ),
+    ),
+    "creates get lost on their way": Scenario(
+        Surroundings(),
+        (NO_WORKERS,),
+        (Step(5.0, Fault("lost request", "pods", lasts=1.0)), Step(0.0, Scale(0, 0, 2))),
+    ),
+}
+"""By the sentence that says what happens."""
