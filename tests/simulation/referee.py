@@ -8,7 +8,7 @@ for. Every other excuse is one line of `_is_called_for`, or `LATE`.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -257,7 +257,11 @@ class Referee:
                 self._blame(f"head {pod.name} was made for a suspended cluster")
             return
         most = max(wish.pods(pod.group) for wish in wishes)
-        present = sum(o in self._counted() for o in self._workers(pod.owner, pod.group))
+        workers = [o for o in self._counted() if o.owner == pod.owner and o.group == pod.group]
+        # a replica that is going holds one place, however many hosts it was made with
+        hosts = max((w.groups[pod.group].hosts for w in wishes if pod.group in w.groups), default=1)
+        going = Counter(o.slice for o in workers if o.slice and o.terminating)
+        present = len(workers) - sum(max(0, number - hosts) for number in going.values())
         if present > most:
             self._blame(f"{pod.name} is number {present}, at most {most} were asked for")
 
