@@ -113,7 +113,7 @@ class Referee:
         """A transition of the store."""
         if event.table == "rayclusters.ray.io":
             self._cluster(event)
-        elif event.table == "pods" and _label(event.current.object, "is-ray-node") == "yes":
+        elif event.table == "pods" and _is_ray(event.current.object):
             self._pod(event)
 
     @property
@@ -363,6 +363,11 @@ class Referee:
 
     def _blame(self, what: str) -> None:
         self.violations.append(f"{self._loop.time():.3f} s, {ACTOR.get() or 'a plan'}: {what}")
+
+
+def _is_ray(pod: dict[str, Any]) -> bool:
+    """Whether it is a head or a worker, and not a copy of a head that cleans up Redis."""
+    return _label(pod, "is-ray-node") == "yes" and _label(pod, "node-type") != "redis-cleanup"
 
 
 def _label(obj: dict[str, Any], name: str) -> str:

@@ -237,7 +237,10 @@ class Store:
         self._undelivered.append(event)
         if len(self._undelivered) > 1:
             return  # a callback has written: it and all others hear of that in order, below
-        while self._undelivered:
-            for callback in tuple(self.on_write):
-                callback(self._undelivered[0])
-            self._undelivered.popleft()
+        try:
+            while self._undelivered:
+                for callback in tuple(self.on_write):
+                    callback(self._undelivered[0])
+                self._undelivered.popleft()
+        finally:
+            self._undelivered.clear()  # one that fails must not make the store mute
