@@ -157,7 +157,11 @@ class Ledger:
         for account in self._accounts.all():
             account.revisions.pop(resource, None)
         for entry in list(overlay.entries()):
-            self._question(entry)
+            if entry.gone:
+                entry.obj, entry.deleted_uid, entry.gone = None, "", False
+                self._close(entry)
+            if not entry.settled:
+                self._question(entry)
 
     # -- owners -------------------------------------------------------------------------------
 
@@ -398,8 +402,10 @@ class Ledger:
         entry.deleted_uid = uid
         entry.deleted_at = rfc3339(self._wall())
         entry.gone = gone
-        if gone and entry.obj is not None and entry.obj.metadata.uid == uid:
-            entry.obj, entry.kept = None, False
+        if gone:
+            entry.kept = (
+                False  # its object stays: a late store may yet show it, and is not believed
+            )
 
     def _found(self, entry: Entry[Any], obj: KubeObject | None) -> None:
         """Put what a live read found into the entry."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.kube.resources import PODS, SERVICES
+from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.overlay import NotCached
 from informers import Store
 from tests.runtime.kit import OWNER, Book, bird, create, delete, patch
@@ -127,3 +127,29 @@ def test_whatever_happens_in_which_order_reads_show_the_newest_that_is_known(dat
             book.remove(book.store.get(f"default/{what}"), at)
     assert book.names() == sorted(truth)
     assert book.entries == 0, "and nothing is left when the store has caught up"
+
+
+def test_what_is_known_to_have_gone_is_not_believed_to_a_cache_that_shows_it_late():
+    book = Book()
+    made = book.make(revision=10)
+    write = delete()
+    book.ledger.intend(OWNER, write)
+    book.ledger.absent(OWNER, write, made.metadata.uid)
+    assert book.names() == []
+    book.bookmark(5)
+    book.show(made)  # the cache has got as far as its creation, not to its end
+    assert book.names() == []
+    assert book.get() is None
+    book.remove(made, 20)
+    assert book.names() == []
+    assert book.entries == 0
+
+
+def test_after_a_reset_of_the_server_what_had_gone_is_not_waited_for():
+    book = Book()
+    made = book.make(revision=10)
+    write = delete()
+    book.ledger.intend(OWNER, write)
+    book.ledger.absent(OWNER, write, made.metadata.uid)
+    book.ledger.reset(CONFIG_MAPS)
+    assert book.entries == 0
