@@ -480,6 +480,15 @@ def test_suspension_has_a_state_and_says_how_to_resume():
     assert "set spec.suspend to false" in ready[2]
 
 
+def test_a_cluster_whose_suspension_was_forgotten_half_way_has_the_state_all_the_same():
+    first = status_of(kept(cluster(suspend=True), *READY))
+    done = status_of(kept(with_status(cluster(), first), listed=True))
+    assert said(done, "RayClusterSuspended") == ("True", "RayClusterSuspended", "")
+    assert status_of(kept(with_status(cluster(), done)))["state"] == "suspended"
+    resumed = status_of(kept(with_status(cluster(suspend=False), done)))
+    assert resumed.get("state") != "suspended"
+
+
 def test_nothing_is_written_when_nothing_changed():
     for pods in ((), (head(),), READY):
         reads_ = kept(cluster(), *pods)

@@ -15,7 +15,7 @@ from controller.ray.api.raycluster import LARGEST_INT32, status_of
 from controller.ray.cluster.pod_state import condition, is_ready, is_running
 from controller.ray.cluster.status import conditions as condition_types
 from controller.ray.cluster.status.announcement import announce
-from controller.ray.cluster.status.conditions import ClusterConditions
+from controller.ray.cluster.status.conditions import ClusterConditions, is_true
 from controller.ray.cluster.status.first_cause import (
     first_cause,
     seconds_of_patience,
@@ -94,13 +94,19 @@ def _state(
     seen: Observation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
 ) -> str:
     """`ready` once everything was there, then for ever, but for `suspended` (trap 6)."""
-    if spec.suspend and not seen.may_have_pods:
+    if _is_suspended(seen, spec):
         return "suspended"
     pods = seen.all_pods
     complete = bool(seen.heads) and len(pods) == spec.desired_workers + 1
     if complete and not failures and all(map(_counts_ready, pods)):
         return "ready"
     return str(present.get("state") or "")
+
+
+def _is_suspended(seen: Observation, spec: ClusterSpec) -> bool:
+    """Also when `suspend` was removed meanwhile, which resumes nothing (trap 1)."""
+    has_been = spec.suspend is None and is_true(seen.conditions, condition_types.SUSPENDED)
+    return (bool(spec.suspend) or has_been) and not seen.may_have_pods
 
 
 def _counts_ready(pod: Pod) -> bool:
