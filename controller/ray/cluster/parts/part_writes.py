@@ -83,20 +83,28 @@ def _put_right(namespace: str, drift: Drift, now: datetime) -> Iterator[Write]:
     """By the verbs that KubeRay's ClusterRole has for the resource."""
     part, meta, patch = drift.part, drift.present.metadata, drift.patch
     target = Target(part.resource, namespace, part.name, part.scope)
-    verbs = granted(part.resource)
     done = _done("Updated", target)
-    if "patch" in verbs:
+    if "patch" in granted(part.resource):
         revision = meta.resource_version if holds_list(patch) else None
         yield MergePatch(target, meta.uid, patch, resource_version=revision, on_success=done)
-    elif "update" in verbs:
+    elif "update" in granted(part.resource):
         yield Replace(target, meta.uid, patch, on_success=done)
-    elif patch.keys() - {"metadata"} and not _was_just_made(drift.present, now):
+    elif _must_be_remade(drift) and not _was_just_made(drift.present, now):
         yield _delete(target, drift.present, "to be made anew as specified")
 
 
 def repairs_wait(seen: Observation, now: datetime) -> bool:
     """Whether a part is not put right yet, because it was made only just now."""
-    return any(_was_just_made(drift.present, now) for drift in seen.fixed.drifted)
+    return any(
+        _must_be_remade(drift) and _was_just_made(drift.present, now)
+        for drift in seen.fixed.drifted
+    )
+
+
+def _must_be_remade(drift: Drift) -> bool:
+    """Whether more than labels differs, and no verb is granted that could change it."""
+    changing = {"patch", "update"} & set(granted(drift.part.resource))
+    return not changing and bool(drift.patch.keys() - {"metadata"})
 
 
 def _was_just_made(obj: KubeObject, now: datetime) -> bool:
