@@ -10,13 +10,13 @@ import msgspec
 import pytest
 
 from controller.kube.objects import View
+from controller.ray.api.custom_object import is_managed_elsewhere
 from controller.ray.api.raycluster import (
     LARGEST_INT32,
     ClusterSpec,
     RayCluster,
     WorkerGroup,
     conditions_of,
-    is_managed_elsewhere,
     parse_spec,
 )
 from controller.ray.api.raycluster_schema import cluster_spec

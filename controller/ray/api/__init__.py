@@ -7,16 +7,21 @@ from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.problem import Problem
 from controller.ray.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster, WorkerGroup
+from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
 from controller.ray.api.validation import validate_cluster
 
 __all__ = [
     "RAYCLUSTERS",
+    "RAYJOBS",
     "ClusterSpec",
     "FeatureGates",
     "InvalidQuantity",
+    "JobSpec",
     "Problem",
     "Quantity",
     "RayCluster",
+    "RayJob",
+    "SubmissionMode",
     "WorkerGroup",
     "custom_resource_definitions",
     "parse_quantity",

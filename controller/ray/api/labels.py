@@ -20,6 +20,7 @@ REPLICA_NAME: Final = "ray.io/worker-group-replica-name"
 HOST_INDEX: Final = "ray.io/replica-host-index"
 ORIGIN_NAME: Final = "ray.io/originated-from-cr-name"
 ORIGIN_KIND: Final = "ray.io/originated-from-crd"
+SUBMISSION_MODE: Final = "ray.io/job-submission-mode"
 APP_NAME: Final = "app.kubernetes.io/name"
 CREATED_BY: Final = "app.kubernetes.io/created-by"
 
@@ -44,6 +45,7 @@ TEMPLATE_HASH: Final = "manta.dev/pod-template-hash"
 OWN_PREFIX: Final = "manta.dev/"
 OWNED_FIELDS: Final = "manta.dev/owned-fields"
 
+RAYJOB_FINALIZER: Final = "ray.io/rayjob-finalizer"
 REDIS_CLEANUP_FINALIZER: Final = "ray.io/gcs-ft-redis-cleanup-finalizer"
 MANAGED_BY_US: Final = "ray.io/kuberay-operator"
 ORIGIN_KINDS: Final = frozenset({"RayCluster", "RayJob", "RayService"})

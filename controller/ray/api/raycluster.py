@@ -6,13 +6,13 @@ only its own object: it fails in `parse_spec`, which says where, and not in the 
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 
-from controller.kube.objects import KubeObject, View
+from controller.kube.objects import View
 from controller.kube.resources import Resource
-from controller.ray.api.labels import MANAGED_BY_US
+from controller.ray.api.custom_object import CustomObject, fitting_status, parse
 
 LARGEST_INT32: Final = 2**31 - 1
 
@@ -20,11 +20,8 @@ Template = dict[str, Any]
 """A pod template stays plain data: it is passed on to pods as the user wrote it."""
 
 
-class RayCluster(KubeObject, frozen=True, gc=True, weakref=True):
+class RayCluster(CustomObject, frozen=True, gc=True, weakref=True):
     """A RayCluster as it is cached."""
-
-    spec: Any = msgspec.field(default_factory=dict[str, Any])
-    status: Any = msgspec.field(default_factory=dict[str, Any])
 
 
 RAYCLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", RayCluster)
@@ -261,44 +258,14 @@ def parse_spec(cluster: RayCluster) -> ClusterSpec:
     Raises:
         msgspec.ValidationError: a field has the wrong type or is missing.
     """
-    return msgspec.convert(_without_nulls(cluster.spec), ClusterSpec)
-
-
-def is_managed_elsewhere(cluster: RayCluster) -> bool:
-    """Whether `spec.managedBy` gives the cluster to another controller."""
-    manager = _mapping(cluster.spec).get("managedBy")
-    return bool(manager) and manager != MANAGED_BY_US
+    return parse(cluster.spec, ClusterSpec)
 
 
 def status_of(cluster: RayCluster) -> dict[str, Any]:
     """The present status. What has the wrong type counts as absent, so that it is written anew."""
-    status = _mapping(cluster.status)
-    fitting = {
-        name: part
-        for name, part in status.items()
-        if isinstance(part, _STATUS_PARTS.get(name, object))
-    }
-    if conditions := fitting.get("conditions"):
-        fitting["conditions"] = [
-            each for each in conditions if isinstance(_mapping(each).get("type"), str)
-        ]
-    return fitting
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return fitting_status(cluster, _STATUS_PARTS)
 
 
 def conditions_of(cluster: RayCluster) -> list[dict[str, Any]]:
     """The present conditions."""
     return status_of(cluster).get("conditions") or []
-
-
-def _without_nulls(value: Any) -> Any:
-    """Null means absent everywhere in Kubernetes; dropping it once spares asking everywhere."""
-    if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
-        return {key: _without_nulls(item) for key, item in items if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in cast("list[Any]", value)]
-    return value

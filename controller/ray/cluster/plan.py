@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.ray.api.raycluster import is_managed_elsewhere, status_of
+from controller.ray.api.custom_object import is_managed_elsewhere
+from controller.ray.api.raycluster import status_of
 from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
 from controller.ray.cluster.identity import HEAD_SCOPE

@@ -1,0 +1,1 @@
+"""The RayJob controller: runs a job on a cluster of its own, once or several times."""

@@ -1,0 +1,65 @@
+"""What an administrator can set about RayJobs, under KubeRay's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api.feature_gates import FeatureGates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FIVE_MINUTES: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """Settings of the RayJob controller.
+
+    Attributes:
+        status_check_timeout: how long the dashboard may be out of reach before the job fails.
+        transition_grace_period: how long after the end of the Ray job the RayJob may stay
+            `Running`.
+        delete_finished_jobs: whether `shutdownAfterJobFinishes` deletes the RayJob itself instead
+            of its cluster.
+        login_shell: whether the submitter's script is run by a login shell.
+        cluster_domain: DNS domain of the cluster, `cluster.local`.
+        head_cluster_ip_service: whether the job's head service gets a cluster IP by default.
+        feature_gates: which features are on.
+    """
+
+    status_check_timeout: timedelta = _FIVE_MINUTES
+    transition_grace_period: timedelta = _FIVE_MINUTES
+    delete_finished_jobs: bool = False
+    login_shell: bool = False
+    cluster_domain: str = "cluster.local"
+    head_cluster_ip_service: bool = False
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> JobSettings:
+        """Read KubeRay's environment variables; what is no positive number has its default."""
+
+        def is_true(name: str) -> bool:
+            return environment.get(name, "").lower() == "true"
+
+        return cls(
+            status_check_timeout=_seconds(environment.get("RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS")),
+            transition_grace_period=_seconds(
+                environment.get("RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS")
+            ),
+            delete_finished_jobs=is_true("DELETE_RAYJOB_CR_AFTER_JOB_FINISHES"),
+            login_shell=is_true("ENABLE_LOGIN_SHELL"),
+            cluster_domain=environment.get("CLUSTER_DOMAIN") or "cluster.local",
+            head_cluster_ip_service=is_true("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE"),
+        )
+
+
+def _seconds(text: str | None) -> timedelta:
+    """Seconds of at most a century, else five minutes."""
+    number = text.strip() if text else ""
+    if not number.isascii() or not number.isdigit() or len(number) > 9 or not int(number):
+        return _FIVE_MINUTES
+    return timedelta(seconds=int(number))
