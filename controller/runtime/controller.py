@@ -110,6 +110,9 @@ class Controller(Generic[Observation]):
         self._rng = rng
         self._timeout = timeout
         self._uids: dict[str, str] = {}
+        self._outside = kind.outside
+        if self._outside is not None:
+            self._outside.attach(self.wake)
 
     def wake(self, key: str) -> None:
         """Have a key looked at, whether anything of it has changed or not (CTL-26)."""
@@ -117,9 +120,13 @@ class Controller(Generic[Observation]):
 
     async def run(self) -> None:
         """Work until the queue is closed; reconciles in flight then come to their end."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(self._workers):
-                group.create_task(self._work(), name=f"{self.name} worker {number}")
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"{self.name} worker {number}")
+        finally:
+            if self._outside is not None:
+                await self._outside.aclose()
 
     def close(self) -> None:
         """Take in nothing more, and nothing that still waits (MGR-9)."""
@@ -165,6 +172,8 @@ class Controller(Generic[Observation]):
             line.plan_ms = 1e3 * (planned - observed)
             self._metrics.planning.observe(planned - began)
             self.queue.hold(key, max(LEAST_INTERVAL, PLANNING_SHARE * (planned - began)))
+        if self._outside is not None:
+            self._outside.sync(key, plan.interests)
         job = Job(
             owner=owner,
             resource=self._kind.primary,
@@ -174,6 +183,7 @@ class Controller(Generic[Observation]):
                 observation, plan, failures, self._wall()
             ),
             emit=lambda event: self._emit(primary, event),
+            hand_over=lambda: self._hand_over(key, plan.commands),
         )
         try:
             outcome = await self._execute(job)
@@ -194,6 +204,10 @@ class Controller(Generic[Observation]):
                 self._metrics.timeouts.inc()
             raise
 
+    def _hand_over(self, key: str, commands: tuple[Any, ...]) -> None:
+        if self._outside is not None and commands:
+            self._outside.hand_over(key, commands)
+
     def _enter(self, key: str, primary: KubeObject | None) -> Owner | None:
         if primary is None:
             return None
@@ -211,6 +225,8 @@ class Controller(Generic[Observation]):
         self._executor.forget(self._uids.pop(key, ""))
         self.queue.forget(key)
         self._metrics.reconciled("success")
+        if self._outside is not None:
+            self._outside.sync(key, ())
 
     def _conclude(self, key: str, outcome: Outcome, line: _Line) -> None:
         """Say what comes next; the key keeps its priority (CTL-9)."""

@@ -1,4 +1,4 @@
-"""Carries out a plan: lookups, commit, stages, aside, status, events, in this order (DESIGN 4.1).
+"""Carries out a plan: lookups, commit, commands, stages, aside, status, events (DESIGN 4.1).
 
 What waits, waits here, and is bounded: by the time limits of requests and by the batch. Creates
 start slowly, so that a quota or an admission webhook that refuses all costs a few requests and not
@@ -83,6 +83,7 @@ class Job:
         plan: what to do.
         status_after: the status to write when these writes failed.
         emit: records an event about the primary object.
+        hand_over: passes on the plan's commands.
     """
 
     owner: Owner
@@ -91,6 +92,7 @@ class Job:
     plan: Plan
     status_after: Callable[[tuple[Failure, ...]], StatusPatch | None]
     emit: Callable[[Event], None]
+    hand_over: Callable[[], None] = lambda: None
 
 
 class Executor:
@@ -119,6 +121,7 @@ class Executor:
             job.emit(event)
         try:
             if await self._commit(run):
+                job.hand_over()
                 await self._stages(run)
                 await self._at_once(run, job.plan.aside)
         finally:

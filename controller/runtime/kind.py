@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
+    from controller.runtime.outside import Outside
     from controller.runtime.plan import Failure, LiveList, Plan, StatusPatch
 
 T = TypeVar("T", bound=KubeObject)
@@ -143,6 +144,11 @@ class Kind(Protocol[Observation]):
     @property
     def owned(self) -> tuple[Owned[Any], ...]:
         """Resources whose events wake the key of their controller owner (CTL-21, CTL-24)."""
+        ...
+
+    @property
+    def outside(self) -> Outside | None:
+        """The other system that plans of this kind have commands and interests for, if any."""
         ...
 
     def observe(self, key: str, reads: Reads) -> Observation | None:

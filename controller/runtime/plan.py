@@ -190,13 +190,17 @@ class StatusPatch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one reconcile does, in this order: lookups, commit, stages, aside, status.
+    """What one reconcile does, in this order: lookups, commit, commands, stages, aside, status.
 
     Attributes:
         lookups: live reads; when there are any, nothing else of the plan is done and the key is
             planned again with their answers in the ledger.
         commit: state that authorises a side effect, persisted before it; if that fails or its
             outcome is unknown, the reconcile ends.
+        commands: for the kind's `outside`, handed over once `commit` is stored; each has an
+            identity of its own, so that handing it over again repeats nothing.
+        interests: all that `outside` is to observe for the object from now on, also while
+            lookups are made.
         stages: writes; those of one stage run concurrently, a stage starts when all of the one
             before succeeded.
         aside: writes that no stage waits for; made after the stages, whatever became of them.
@@ -207,6 +211,8 @@ class Plan:
 
     lookups: tuple[Lookup | LiveList, ...] = ()
     commit: MergePatch | JsonPatch | None = None
+    commands: tuple[Any, ...] = ()
+    interests: tuple[Any, ...] = ()
     stages: tuple[tuple[Write, ...], ...] = ()
     aside: tuple[Write, ...] = ()
     status: StatusPatch | None = None

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from controller.kube.transport import Transport
     from controller.runtime.election import Election
     from controller.runtime.kind import Reads
+    from controller.runtime.outside import Outside
     from controller.runtime.plan import Failure, Write
 
 LABEL = "flock"
@@ -118,6 +119,7 @@ class FlockKind:
     plan_hook: Callable[[Seen], Plan | None] = lambda _seen: None
     name: str = "flock-controller"
     primary: Resource[Any] = FLOCKS
+    outside: Outside | None = None
     seen: list[Seen] = field(default_factory=list)
 
     @property

@@ -78,6 +78,7 @@ class RayClusterKind:
         Owned(ROLES, label_selector=labels.CLUSTER),
         Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
     )
+    outside = None  # no cluster's state depends on what Ray says
 
     def __init__(self, settings: ClusterSettings | None = None) -> None:
         self._settings = settings or ClusterSettings()

@@ -1,0 +1,38 @@
+"""A system besides the API server that a kind deals with and never waits for (DESIGN 4.5).
+
+Workers only say what they want to know and what is to be done. Who stands outside asks, does,
+repeats and gives up at its own pace, and wakes the keys that have something new to learn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Outside(Protocol):
+    """What a controller asks of it. Nothing but `aclose` may block, and nothing may raise."""
+
+    def attach(self, wake: Callable[[str], None]) -> None:
+        """Learn how to wake a key when an observation or an outcome of it has changed.
+
+        Called once, before anything else.
+        """
+        ...
+
+    def sync(self, key: str, interests: tuple[Any, ...]) -> None:
+        """Observe for this object what `interests` says and nothing else, from now on.
+
+        Called after every plan; with nothing when the object is gone.
+        """
+        ...
+
+    def hand_over(self, key: str, commands: tuple[Any, ...]) -> None:
+        """Carry out commands whose identities are stored; those it knows already only once."""
+        ...
+
+    async def aclose(self) -> None:
+        """End everything that is under way. Called when no worker runs any more."""
+        ...

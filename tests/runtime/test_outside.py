@@ -1,0 +1,243 @@
+"""What a controller tells the other system that its kind deals with, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.faults import LostAnswer, Refusal, Rule, SlowAnswer
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.plan import Lookup, MergePatch, Plan, Target
+from tests.runtime.flock import FLOCKS, FlockKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.runtime.flock import FlockWorld, Seen
+
+KEY = "default/f"
+
+
+@dataclass
+class Weather:
+    """An outside that notes what it is told, and raises if the test says so."""
+
+    told: list[tuple[str, str, tuple[Any, ...]]] = field(default_factory=list)
+    wake: Callable[[str], None] = lambda _key: None
+    broken: Callable[[str, str], bool] = lambda _verb, _key: False
+    closed: bool = False
+
+    def attach(self, wake: Callable[[str], None]) -> None:
+        assert not self.told
+        self.wake = wake
+
+    def sync(self, key: str, interests: tuple[Any, ...]) -> None:
+        self._tell("sync", key, interests)
+
+    def hand_over(self, key: str, commands: tuple[Any, ...]) -> None:
+        self._tell("hand over", key, commands)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+    def of(self, verb: str, key: str = KEY) -> list[tuple[Any, ...]]:
+        return [said for told, about, said in self.told if (told, about) == (verb, key)]
+
+    def _tell(self, verb: str, key: str, said: tuple[Any, ...]) -> None:
+        assert not self.closed
+        self.told.append((verb, key, said))
+        if self.broken(verb, key):
+            raise RuntimeError("storm")
+
+
+def commit(seen: Seen, **data: str) -> MergePatch:
+    meta = seen.flock.metadata
+    target = Target(FLOCKS, meta.namespace, meta.name, "status")
+    return MergePatch(
+        target,
+        meta.uid,
+        {"status": data},
+        subresource="status",
+        resource_version=meta.resource_version,
+    )
+
+
+def kind_of(weather: Weather, plan: Callable[[Seen], Plan]) -> FlockKind:
+    return FlockKind(outside=weather, plan_hook=plan)
+
+
+async def test_interests_are_synced_after_every_plan_and_commands_follow(flocks: FlockWorld):
+    weather = Weather()
+    flocks.start(kind=kind_of(weather, lambda _seen: Plan(interests=("wind",), commands=("blow",))))
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: weather.of("hand over"))
+    assert weather.told[:2] == [("sync", KEY, ("wind",)), ("hand over", KEY, ("blow",))]
+
+
+async def test_a_plan_without_commands_hands_over_nothing(flocks: FlockWorld):
+    weather = Weather()
+    flocks.start(kind=kind_of(weather, lambda _seen: Plan()))
+    await flocks.create(size=0)
+    await flocks.settle(1)
+    assert weather.of("sync") == [()]
+    assert weather.of("hand over") == []
+
+
+async def test_a_plan_with_lookups_syncs_its_interests_and_hands_nothing_over(
+    flocks: FlockWorld,
+):
+    weather = Weather()
+    lookup = Lookup(Target(CONFIG_MAPS, "default", "nobody"))
+
+    def plan(_seen: Seen) -> Plan:
+        lookups = () if len(weather.of("sync")) else (lookup,)
+        return Plan(lookups=lookups, interests=("wind",), commands=("blow",))
+
+    flocks.start(kind=kind_of(weather, plan))
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: weather.of("hand over"))
+    assert [verb for verb, _, _ in weather.told[:3]] == ["sync", "sync", "hand over"]
+
+
+async def test_commands_are_handed_over_once_their_commit_is_stored(flocks: FlockWorld):
+    weather = Weather()
+    stored: list[Any] = []
+    handed = weather.hand_over
+
+    def hand_over(key: str, commands: tuple[Any, ...]) -> None:
+        entry = flocks.server.store.table("flocks.test.dev").items[key]
+        stored.append(entry.object["status"])
+        handed(key, commands)
+
+    weather.hand_over = hand_over  # pyright: ignore[reportAttributeAccessIssue]
+
+    def plan(seen: Seen) -> Plan:
+        return Plan(commit=commit(seen, song="first"), interests=("wind",), commands=("blow",))
+
+    flocks.start(kind=kind_of(weather, plan))
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: weather.of("hand over"))
+    assert stored[0] == {"song": "first"}
+
+
+async def test_no_command_is_handed_over_when_the_commit_met_another_state(flocks: FlockWorld):
+    weather = Weather()
+
+    def plan(seen: Seen) -> Plan:
+        outdated = replace(commit(seen, song="first"), resource_version="1")
+        return Plan(commit=outdated, interests=("wind",), commands=("blow",))
+
+    flocks.start(kind=kind_of(weather, plan))
+    await flocks.create(size=0)
+    await flocks.settle(5)
+    assert ("wind",) in weather.of("sync")
+    assert weather.of("hand over") == []
+
+
+@pytest.mark.parametrize("trouble", [Refusal(403), LostAnswer()])
+async def test_no_command_is_handed_over_until_a_commit_is_confirmed(
+    flocks: FlockWorld, trouble: Refusal | LostAnswer
+):
+    weather = Weather()
+
+    def plan(seen: Seen) -> Plan:
+        return Plan(commit=commit(seen, song="first"), interests=("wind",), commands=("blow",))
+
+    rule = Rule(trouble, "flocks", frozenset({"patch"}))
+    operator = flocks.start(kind=kind_of(weather, plan), rules=[rule])
+    await flocks.create(size=0)
+    await flocks.settle(20)
+    assert ("wind",) in weather.of("sync")
+    assert weather.of("hand over") == []
+    operator.transport.rules = []
+    await flocks.resize(1)
+    await flocks.eventually(lambda: weather.of("hand over"))
+
+
+async def test_an_object_that_is_gone_has_no_interests_any_more(flocks: FlockWorld):
+    weather = Weather()
+    flocks.start(kind=kind_of(weather, lambda _seen: Plan(interests=("wind",))))
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: weather.of("sync"))
+    await flocks.user.delete(FLOCKS, "default", "f")
+    await flocks.settle(1)
+    assert weather.of("sync")[-1] == ()
+
+
+async def test_a_namesake_does_not_inherit_interests(flocks: FlockWorld):
+    weather = Weather()
+    slow = Rule(SlowAnswer(3.0), "configmaps", frozenset({"create"}))
+    kind = FlockKind(outside=weather)
+
+    def plan(seen: Seen) -> Plan:
+        stages = ((kind.create(seen.flock, "a"),),) if not seen.birds else ()
+        return Plan(interests=(seen.flock.metadata.uid,), stages=stages)
+
+    kind.plan_hook = plan
+    flocks.start(kind=kind, rules=[slow])
+    first = await flocks.create(size=0)
+    await flocks.eventually(lambda: weather.of("sync"))
+    await flocks.user.delete(FLOCKS, "default", "f")  # while the worker waits for its create
+    second = await flocks.create(size=0)
+    await flocks.settle(10)
+    told = weather.of("sync")
+    assert told[:3] == [(first.metadata.uid,), (), (second.metadata.uid,)]
+
+
+async def test_whoever_stands_outside_can_wake_a_key(flocks: FlockWorld):
+    weather = Weather()
+    flocks.start(kind=kind_of(weather, lambda _seen: Plan()))
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: weather.of("sync"))
+    await flocks.settle(1)
+    before = len(weather.of("sync"))
+    weather.wake(KEY)
+    await flocks.settle(1)
+    assert len(weather.of("sync")) == before + 1
+
+
+async def test_the_outside_is_closed_after_the_last_worker(flocks: FlockWorld):
+    weather = Weather()
+    kind = FlockKind(outside=weather)
+    kind.plan_hook = lambda seen: Plan(stages=((kind.create(seen.flock, "a"),),))
+    slow = Rule(SlowAnswer(3.0), "configmaps", frozenset({"create"}))
+    operator = flocks.start(kind=kind, rules=[slow])
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: weather.of("sync"))
+    stopping = asyncio.create_task(operator.stop())
+    await flocks.settle(1)
+    assert not weather.closed
+    assert await stopping == 0
+    assert weather.closed
+    assert len(flocks.created) == 1
+
+
+async def test_the_outside_is_closed_when_the_operator_is_killed(flocks: FlockWorld):
+    weather = Weather()
+    operator = flocks.start(kind=kind_of(weather, lambda _seen: Plan()))
+    await flocks.create(size=0)
+    await flocks.eventually(lambda: weather.of("sync"))
+    await operator.kill()
+    assert weather.closed
+
+
+async def test_an_outside_that_raises_costs_only_the_key_that_it_raised_for(flocks: FlockWorld):
+    for verb in ("sync", "hand over"):
+        weather = Weather(broken=lambda told, key, verb=verb: (told, key) == (verb, KEY))
+        running = flocks.start(
+            kind=kind_of(weather, lambda _seen: Plan(interests=("wind",), commands=("blow",)))
+        )
+        await flocks.create("f", size=0)
+        await flocks.create("g", size=0)
+        await flocks.settle(30)
+        assert len(weather.of(verb)) > 1, "with back-off"
+        assert weather.of("hand over", "default/g")
+        flock = await flocks.flock()
+        assert "storm" in str(flock.status.conditions)
+        for name in ("f", "g"):
+            await flocks.user.delete(FLOCKS, "default", name)
+        await flocks.settle(1)
+        assert await running.stop() == 0
