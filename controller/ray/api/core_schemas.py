@@ -371,7 +371,7 @@ def label_selector(description: str) -> Schema:
     )
 
 
-def conditions() -> Schema:
+def conditions(whose: str = "the cluster") -> Schema:
     """`status.conditions`."""
     condition = struct(
         "One condition.",
@@ -390,4 +390,4 @@ def conditions() -> Schema:
         },
         required=["lastTransitionTime", "message", "reason", "status", "type"],
     )
-    return array("What is known about the cluster, one entry a type.", condition, keys=["type"])
+    return array(f"What is known about {whose}, one entry a type.", condition, keys=["type"])

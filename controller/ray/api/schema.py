@@ -41,6 +41,11 @@ def int64(description: str, **more: Any) -> Schema:
     return {"description": description, "type": "integer", "format": "int64", **more}
 
 
+def number(description: str, **more: Any) -> Schema:
+    """A number, whole or not."""
+    return {"description": description, "type": "number", **more}
+
+
 def time(description: str, **more: Any) -> Schema:
     """A point in time, RFC 3339."""
     return {"description": description, "type": "string", "format": "date-time", **more}
