@@ -1,4 +1,4 @@
-"""Our RayCluster definition: complete, small, and the same contract as KubeRay's."""
+"""Our definitions: complete, small, and the same contract as KubeRay's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.ray.api import custom_resource_definitions
+from controller.ray.api.crds import raycluster_definition, rayjob_definition
 from tests.ray.support import EXAMPLES
 
 if TYPE_CHECKING:
@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
 CLIENT_SIDE_APPLY_LIMIT = 256 * 1024
 PRESERVED = "x-kubernetes-preserve-unknown-fields"
-SAME = ("type", "format", "enum", "default", "nullable", "minimum", "x-kubernetes-int-or-string")
+SAME = (
+    "type",
+    "format",
+    "enum",
+    "default",
+    "nullable",
+    "minimum",
+    "minItems",
+    "x-kubernetes-int-or-string",
+)
 """Keywords that must be equal on every path that both definitions have."""
 
 KUBERAY_CRDS = Path(
@@ -29,11 +38,16 @@ KUBERAY_CRDS = Path(
 Schema = dict[str, Any]
 
 
-def definition() -> Schema:
-    (crd,) = [
-        c for c in custom_resource_definitions() if c["spec"]["names"]["kind"] == "RayCluster"
-    ]
-    return crd
+DEFINITIONS = {"RayCluster": raycluster_definition, "RayJob": rayjob_definition}
+ADDED_COLUMNS = {
+    "RayCluster": ['.status.conditions[?(@.type=="Ready")].reason'],
+    "RayJob": [".status.failed", ".status.reason"],
+}
+each_kind = pytest.mark.parametrize("kind", DEFINITIONS)
+
+
+def definition(kind: str = "RayCluster") -> Schema:
+    return DEFINITIONS[kind]()
 
 
 def version(crd: Schema, name: str) -> Schema:
@@ -87,28 +101,32 @@ def differences(theirs: Schema, ours: Schema, path: str = "") -> Iterator[str]:
             yield f"{path}.{name}: missing"
 
 
-def kuberay() -> Schema:
-    file = KUBERAY_CRDS / "ray.io_rayclusters.yaml"
+def kuberay(kind: str) -> Schema:
+    file = KUBERAY_CRDS / f"ray.io_{kind.lower()}s.yaml"
     if not file.exists():
         pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {KUBERAY_CRDS}")
     return yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
 
 
-def test_every_path_of_kuberays_definition_means_the_same_in_ours():
-    assert list(differences(schema(kuberay()), schema(definition()))) == []
+@each_kind
+def test_every_path_of_kuberays_definition_means_the_same_in_ours(kind: str):
+    assert list(differences(schema(kuberay(kind)), schema(definition(kind)))) == []
 
 
-def test_columns_names_and_versions_are_kuberays():
-    ours, theirs = definition()["spec"], kuberay()["spec"]
+@each_kind
+def test_columns_names_and_versions_are_kuberays(kind: str):
+    ours, theirs = definition(kind)["spec"], kuberay(kind)["spec"]
+    assert definition(kind)["metadata"]["name"] == f"{ours['names']['plural']}.{ours['group']}"
     assert ours["names"] == theirs["names"]
     assert ours["scope"] == theirs["scope"]
     for name in ("v1", "v1alpha1"):
-        mine, other = version(definition(), name), version(kuberay(), name)
+        mine, other = version(definition(kind), name), version(kuberay(kind), name)
         for key in ("served", "storage", "subresources"):
             assert mine[key] == other[key], (name, key)
-        *columns, reason = mine["additionalPrinterColumns"]
-        assert columns == other["additionalPrinterColumns"], name
-        assert reason["jsonPath"] == '.status.conditions[?(@.type=="Ready")].reason'
+        columns, others = (each.get("additionalPrinterColumns", []) for each in (mine, other))
+        assert columns[: len(others)] == others, name
+        added = [column["jsonPath"] for column in columns[len(others) :]]
+        assert added == (ADDED_COLUMNS[kind] if others else [])
         assert mine.get("deprecated", False) == other.get("deprecated", False)
 
 
@@ -126,22 +144,25 @@ def test_the_comparison_notices_what_it_is_for():
     assert list(differences(field, {"type": "array", PRESERVED: True}))
 
 
-def test_the_definition_is_small_enough_for_client_side_apply():
-    assert len(msgspec.json.encode(definition())) < CLIENT_SIDE_APPLY_LIMIT / 2
+@each_kind
+def test_the_definition_is_small_enough_for_client_side_apply(kind: str):
+    assert len(msgspec.json.encode(definition(kind))) < CLIENT_SIDE_APPLY_LIMIT / 2
 
 
-def test_every_field_is_described():
+@each_kind
+def test_every_field_is_described(kind: str):
     described_elsewhere = (".metadata", ".[]", ".{}")
     bare = [
         path
-        for path, node in walk(schema(definition()))
+        for path, node in walk(schema(definition(kind)))
         if not node.get("description") and not path.endswith(described_elsewhere)
     ]
     assert bare == []
 
 
-def test_the_schema_is_structural():
-    for path, node in walk(schema(definition())):
+@each_kind
+def test_the_schema_is_structural(kind: str):
+    for path, node in walk(schema(definition(kind))):
         assert node.get("type") or node.get("x-kubernetes-int-or-string"), path
         if "properties" in node:
             assert node["type"] == "object", path
