@@ -146,7 +146,7 @@ async def test_no_command_is_handed_over_until_a_commit_is_confirmed(
     def plan(seen: Seen) -> Plan:
         return Plan(commit=commit(seen, song="first"), interests=("wind",), commands=("blow",))
 
-    rule = Rule(trouble, "flocks", frozenset({"patch"}))
+    rule = Rule(trouble, "flocks.test.dev", frozenset({"patch"}))
     operator = flocks.start(kind=kind_of(weather, plan), rules=[rule])
     await flocks.create(size=0)
     await flocks.settle(20)
