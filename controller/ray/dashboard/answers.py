@@ -1,0 +1,266 @@
+"""What an answer means: the only place where bytes of a dashboard become values.
+
+A value is made of an answer that is exactly what Ray sends for it. Everything else (a proxy's
+page, a 500 with or without JSON, half a document, another job) is an error and never a status.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from controller.ray.dashboard.errors import (
+    NotAuthorized,
+    Redirected,
+    RefusedByRay,
+    UnexpectedAnswer,
+)
+from controller.ray.dashboard.results import (
+    ClusterStatus,
+    Deleted,
+    JobInfo,
+    JobStatus,
+    NoSuchJob,
+    Stopped,
+    Submitted,
+    Version,
+)
+
+if TYPE_CHECKING:
+    from controller.ray.dashboard.send import DashboardAnswer
+
+T = TypeVar("T")
+
+MAX_MESSAGE = 8192
+"""Characters of a job's message that are kept: its beginning and its end."""
+
+MAX_EXCERPT = 300
+"""Characters of a foreign body that are quoted in a message."""
+
+_MESSAGE_START = 1024
+_DUPLICATE = "Please use a different submission_id"
+_REFUSED_BY_AGENT = "Request failed with status code 400"
+_REFUSALS = frozenset({400, 413, 422})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class _Job(msgspec.Struct):
+    status: JobStatus
+    submission_id: str | None = None
+    job_id: str | None = None
+    message: str | None = None
+    error_type: str | None = None
+    start_time: int | None = None
+    end_time: int | None = None
+    entrypoint: str | None = None
+    metadata: dict[str, Any] | None = None
+    driver_exit_code: int | None = None
+
+
+class _Version(msgspec.Struct):
+    ray_version: str
+    session_name: str | None = None
+
+
+class _Submission(msgspec.Struct):
+    submission_id: str | None = None
+    job_id: str | None = None
+
+
+class _Stop(msgspec.Struct):
+    stopped: bool
+
+
+class _Delete(msgspec.Struct):
+    deleted: bool
+
+
+class _Logs(msgspec.Struct):
+    logs: str | None
+
+
+class _StatusData(msgspec.Struct, rename="camel"):
+    cluster_status: str | dict[str, Any] | None
+    autoscaling_status: str | None = None
+
+
+class _Status(msgspec.Struct):
+    result: bool
+    data: _StatusData
+
+
+_job = msgspec.json.Decoder(_Job)
+_version = msgspec.json.Decoder(_Version)
+_submission = msgspec.json.Decoder(_Submission)
+_stop = msgspec.json.Decoder(_Stop)
+_delete = msgspec.json.Decoder(_Delete)
+_logs = msgspec.json.Decoder(_Logs)
+_status = msgspec.json.Decoder(_Status)
+
+
+def job(answer: DashboardAnswer, job_id: str) -> JobInfo | NoSuchJob:
+    """The answer to `GET /api/jobs/<id>`. Raises `UnexpectedAnswer`."""
+    if _is_unknown(answer, job_id):
+        return NoSuchJob()
+    found = _decoded(answer, _job)
+    if job_id not in (found.submission_id, found.job_id):
+        raise UnexpectedAnswer(f"the answer is about job {found.submission_id}, not {job_id}")
+    return JobInfo(
+        submission_id=job_id,
+        status=found.status,
+        message=_bounded(found.message or ""),
+        error_type=found.error_type or "",
+        start_time=_moment(found.start_time),
+        end_time=_moment(found.end_time),
+        entrypoint=found.entrypoint or "",
+        metadata=found.metadata or {},
+        driver_exit_code=found.driver_exit_code,
+    )
+
+
+def submission(answer: DashboardAnswer, job_id: str) -> Submitted:
+    """The answer to `POST /api/jobs/`.
+
+    A duplicate comes as 500 with the words of the inner 400 (spec/real-ray.md section 3).
+
+    Raises:
+        RefusedByRay: the submission is wrong.
+        UnexpectedAnswer: anything else.
+    """
+    words = _text(answer)
+    if answer.status in {400, 500} and _DUPLICATE in words and job_id in words:
+        return Submitted(job_id, already=True)
+    _check_refusal(answer)
+    if answer.status == 500 and _REFUSED_BY_AGENT in words:
+        raise RefusedByRay(last_line(words))
+    made = _decoded(answer, _submission)
+    if job_id not in (made.submission_id, made.job_id):
+        raise UnexpectedAnswer(f"job {job_id} was submitted, the answer names another")
+    return Submitted(job_id)
+
+
+def stop(answer: DashboardAnswer, job_id: str) -> Stopped | NoSuchJob:
+    """The answer to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnexpectedAnswer`."""
+    if _is_unknown(answer, job_id):
+        return NoSuchJob()
+    _check_refusal(answer)
+    return Stopped(_decoded(answer, _stop).stopped)
+
+
+def deletion(answer: DashboardAnswer, job_id: str) -> Deleted | NoSuchJob:
+    """The answer to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnexpectedAnswer`."""
+    if _is_unknown(answer, job_id):
+        return NoSuchJob()
+    _check_refusal(answer)
+    if not _decoded(answer, _delete).deleted:
+        raise UnexpectedAnswer(f"Ray did not delete job {job_id}")
+    return Deleted()
+
+
+def logs(answer: DashboardAnswer, job_id: str) -> str | NoSuchJob:
+    """The answer to `GET /api/jobs/<id>/logs`. Raises `UnexpectedAnswer`."""
+    if _is_unknown(answer, job_id):
+        return NoSuchJob()
+    return _decoded(answer, _logs).logs or ""
+
+
+def version(answer: DashboardAnswer) -> Version:
+    """The answer to `GET /api/version`. Raises `UnexpectedAnswer`."""
+    found = _decoded(answer, _version)
+    return Version(found.ray_version, found.session_name or "")
+
+
+def gcs_health(answer: DashboardAnswer) -> None:
+    """The answer to `GET /api/gcs_healthz`. Raises `UnexpectedAnswer` unless it is well."""
+    if answer.status != 200 or answer.body.strip() != b"success":
+        raise _unexpected(answer)
+
+
+def cluster_status(answer: DashboardAnswer) -> ClusterStatus:
+    """The answer to `GET /api/cluster_status`. Raises `UnexpectedAnswer`.
+
+    Without `?format=1`, and with the second autoscaler even with all fields null, the text is in
+    another field or missing.
+    """
+    data = _decoded(answer, _status).data
+    text = data.cluster_status
+    return ClusterStatus(text if isinstance(text, str) else data.autoscaling_status or "")
+
+
+def excerpt(body: bytes) -> str:
+    """The beginning of a foreign body, on one line, for a message."""
+    text = " ".join(body[: 4 * MAX_EXCERPT].decode("utf-8", "replace").split())
+    if not text:
+        return "(empty body)"
+    return text if len(text) <= MAX_EXCERPT else text[:MAX_EXCERPT] + "..."
+
+
+def last_line(text: str) -> str:
+    """Of a traceback the line that says what is wrong, bounded."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" .")]
+    return lines[-1][:MAX_EXCERPT] if lines else "(no reason given)"
+
+
+def _decoded(answer: DashboardAnswer, decoder: msgspec.json.Decoder[T]) -> T:
+    """The value that a 200 with JSON holds."""
+    if answer.status != 200 or answer.content_type != "application/json":
+        raise _unexpected(answer)
+    try:
+        return decoder.decode(answer.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnexpectedAnswer(f"the answer cannot be read: {error}") from error
+
+
+def _unexpected(answer: DashboardAnswer) -> UnexpectedAnswer:
+    if 300 <= answer.status < 400:
+        return Redirected(f"HTTP {answer.status}: redirects are not followed")
+    text = f"HTTP {answer.status}: {_reason(answer)}"
+    if answer.status in {401, 403}:
+        return NotAuthorized(text)
+    return UnexpectedAnswer(text)
+
+
+def _reason(answer: DashboardAnswer) -> str:
+    """Of a traceback its last line, of anything else the beginning."""
+    if answer.body.startswith(b"Traceback"):
+        return last_line(_text(answer))
+    return excerpt(answer.body)
+
+
+def _is_unknown(answer: DashboardAnswer, job_id: str) -> bool:
+    """Whether Ray itself says that it does not know the job; any other 404 says nothing."""
+    return (
+        answer.status == 404
+        and answer.content_type == "text/plain"
+        and _text(answer).strip() == f"Job {job_id} does not exist"
+    )
+
+
+def _check_refusal(answer: DashboardAnswer) -> None:
+    """Raise `RefusedByRay` for a definite no. Pages of proxies are none."""
+    if answer.status in _REFUSALS and answer.content_type in {"text/plain", "application/json"}:
+        raise RefusedByRay(last_line(_text(answer)))
+
+
+def _text(answer: DashboardAnswer) -> str:
+    return answer.body.decode("utf-8", "replace")
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    """A time of Ray, in milliseconds since 1970; 0 stands for none."""
+    if not milliseconds:
+        return None
+    try:
+        return _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError as error:
+        raise UnexpectedAnswer(f"{milliseconds} is no time") from error
+
+
+def _bounded(message: str) -> str:
+    if len(message) <= MAX_MESSAGE:
+        return message
+    cut = "\n...\n"
+    end = MAX_MESSAGE - _MESSAGE_START - len(cut)
+    return message[:_MESSAGE_START] + cut + message[-end:]

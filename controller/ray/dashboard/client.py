@@ -1,0 +1,119 @@
+"""Ray's job API, typed, over any `Send`: one request, one answer, no repetition.
+
+Whoever repeats is the actor. Every call has a time limit and a limit of bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from controller.ray.dashboard import answers
+from controller.ray.dashboard.errors import NoAnswer
+from controller.ray.dashboard.send import DashboardRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.ray.dashboard.results import (
+        ClusterStatus,
+        Deleted,
+        JobInfo,
+        NoSuchJob,
+        Stopped,
+        Submitted,
+        Version,
+    )
+    from controller.ray.dashboard.send import DashboardAnswer, Send
+    from controller.ray.dashboard.submission import Submission
+
+TIMEOUT: Final = 2.0
+"""Seconds for a request that goes straight to the dashboard (KubeRay)."""
+
+MAX_ANSWER: Final = 1 << 20
+"""Bytes of an answer that are read."""
+
+MAX_LOGS: Final = 8 << 20
+"""Bytes of a job's logs that are read."""
+
+_JOBS: Final = "/api/jobs/"
+_AUTHORIZATION: Final = "x-ray-authorization"
+"""As KubeRay: `authorization` would not get through the API server's proxy."""
+
+
+class DashboardClient:
+    """The dashboard of one head.
+
+    All calls raise `DashboardError`; only `RefusedByRay` is a definite answer.
+
+    Args:
+        send: carries requests to the dashboard.
+        token: sent with each request; empty for none.
+        timeout: seconds that a call may take.
+    """
+
+    def __init__(self, send: Send, *, token: str = "", timeout: float = TIMEOUT) -> None:
+        self._send = send
+        self._headers = {"accept": "application/json, text/plain"}
+        if token:
+            self._headers[_AUTHORIZATION] = f"Bearer {token}"
+        self._timeout = timeout
+
+    async def submit(self, submission: Submission) -> Submitted:
+        """Submit a job. A submission id that Ray has already counts as submitted."""
+        body = msgspec.json.encode(submission.body())
+        answer = await self._ask("POST", _JOBS, body=body)
+        return answers.submission(answer, submission.submission_id)
+
+    async def job(self, job_id: str) -> JobInfo | NoSuchJob:
+        """How a job is."""
+        return answers.job(await self._ask("GET", _JOBS + job_id), job_id)
+
+    async def stop(self, job_id: str) -> Stopped | NoSuchJob:
+        """Stop a job. Its status changes later, if at all."""
+        return answers.stop(await self._ask("POST", f"{_JOBS}{job_id}/stop"), job_id)
+
+    async def delete(self, job_id: str) -> Deleted | NoSuchJob:
+        """Make Ray forget an ended job. `UnexpectedAnswer` while it runs."""
+        return answers.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
+
+    async def logs(self, job_id: str) -> str | NoSuchJob:
+        """All that the driver has printed. `TooLarge` if that is more than `MAX_LOGS` bytes."""
+        answer = await self._ask("GET", f"{_JOBS}{job_id}/logs", limit=MAX_LOGS)
+        return answers.logs(answer, job_id)
+
+    async def cluster_status(self) -> ClusterStatus:
+        """What `ray status` would print."""
+        return answers.cluster_status(
+            await self._ask("GET", "/api/cluster_status", query={"format": "1"})
+        )
+
+    async def version(self) -> Version:
+        """Which Ray answers."""
+        return answers.version(await self._ask("GET", "/api/version"))
+
+    async def health(self) -> Version:
+        """Which Ray answers, if its GCS does too."""
+        answers.gcs_health(await self._ask("GET", "/api/gcs_healthz"))
+        return await self.version()
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        limit: int = MAX_ANSWER,
+    ) -> DashboardAnswer:
+        headers = self._headers
+        if body is not None:
+            headers = {**headers, "content-type": "application/json"}
+        request = DashboardRequest(method, path, query or {}, headers, body, limit)
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._send(request)
+        except TimeoutError:
+            raise NoAnswer(f"{request}: no complete answer in {self._timeout:g} s") from None

@@ -1,0 +1,35 @@
+"""One incarnation of a head: what an actor belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The dashboard of one head incarnation.
+
+    A head that was replaced or restarted in place is another `Head`: what the former one said
+    says nothing about it.
+
+    Attributes:
+        cluster_uid: of the RayCluster.
+        pod_uid: of its head pod.
+        restarts: of the Ray container in that pod.
+        namespace: of the cluster.
+        service: name of the head service.
+        port: of the dashboard at that service.
+        token_secret: name of the Secret with the token; empty if the cluster wants none.
+    """
+
+    cluster_uid: str
+    pod_uid: str
+    restarts: int
+    namespace: str
+    service: str
+    port: int = 8265
+    token_secret: str = ""
+
+    def __str__(self) -> str:
+        """For messages: `namespace/service:port`."""
+        return f"{self.namespace}/{self.service}:{self.port}"

@@ -1,0 +1,47 @@
+"""What is known of a head's answers, and where planners read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.ray.dashboard.commands import Outcome
+    from controller.ray.dashboard.head import Head
+    from controller.ray.dashboard.probes import Probe
+    from controller.ray.dashboard.results import ProbeValue
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The state of one probe.
+
+    Attributes:
+        value: the last definite answer; None if there is none yet, or none since the last command
+            about the same job ended. None means wait, never "not there".
+        since: when `value` came to be what it is.
+        last_success: start of the last request that had a definite answer.
+        failing_since: start of the present run of failed requests. None while fewer have failed
+            than decide anything.
+        error: how the last request of that run failed, as a sentence; empty without a run.
+    """
+
+    value: ProbeValue | None
+    since: datetime
+    last_success: datetime | None = None
+    failing_since: datetime | None = None
+    error: str = ""
+
+
+class Dashboards(Protocol):
+    """What the actors know. Synchronous, without side effect."""
+
+    def observation(self, head: Head, probe: Probe) -> Observation | None:
+        """What the probe has found; None if nobody is interested in it yet."""
+        ...
+
+    def outcome(self, head: Head, command_id: str) -> Outcome | None:
+        """How a command ended; None while it is open, unknown or forgotten."""
+        ...

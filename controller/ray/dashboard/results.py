@@ -1,0 +1,115 @@
+"""What Ray can say, as values. Whatever cannot be one of these is no result but an error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+
+class JobStatus(Enum):
+    """Ray's own states of a job."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether Ray will never change it again."""
+        return self in _TERMINAL
+
+
+_TERMINAL: Final = frozenset({JobStatus.STOPPED, JobStatus.SUCCEEDED, JobStatus.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfo:
+    """What Ray knows of a job.
+
+    Attributes:
+        submission_id: the id that was asked for.
+        status: its state.
+        message: Ray's words, with the last lines of the log of a failed job; bounded.
+        error_type: Ray's class of failure (`JOB_ENTRYPOINT_COMMAND_ERROR`), or empty.
+        start_time: when it was accepted.
+        end_time: when it ended.
+        entrypoint: the driver's command.
+        metadata: as submitted.
+        driver_exit_code: of the driver, once it has ended by itself.
+    """
+
+    submission_id: str
+    status: JobStatus
+    message: str = ""
+    error_type: str = ""
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    entrypoint: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    driver_exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NoSuchJob:
+    """Ray itself said that it does not know the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Who answers.
+
+    Attributes:
+        ray_version: such as `2.60.0`.
+        session_name: of this run of the head; another one after each restart.
+    """
+
+    ray_version: str
+    session_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """The text that `ray status` prints; empty if Ray has none yet."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """Ray has the job.
+
+    Attributes:
+        submission_id: of the job.
+        already: whether it had the id before this request; the job may be another one's.
+    """
+
+    submission_id: str
+    already: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The stop was taken note of.
+
+    Attributes:
+        stopping: False if the job had ended before. A job that is being stopped is `STOPPED`
+            seconds later; one that waits for resources may never be.
+    """
+
+    stopping: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Ray has forgotten the job."""
+
+
+ProbeValue: TypeAlias = JobInfo | NoSuchJob | Version
+CommandValue: TypeAlias = Submitted | Stopped | Deleted | NoSuchJob

@@ -1,0 +1,62 @@
+"""The seam between requests and what carries them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardRequest:
+    """One request.
+
+    Attributes:
+        method: HTTP method.
+        path: begins with a slash; not yet quoted.
+        query: its parameters.
+        headers: with lower-case names; the token is among them, hence not printed.
+        body: JSON, or None.
+        limit: bytes that the answer may have.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes | None = field(repr=False)
+    limit: int
+
+    def __str__(self) -> str:
+        """For messages: method and path."""
+        return f"{self.method} {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardAnswer:
+    """One complete answer, whatever its status.
+
+    Attributes:
+        status: HTTP status code.
+        content_type: lower case, without parameters; empty if there was none.
+        body: all of it.
+    """
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Send(Protocol):
+    """Sends a request once. Time limits are the caller's, by cancellation."""
+
+    async def __call__(self, request: DashboardRequest, /) -> DashboardAnswer:
+        """Send it and read the whole answer; redirects are answers like any other.
+
+        Raises:
+            NoAnswer: none came back, or not all of it.
+            TooLarge: it had more bytes than `request.limit`.
+        """
+        ...

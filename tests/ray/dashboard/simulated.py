@@ -1,0 +1,358 @@
+"""A Ray in memory: dashboards of any number of heads, answering as the recorded one did.
+
+`SimulatedRay.connect` stands in for the connection of `DashboardActors`. Time is the running
+loop's, so jobs run in virtual time; faults can be switched on for a cluster, a head or all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.dashboard.client import TIMEOUT, DashboardClient
+from controller.ray.dashboard.errors import NoAnswer, Unreachable
+from controller.ray.dashboard.results import JobStatus
+from controller.ray.dashboard.send import DashboardAnswer
+from tests.ray.dashboard.recorded import recorded, recorded_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.ray.dashboard.head import Head
+    from controller.ray.dashboard.send import DashboardRequest
+
+EPOCH = datetime(2026, 11, 20, 12, tzinfo=UTC)
+NEVER = float("inf")
+STOPPING = 2.6
+"""Seconds from a stop until the status says so, as real Ray took."""
+
+Incarnation = tuple[str, str, int]
+
+
+def incarnation(head: Head) -> Incarnation:
+    return head.cluster_uid, head.pod_uid, head.restarts
+
+
+class Fault(Enum):
+    """How a dashboard misbehaves."""
+
+    REFUSES = auto()  # nothing listens
+    SILENT = auto()  # accepts and never answers; what was asked is not done
+    LOSES_ANSWERS = auto()  # does what was asked, and the answer is lost
+    ERROR = auto()  # 500 with a traceback
+    ERROR_JSON = auto()  # 500 with JSON that looks like a job
+    HTML = auto()  # 200 with a proxy's page
+    TRUNCATED = auto()  # half of the answer
+    FORBIDDEN = auto()  # 403
+
+
+@dataclass(frozen=True)
+class Course:
+    """How a job goes: seconds and result.
+
+    `pending=NEVER`: it waits for resources, and a stop does not end it. `running=NEVER`: it runs
+    until it is told otherwise.
+    """
+
+    pending: float = 1.0
+    running: float = 10.0
+    result: JobStatus = JobStatus.SUCCEEDED
+    message: str = ""
+
+
+@dataclass
+class Job:
+    """A job as a simulated Ray knows it."""
+
+    id: str
+    body: dict[str, Any]
+    course: Course
+    accepted: float
+    stop_asked: float | None = None
+    ended: tuple[float, JobStatus, str] | None = None
+
+    def status(self, now: float) -> JobStatus:
+        return self._state(now)[0]
+
+    def _state(self, now: float) -> tuple[JobStatus, float | None, str]:
+        """Status, end and message."""
+        if self.ended is not None and self.ended[0] <= now:
+            end, status, message = self.ended
+            return status, end, message
+        begins = self.accepted + self.course.pending
+        ends = begins + self.course.running
+        stops = NEVER
+        if self.stop_asked is not None and self.course.pending != NEVER:
+            stops = self.stop_asked + STOPPING
+        if stops <= now and stops < ends:
+            return JobStatus.STOPPED, stops, "Job was intentionally stopped."
+        if now >= ends:
+            return self.course.result, ends, self.course.message or _message(self.course.result)
+        if now >= begins:
+            return JobStatus.RUNNING, None, "Job is currently running."
+        return JobStatus.PENDING, None, "Job has not started yet."
+
+    def answer(self, now: float) -> DashboardAnswer:
+        status, end, message = self._state(now)
+        failed = status is JobStatus.FAILED
+        exit_code = {JobStatus.SUCCEEDED: 0, JobStatus.FAILED: 1}.get(status)
+        return recorded(
+            _TEMPLATES[status],
+            submission_id=self.id,
+            status=status.value,
+            entrypoint=self.body["entrypoint"],
+            metadata=self.body.get("metadata"),
+            runtime_env=self.body.get("runtime_env"),
+            message=message,
+            error_type="JOB_ENTRYPOINT_COMMAND_ERROR" if failed else None,
+            start_time=_milliseconds(self.accepted),
+            end_time=None if end is None else _milliseconds(end),
+            driver_exit_code=exit_code,
+        )
+
+
+@dataclass
+class Asked:
+    """A request that arrived."""
+
+    at: float
+    head: Head
+    method: str
+    path: str
+    token: str
+
+
+@dataclass
+class SimulatedRay:
+    """All Rays of a test.
+
+    A head incarnation that was not seen before is a new Ray without jobs. A request to a head
+    that `live` says is not there is refused, or goes to the incarnation that `live` names: a head
+    service leads to the head that is there now.
+
+    Attributes:
+        course: of a job, by its submission body; `courses` overrides it by submission id.
+        live: the incarnation that serves requests to a head, None if there is none.
+        latency: seconds that an ordinary answer takes, by head.
+        token: that requests must carry; the client sends `client_token()`.
+        accepted: each accepted submission in order: incarnation and id.
+        asked: every request, if `recording`.
+    """
+
+    course: Callable[[dict[str, Any]], Course] = lambda _body: Course()
+    live: Callable[[Head], Incarnation | None] = incarnation
+    latency: Callable[[Head], float] = lambda _head: 0.005
+    timeout: float = TIMEOUT
+    token: str = ""
+    client_token: Callable[[], str] = lambda: ""
+    recording: bool = True
+    courses: dict[str, Course] = field(default_factory=dict)
+    accepted: list[tuple[Incarnation, str]] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    connections: int = 0
+    in_flight: int = 0
+    most_in_flight: int = 0
+    _jobs: dict[Incarnation, dict[str, Job]] = field(default_factory=lambda: defaultdict(dict))
+    _faults: dict[str, Fault] = field(default_factory=dict)
+
+    # What a test does.
+
+    def fault(self, fault: Fault | None, *, cluster: str = "", pod: str = "") -> None:
+        """Switch a fault on, or off, for a cluster uid, a head pod uid or, without one, all."""
+        key = cluster or pod
+        if fault is None:
+            self._faults.pop(key, None)
+        else:
+            self._faults[key] = fault
+
+    def end(self, job_id: str, status: JobStatus, message: str = "") -> None:
+        """End a job now, on whatever head it runs. KeyError if none has it."""
+        for job in self._named(job_id):
+            job.ended = (self.now(), status, message or _message(status))
+
+    def add(self, head: Head, job_id: str, *, course: Course | None = None) -> Job:
+        """Let a submitter have submitted a job."""
+        body = {"entrypoint": "python job.py", "submission_id": job_id}
+        return self._accept(incarnation(head), {**body}, course)
+
+    def lose_jobs(self, head: Head) -> None:
+        """Forget all jobs of this incarnation."""
+        self._jobs.pop(incarnation(head), None)
+
+    # What a test looks at.
+
+    def job(self, head: Head, job_id: str) -> Job | None:
+        return self._jobs.get(incarnation(head), {}).get(job_id)
+
+    def running(self) -> list[tuple[Incarnation, str]]:
+        """All jobs that have not ended."""
+        now = self.now()
+        return [
+            (place, job.id)
+            for place, jobs in self._jobs.items()
+            for job in jobs.values()
+            if not job.status(now).terminal
+        ]
+
+    def submissions(self, job_id: str = "") -> int:
+        """How many submissions were accepted, of all ids or of one."""
+        return sum(not job_id or accepted == job_id for _, accepted in self.accepted)
+
+    def requests(self, *, cluster: str = "", method: str = "") -> int:
+        """How many requests arrived."""
+        return sum(
+            (not cluster or each.head.cluster_uid == cluster)
+            and (not method or each.method == method)
+            for each in self.asked
+        )
+
+    @staticmethod
+    def now() -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> datetime:
+        """The time of day that goes with the loop's time."""
+        return EPOCH + timedelta(seconds=self.now())
+
+    # The connection.
+
+    async def connect(self, head: Head) -> DashboardClient:
+        self.connections += 1
+
+        async def send(request: DashboardRequest) -> DashboardAnswer:
+            return await self._served(head, request)
+
+        return DashboardClient(send, token=self.client_token(), timeout=self.timeout)
+
+    async def _served(self, head: Head, request: DashboardRequest) -> DashboardAnswer:
+        token = request.headers.get("x-ray-authorization", "").removeprefix("Bearer ")
+        if self.recording:
+            self.asked.append(Asked(self.now(), head, request.method, request.path, token))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            return await self._answered(head, request, token)
+        finally:
+            self.in_flight -= 1
+
+    async def _answered(self, head: Head, request: DashboardRequest, token: str) -> DashboardAnswer:
+        place = self.live(head)
+        fault = self._fault_of(head)
+        if place is None or fault is Fault.REFUSES:
+            raise Unreachable(f"{request}: connection refused")
+        if fault is Fault.SILENT:
+            await asyncio.get_running_loop().create_future()
+        await asyncio.sleep(self.latency(head))
+        if fault in _FAULTY_ANSWERS:
+            return _FAULTY_ANSWERS[fault]
+        if self.token and token != self.token and not request.path.endswith("healthz"):
+            return recorded("auth-missing-token-401")
+        answer = self._routed(place, request)
+        if fault is Fault.LOSES_ANSWERS:
+            raise NoAnswer(f"{request}: connection reset")
+        if fault is Fault.TRUNCATED:
+            return replace(answer, body=answer.body[: len(answer.body) // 2])
+        return answer
+
+    def _fault_of(self, head: Head) -> Fault | None:
+        for key in (head.pod_uid, head.cluster_uid, ""):
+            if key in self._faults:
+                return self._faults[key]
+        return None
+
+    def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardAnswer:
+        match [request.method, *request.path.strip("/").split("/")]:
+            case ["GET", "api", "version"]:
+                return recorded("version", session_name="-".join(map(str, place)))
+            case ["GET", "api", "gcs_healthz"]:
+                return recorded("gcs-healthz")
+            case ["GET", "api", "cluster_status"]:
+                return recorded("cluster-status-format1-idle")
+            case ["POST", "api", "jobs"]:
+                return self._submit(place, json.loads(request.body or b"{}"))
+            case [method, "api", "jobs", job_id, *rest]:
+                return self._about(place, method, job_id, rest)
+        return DashboardAnswer(404, "text/plain", b"404: Not Found")
+
+    def _submit(self, place: Incarnation, body: dict[str, Any]) -> DashboardAnswer:
+        if not body.get("entrypoint"):
+            return recorded("job-submit-invalid-400")
+        job_id = body["submission_id"]
+        if job_id in self._jobs[place]:
+            return recorded_text("job-submit-duplicate-500", "demo-ok-x7k2p", job_id)
+        self._accept(place, body, None)
+        return recorded("job-submit", job_id=job_id, submission_id=job_id)
+
+    def _accept(self, place: Incarnation, body: dict[str, Any], course: Course | None) -> Job:
+        job_id = body["submission_id"]
+        chosen = course or self.courses.get(job_id) or self.course(body)
+        job = self._jobs[place][job_id] = Job(job_id, body, chosen, self.now())
+        self.accepted.append((place, job_id))
+        return job
+
+    def _about(
+        self, place: Incarnation, method: str, job_id: str, rest: list[str]
+    ) -> DashboardAnswer:
+        job = self._jobs[place].get(job_id)
+        if job is None:
+            return recorded_text("job-get-404", "no-such-job", job_id)
+        return self._about_known(place, job, method, rest)
+
+    def _about_known(
+        self, place: Incarnation, job: Job, method: str, rest: list[str]
+    ) -> DashboardAnswer:
+        ended = job.status(self.now()).terminal
+        match (method, *rest):
+            case ("GET",):
+                return job.answer(self.now())
+            case ("GET", "logs"):
+                return recorded("job-logs", logs=f"output of {job.id}\n")
+            case ("POST", "stop"):
+                if not ended and job.stop_asked is None:
+                    job.stop_asked = self.now()
+                return recorded("job-stop", stopped=not ended)
+            case ("DELETE",) if not ended:
+                return recorded_text("job-delete-running-500", "demo-long", job.id)
+            case ("DELETE",):
+                del self._jobs[place][job.id]
+                return recorded("job-delete")
+        return DashboardAnswer(405, "text/plain", b"405: Method Not Allowed")
+
+    def _named(self, job_id: str) -> list[Job]:
+        found = [jobs[job_id] for jobs in self._jobs.values() if job_id in jobs]
+        if not found:
+            raise KeyError(job_id)
+        return found
+
+
+_TEMPLATES = {
+    JobStatus.PENDING: "job-get-pending",
+    JobStatus.RUNNING: "job-get-running",
+    JobStatus.STOPPED: "job-get-stopped",
+    JobStatus.SUCCEEDED: "job-get-succeeded",
+    JobStatus.FAILED: "job-get-failed-exception",
+}
+
+_FAULTY_ANSWERS = {
+    Fault.ERROR: DashboardAnswer(500, "text/plain", b"Traceback:\nRuntimeError: no agent\n"),
+    Fault.ERROR_JSON: DashboardAnswer(
+        500, "application/json", b'{"status": "FAILED", "submission_id": "x", "result": false}'
+    ),
+    Fault.HTML: DashboardAnswer(200, "text/html", b"<html><body>Welcome</body></html>"),
+    Fault.FORBIDDEN: DashboardAnswer(403, "text/plain", b"Forbidden: Invalid token"),
+}
+
+
+def _message(status: JobStatus) -> str:
+    if status is JobStatus.FAILED:
+        return "Job entrypoint command failed with exit code 1, last available logs:\nboom\n"
+    return {JobStatus.SUCCEEDED: "Job finished successfully."}.get(status, "")
+
+
+def _milliseconds(at: float) -> int:
+    return int((EPOCH + timedelta(seconds=at)).timestamp() * 1000)
