@@ -1,0 +1,224 @@
+"""A crontab: which minutes match its five fields, and the next or last of them in a time zone.
+
+The grammar and the meaning of odd cases are those of robfig/cron v3, which KubeRay uses. A tick is
+a moment whose local time matches: what daylight saving leaves out never comes, what it repeats
+comes twice.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import tzinfo
+
+Direction = Literal[1, -1]
+
+MINUTE: Final = timedelta(minutes=1)
+_DAY: Final = timedelta(days=1)
+_MINUTES_OF_DAY: Final = 24 * 60
+_REACH: Final = timedelta(days=9 * 366)
+"""Longer than any schedule pauses: 29 February comes after eight years at the latest."""
+
+_NUMBER: Final = re.compile(r"\+?[0-9]+")
+
+
+class InvalidSchedule(ValueError):  # noqa: N818  says what it is
+    """The text is no schedule; the message says what is wrong with which part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """What one field may hold."""
+
+    name: str
+    least: int
+    most: int
+    words: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+def _numbered(words: str, start: int) -> dict[str, int]:
+    return {word: number for number, word in enumerate(words.split(), start)}
+
+
+_FIELDS: Final = (
+    _Bounds("minute", 0, 59),
+    _Bounds("hour", 0, 23),
+    _Bounds("day of month", 1, 31),
+    _Bounds("month", 1, 12, _numbered("jan feb mar apr may jun jul aug sep oct nov dec", 1)),
+    _Bounds("day of week", 0, 6, _numbered("sun mon tue wed thu fri sat", 0)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Crontab:
+    """The fields of a crontab.
+
+    Attributes:
+        moments: matching minutes of a day, from 0 to 1439, ascending.
+        days: matching days of a month.
+        months: matching months.
+        weekdays: matching days of a week, 0 being Sunday.
+        either: whether a day matches if one of `days` and `weekdays` has it. Both must, if one of
+            the two fields has a star.
+    """
+
+    moments: tuple[int, ...]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    either: bool
+
+    @classmethod
+    def parse(cls, text: str) -> Crontab:
+        """Read `minute hour day-of-month month day-of-week`.
+
+        Raises:
+            InvalidSchedule: see its message.
+        """
+        parts = text.split()
+        if len(parts) != len(_FIELDS):
+            raise InvalidSchedule(
+                f"{text!r} has {len(parts)} fields instead of five: minute, hour, day of month, "
+                "month, day of week"
+            )
+        sets = [_parse_field(part, bounds) for part, bounds in zip(parts, _FIELDS, strict=True)]
+        (minutes, _), (hours, _), (days, star), (months, _), (weekdays, other_star) = sets
+        moments = sorted(60 * hour + minute for hour in hours for minute in minutes)
+        return cls(tuple(moments), days, months, weekdays, either=not (star or other_star))
+
+    def next_after(self, moment: datetime, zone: tzinfo) -> datetime | None:
+        """The first tick later than `moment`, UTC; None if no such date exists."""
+        return self._search(_floor(moment) + MINUTE, zone, 1)
+
+    def latest(self, after: datetime, until: datetime, zone: tzinfo) -> datetime | None:
+        """The last tick later than `after` and not later than `until`, UTC, or None."""
+        tick = self._search(_floor(until), zone, -1)
+        return tick if tick is not None and tick > after else None
+
+    def matches_day(self, day: date) -> bool:
+        """Whether there may be ticks on this local date."""
+        in_month = day.day in self.days
+        in_week = day.isoweekday() % 7 in self.weekdays
+        fits = in_month or in_week if self.either else in_month and in_week
+        return fits and day.month in self.months
+
+    def _search(self, start: datetime, zone: tzinfo, direction: Direction) -> datetime | None:
+        """The nearest tick from `start` on, which itself counts."""
+        moment, end = start, start.date() + direction * _REACH
+        while True:
+            local = moment.astimezone(zone)
+            day = self._nearest_day(local.date(), end, direction)
+            if day is None:
+                return None
+            shown = 60 * local.hour + local.minute
+            if day == local.date():
+                distance = self._distance(shown, direction)
+                if distance == 0:
+                    return moment
+                moment = _move(moment, distance, zone, direction)
+            elif _clocks_change(moment, direction * _DAY, zone):  # maybe back to the day before
+                rest = _MINUTES_OF_DAY - shown if direction == 1 else shown + 1
+                moment = _move(moment, rest, zone, direction)
+            else:
+                moment = _begin(day, moment, zone, direction)
+
+    def _nearest_day(self, day: date, end: date, direction: Direction) -> date | None:
+        """The first matching date from `day` on, None if there is none up to `end`."""
+        while not self.matches_day(day):
+            if direction * (day - end).days > 0:
+                return None
+            day += timedelta(days=direction)
+        return day
+
+    def _distance(self, present: int, direction: Direction) -> int:
+        """Minutes of the clock to the nearest matching one, or out of the day."""
+        if direction == 1:
+            position = bisect_left(self.moments, present)
+            found = self.moments[position] if position < len(self.moments) else _MINUTES_OF_DAY
+            return found - present
+        position = bisect_right(self.moments, present) - 1
+        return present - (self.moments[position] if position >= 0 else -1)
+
+
+def _parse_field(text: str, bounds: _Bounds) -> tuple[frozenset[int], bool]:
+    """The numbers of one field, and whether a star is in it."""
+    numbers: set[int] = set()
+    has_star = False
+    ranges = [part for part in text.split(",") if part]
+    if not ranges:
+        raise InvalidSchedule(f"{bounds.name} {text!r} is empty")
+    for part in ranges:
+        found, is_star = _parse_range(part, bounds)
+        numbers.update(found)
+        has_star = has_star or is_star
+    return frozenset(numbers), has_star
+
+
+def _parse_range(text: str, bounds: _Bounds) -> tuple[range, bool]:
+    """`5`, `1-5`, `*`, `?`, each with or without `/step`. A star with a larger step is none."""
+
+    def wrong(what: str) -> InvalidSchedule:
+        return InvalidSchedule(f"{bounds.name} {text!r} {what}")
+
+    limits, slash, step_text = text.partition("/")
+    low, dash, high = limits.partition("-")
+    is_star = low in {"*", "?"}
+    if is_star:
+        first, last = bounds.least, bounds.most
+    else:
+        first = _number(low, bounds)
+        last = _number(high, bounds) if dash else first
+    step = 1
+    if slash:
+        step = _number(step_text, _Bounds(f"step of {bounds.name}", 1, bounds.most))
+        if not dash:
+            last = bounds.most
+    if first < bounds.least or last > bounds.most:
+        raise wrong(f"is not within {bounds.least} to {bounds.most}")
+    if first > last:
+        raise wrong("begins after its end")
+    if step == 0:
+        raise wrong("has a step of 0; it must be 1 or more")
+    return range(first, last + 1, step), is_star and step == 1
+
+
+def _number(text: str, bounds: _Bounds) -> int:
+    named = bounds.words.get(text.lower())
+    if named is not None:
+        return named
+    if _NUMBER.fullmatch(text) is None or len(text) > 9:
+        words = f" or one of {', '.join(bounds.words)}" if bounds.words else ""
+        raise InvalidSchedule(f"{bounds.name} {text!r} is not a number{words}")
+    return int(text)
+
+
+def _floor(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(second=0, microsecond=0)
+
+
+def _begin(day: date, moment: datetime, zone: tzinfo, direction: Direction) -> datetime:
+    """A moment on the way from `moment` to a date, not beyond the first of its minutes."""
+    wall = datetime.combine(day, time(0, 0) if direction == 1 else time(23, 59))
+    both = [wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
+    if direction == 1:
+        return max(min(both), moment + MINUTE)
+    return min(max(both), moment - MINUTE)
+
+
+def _move(moment: datetime, minutes: int, zone: tzinfo, direction: Direction) -> datetime:
+    """So many minutes further, or fewer if the clocks change on the way."""
+    while minutes > 1 and _clocks_change(moment, direction * minutes * MINUTE, zone):
+        minutes //= 2
+    return moment + direction * minutes * MINUTE
+
+
+def _clocks_change(moment: datetime, distance: timedelta, zone: tzinfo) -> bool:
+    """Whether the zone is at another distance from UTC then; for distances up to a day."""
+    offset = moment.astimezone(zone).utcoffset()
+    return (moment + distance).astimezone(zone).utcoffset() != offset
