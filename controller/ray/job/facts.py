@@ -1,0 +1,108 @@
+"""All that the table of transitions may look at: enumerations, yes and no, and two counters.
+
+Names, times and texts are boiled down to these before anything is decided, so that every
+combination can be tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+
+class ClusterFact(Enum):
+    """The RayCluster of the attempt."""
+
+    ABSENT = "absent"
+    GOING = "going"  # being deleted
+    STARTING = "starting"
+    READY = "ready"
+
+
+class HeadFact(Enum):
+    """The head pod, compared with the incarnation that the attempt was recorded to run on."""
+
+    GONE = "gone"  # no live head, or its Ray container has ended
+    UNRECORDED = "unrecorded"  # there is one, and nothing to compare it with
+    SAME = "same"
+    OTHER = "other"  # another pod, or the same after a restart
+
+
+class SubmitterFact(Enum):
+    """The submitter: a Job, or a container in the head pod. Its exit is never the job's result."""
+
+    NONE = "none"  # this mode has none
+    ABSENT = "absent"
+    ACTIVE = "active"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class RayFact(Enum):
+    """What Ray says about the submission id."""
+
+    SILENT = "silent"  # nothing definite now
+    UNKNOWN_ID = "unknown id"  # a healthy dashboard, asked for long enough, does not know it
+    ACTIVE = "active"  # pending or running
+    STOPPED = "stopped"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class Silence(IntEnum):
+    """How long Ray has not answered."""
+
+    SHORT = 0
+    TOO_LONG_FOR_A_LOST_HEAD = 1
+    TOO_LONG = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known about a RayJob at one moment.
+
+    Attributes:
+        deleted: the RayJob is being deleted.
+        valid: the specification is.
+        suspend: `spec.suspend`.
+        interactive: whether a person submits the job and then sets `spec.jobId`.
+        id_given: whether `spec.jobId` is set.
+        begun: whether the names of an attempt are stored.
+        cluster: the RayCluster.
+        head: its head pod.
+        submitter: the submitter.
+        ray: what Ray says.
+        silence: how long it has said nothing.
+        refused: whether Ray refused the submission, or did not take it in time.
+        once_known: whether Ray had known the submission id before.
+        deadline_passed: `activeDeadlineSeconds`.
+        pre_running_deadline_passed: `preRunningDeadlineSeconds`.
+        submitter_grace_over: the submitter ended more than 30 s ago.
+        result_grace_over: the Ray job ended longer ago than the transition grace period.
+        stopped: nothing is left to be stopped in Ray, or it was tried for long enough.
+        leftovers: whether the cluster or the submitter of the attempt still exist, or may.
+        failed: attempts that have failed before.
+        backoff_limit: `spec.backoffLimit`.
+    """
+
+    deleted: bool = False
+    valid: bool = True
+    suspend: bool = False
+    interactive: bool = False
+    id_given: bool = False
+    begun: bool = False
+    cluster: ClusterFact = ClusterFact.ABSENT
+    head: HeadFact = HeadFact.GONE
+    submitter: SubmitterFact = SubmitterFact.NONE
+    ray: RayFact = RayFact.SILENT
+    silence: Silence = Silence.SHORT
+    refused: bool = False
+    once_known: bool = False
+    deadline_passed: bool = False
+    pre_running_deadline_passed: bool = False
+    submitter_grace_over: bool = False
+    result_grace_over: bool = False
+    stopped: bool = True
+    leftovers: bool = False
+    failed: int = 0
+    backoff_limit: int = 0

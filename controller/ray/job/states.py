@@ -1,0 +1,46 @@
+"""The ten states of a RayJob: KubeRay's `status.jobDeploymentStatus`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+
+class State(Enum):
+    """Where a RayJob is in its life; the values are KubeRay's."""
+
+    NEW = ""
+    INITIALIZING = "Initializing"
+    WAITING = "Waiting"
+    RUNNING = "Running"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    VALIDATION_FAILED = "ValidationFailed"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    RETRYING = "Retrying"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing will follow: written only when that is so."""
+        return self in _TERMINAL
+
+    @property
+    def has_attempt(self) -> bool:
+        """Whether an attempt is under way, whose names are stored."""
+        return self in _WITH_ATTEMPT
+
+    @property
+    def title(self) -> str:
+        """The value, or `New` where it is empty."""
+        return self.value or "New"
+
+    @classmethod
+    def of(cls, text: str) -> State:
+        """The state that a status names; what nobody knows is left like a failed validation."""
+        return _BY_VALUE.get(text, cls.VALIDATION_FAILED)
+
+
+_TERMINAL: Final = frozenset({State.COMPLETE, State.FAILED})
+_WITH_ATTEMPT: Final = frozenset({State.INITIALIZING, State.WAITING, State.RUNNING})
+_BY_VALUE: Final = {state.value: state for state in State}

@@ -1,0 +1,269 @@
+"""The table of transitions: row by row where it matters, and every combination of facts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from controller.ray.job.facts import (
+    ClusterFact,
+    Facts,
+    HeadFact,
+    RayFact,
+    Silence,
+    SubmitterFact,
+)
+from controller.ray.job.reasons import Reason
+from controller.ray.job.states import State
+from controller.ray.job.transitions import TABLE, Step, after_failure, next_step
+from tests.ray.job.exploring import explore, values
+
+RUNNING: dict[str, Any] = {
+    "begun": True,
+    "cluster": ClusterFact.READY,
+    "head": HeadFact.SAME,
+    "submitter": SubmitterFact.ACTIVE,
+    "ray": RayFact.ACTIVE,
+    "leftovers": True,
+}
+NEVER_RETRIED = {
+    Reason.VALIDATION_FAILED,
+    Reason.DEADLINE_EXCEEDED,
+    Reason.STATUS_CHECK_TIMEOUT_EXCEEDED,
+}
+GOES_BY_ITSELF = {State.SUSPENDING, State.RETRYING}
+
+
+def running(**facts: Any) -> Step | None:
+    return next_step(State.RUNNING, Facts(**{**RUNNING, **facts}))
+
+
+@pytest.mark.parametrize("state", State)
+def test_the_table_is_total_and_gives_a_step_or_nothing(state: State):
+    found = 0
+    for known, step in explore(lambda facts: next_step(state, facts)):
+        found += 1
+        assert step is None or step.state is not state, known
+    assert found > 0
+
+
+def test_the_exploration_covers_all_combinations_exactly_once():
+    every = values()
+    for state in State:
+        weight = 0
+        for known, _ in explore(lambda facts, s=state: next_step(s, facts)):
+            free = [name for name in every if name not in known]
+            weight += math.prod(len(every[name]) for name in free)
+        assert weight == math.prod(len(found) for found in every.values()), state
+
+
+@pytest.mark.parametrize("state", [state for state in State if state.terminal])
+def test_terminal_states_are_terminal(state: State):
+    assert all(step is None for _, step in explore(lambda facts: next_step(state, facts)))
+
+
+@pytest.mark.parametrize("state", State)
+def test_nothing_moves_while_the_job_is_being_deleted(state: State):
+    for known, step in explore(lambda facts: next_step(state, facts)):
+        assert step is None or not known["deleted"]
+
+
+def test_a_terminal_state_can_be_reached_from_every_state():
+    leads: dict[State, set[State]] = {state: set() for state in State}
+    for state in State:
+        for _, step in explore(lambda facts, s=state: next_step(s, facts)):
+            if step is not None:
+                leads[state].add(step.state)
+    for state in State:
+        seen, open_ = {state}, [state]
+        while open_:
+            new = leads[open_.pop()] - seen
+            seen |= new
+            open_ += new
+        assert any(each.terminal for each in seen), f"{state} leads nowhere"
+
+
+@pytest.mark.parametrize("state", [state for state in State if not state.terminal])
+def test_no_combination_is_stuck(state: State):
+    """What keeps a job where it is can end: by the world's progress, or by time passing."""
+    for known, step in explore(lambda facts: next_step(state, facts)):
+        if step is not None or known["deleted"]:
+            continue
+        assert any(
+            next_step(state, Facts(**{**known, **progress})) is not None
+            for progress in _progress(state, known)
+        ), f"{state} is stuck with {known}"
+
+
+def _progress(state: State, known: dict[str, Any]) -> list[dict[str, Any]]:
+    """What may come without a change of the specification, but where only that is waited for."""
+    if state is State.VALIDATION_FAILED:
+        return [{"valid": True}]
+    if state is State.SUSPENDED:
+        return [{"suspend": False}]
+    ready = {"cluster": ClusterFact.READY, "head": HeadFact.SAME}
+    return [
+        ready,
+        {**ready, "id_given": True},
+        {"leftovers": False},
+        {"stopped": True},
+        {"submitter": SubmitterFact.SUCCEEDED},
+        {"result_grace_over": True},
+        {"silence": Silence.TOO_LONG},
+        {"silence": Silence.TOO_LONG, "submitter_grace_over": True},
+        {"ray": RayFact.SUCCEEDED, "submitter": SubmitterFact.SUCCEEDED},
+    ]
+
+
+@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_a_retry_follows_while_attempts_are_left_and_the_reason_allows_it(
+    reason: Reason, limit: int
+):
+    for failed in range(1, limit + 3):
+        state = after_failure(reason, failed=failed, backoff_limit=limit)
+        retried = reason not in NEVER_RETRIED and failed <= limit
+        assert state is (State.RETRYING if retried else State.FAILED)
+
+
+def test_every_failure_in_the_table_is_decided_by_the_one_function():
+    for state in State:
+        for known, step in explore(lambda facts, s=state: next_step(s, facts)):
+            if step is None or not step.failed:
+                assert step is None or step.state not in {State.FAILED, State.RETRYING}
+                continue
+            assert step.reason is not None
+            assert step.state is after_failure(
+                step.reason, failed=known["failed"] + 1, backoff_limit=known["backoff_limit"]
+            )
+
+
+def test_only_what_is_wrong_with_an_attempt_fails_it():
+    assert {row.state for row in TABLE if hasattr(row.then, "reason") and _fails(row)} == {
+        State.INITIALIZING,
+        State.WAITING,
+        State.RUNNING,
+    }
+
+
+def _fails(row: Any) -> bool:
+    return type(row.then).__name__ == "Fail"
+
+
+@pytest.mark.parametrize("state", sorted(GOES_BY_ITSELF, key=lambda state: state.value))
+def test_a_suspension_and_a_retry_are_carried_through_whatever_the_specification_says(
+    state: State,
+):
+    for suspend in (False, True):
+        for valid in (False, True):
+            facts = Facts(suspend=suspend, valid=valid, leftovers=True)
+            assert next_step(state, facts) is None
+            gone = next_step(state, Facts(suspend=suspend, valid=valid))
+            assert gone is not None
+            assert gone.state is (State.SUSPENDED if state is State.SUSPENDING else State.NEW)
+
+
+@pytest.mark.parametrize("submitter", [SubmitterFact.SUCCEEDED, SubmitterFact.FAILED])
+@pytest.mark.parametrize("late", [False, True])
+def test_the_exit_of_the_submitter_is_never_the_result_of_the_job(
+    submitter: SubmitterFact, late: bool
+):
+    assert running(submitter=submitter, submitter_grace_over=late) is None
+    succeeded = running(submitter=submitter, submitter_grace_over=late, ray=RayFact.SUCCEEDED)
+    assert succeeded == Step(State.COMPLETE)
+    failed = running(submitter=submitter, submitter_grace_over=late, ray=RayFact.FAILED)
+    assert failed == Step(State.FAILED, Reason.APP_FAILED, failed=True)
+
+
+def test_a_result_waits_for_the_submitter_within_the_grace_period():
+    for ray in (RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED):
+        assert running(ray=ray) is None
+        hangs = running(ray=ray, result_grace_over=True)
+        assert hangs is not None
+        assert hangs.reason is Reason.TRANSITION_GRACE_PERIOD_EXCEEDED
+        assert running(ray=ray, submitter=SubmitterFact.NONE) is not None
+
+
+def test_what_ray_says_stands_whatever_has_become_of_cluster_deadline_and_suspension():
+    for ray, state in ((RayFact.SUCCEEDED, State.COMPLETE), (RayFact.FAILED, State.FAILED)):
+        step = running(
+            ray=ray,
+            submitter=SubmitterFact.SUCCEEDED,
+            cluster=ClusterFact.ABSENT,
+            head=HeadFact.GONE,
+            deadline_passed=True,
+            suspend=True,
+            valid=False,
+        )
+        assert step is not None
+        assert step.state is state
+
+
+def test_a_deadline_stops_the_job_first_and_its_stop_is_no_success():
+    assert running(deadline_passed=True, stopped=False) is None
+    over = Step(State.FAILED, Reason.DEADLINE_EXCEEDED, failed=True)
+    assert running(deadline_passed=True, stopped=True) == over
+    none = SubmitterFact.NONE
+    assert running(deadline_passed=True, ray=RayFact.STOPPED, submitter=none) == over
+
+
+def test_a_healthy_dashboard_that_does_not_know_the_id_gives_the_submitter_thirty_seconds():
+    failed = {"ray": RayFact.UNKNOWN_ID, "submitter": SubmitterFact.FAILED}
+    assert running(**failed) is None
+    step = running(**failed, submitter_grace_over=True)
+    assert step == Step(State.FAILED, Reason.SUBMISSION_FAILED, failed=True)
+    ended = {"ray": RayFact.UNKNOWN_ID, "submitter": SubmitterFact.SUCCEEDED}
+    assert running(**ended) is None
+    step = running(**ended, submitter_grace_over=True)
+    assert step == Step(State.FAILED, Reason.TRANSITION_GRACE_PERIOD_EXCEEDED, failed=True)
+
+
+def test_a_dashboard_out_of_reach_counts_after_five_minutes_only():
+    for submitter in SubmitterFact:
+        silent = {"ray": RayFact.SILENT, "submitter": submitter, "submitter_grace_over": True}
+        assert running(**silent) is None
+        assert running(**silent, silence=Silence.TOO_LONG_FOR_A_LOST_HEAD) is None
+        step = running(**silent, silence=Silence.TOO_LONG)
+        ended = submitter in {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}
+        assert step is not None
+        assert step.reason is (
+            Reason.TRANSITION_GRACE_PERIOD_EXCEEDED
+            if ended
+            else Reason.STATUS_CHECK_TIMEOUT_EXCEEDED
+        )
+
+
+def test_a_lost_head_is_the_end_of_the_attempt_unless_the_new_one_knows_the_job():
+    lost = Step(State.FAILED, Reason.HEAD_LOST, failed=True)
+    assert running(head=HeadFact.OTHER, ray=RayFact.UNKNOWN_ID) == lost
+    assert running(head=HeadFact.OTHER, ray=RayFact.ACTIVE) is None
+    for head in (HeadFact.GONE, HeadFact.OTHER):
+        assert running(head=head, ray=RayFact.SILENT) is None
+        late = running(head=head, ray=RayFact.SILENT, silence=Silence.TOO_LONG_FOR_A_LOST_HEAD)
+        assert late == lost
+    for cluster in (ClusterFact.ABSENT, ClusterFact.GOING):
+        assert running(cluster=cluster) == lost
+
+
+def test_a_refused_submission_is_over_at_once_but_not_if_ray_has_the_job_after_all():
+    step = running(refused=True, ray=RayFact.UNKNOWN_ID, submitter=SubmitterFact.NONE)
+    assert step == Step(State.FAILED, Reason.SUBMISSION_FAILED, failed=True)
+    assert running(refused=True, ray=RayFact.ACTIVE, submitter=SubmitterFact.NONE) is None
+
+
+def test_a_specification_that_is_corrected_goes_on_with_the_attempt_it_had():
+    back = next_step(State.VALIDATION_FAILED, Facts(begun=True))
+    assert back == Step(State.INITIALIZING)
+    assert next_step(State.VALIDATION_FAILED, Facts()) == Step(State.NEW)
+    assert next_step(State.VALIDATION_FAILED, Facts(valid=False, begun=True)) is None
+
+
+def test_a_job_made_suspended_makes_nothing():
+    assert next_step(State.NEW, Facts(suspend=True)) == Step(State.SUSPENDED)
+
+
+def test_a_state_that_nobody_knows_is_left_like_a_failed_validation():
+    assert State.of("Sleeping") is State.VALIDATION_FAILED
+    assert all(State.of(state.value) is state for state in State)
