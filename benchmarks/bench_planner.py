@@ -20,8 +20,8 @@ from controller.ray.cluster import RayClusterKind
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.kind import Refusal
-    from controller.runtime.plan import LiveList
+    from controller.runtime.kind import LogText, Refusal
+    from controller.runtime.plan import LiveList, LogTail
 
 WORKERS = 5000
 ROUNDS = 5
@@ -83,6 +83,11 @@ class Cache:
         """Nothing was listed live."""
         del lookup, owner_uid
         return False
+
+    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
+        """No log is read."""
+        del lookup, owner_uid
+        return None
 
     def begun_units(self, owner_uid: str) -> dict[str, int]:
         """Nothing is half made."""

@@ -14,7 +14,7 @@ from controller.kube import answers, bodies
 from controller.kube.answers import Answer, ObjectList
 from controller.kube.errors import UnexpectedAnswer, WriteUnconfirmed
 from controller.kube.objects import KubeObject
-from controller.kube.resources import SERVICES
+from controller.kube.resources import PODS, SERVICES
 from controller.kube.sender import Sender
 from controller.kube.transport import Request
 
@@ -34,6 +34,12 @@ LIST_TIMEOUT = 60.0
 
 CONCURRENCY = 80
 """Requests in flight at most, unless told otherwise."""
+
+LOG_TIMEOUT = 10.0
+"""Seconds for the tail of a log: the API server asks a node for it, which may be gone."""
+
+LOG_AHEAD = 16
+"""A server that limits a tail leaves out its end, so it is asked for this many times the limit."""
 
 PROXY_TIMEOUT = 10.0
 """Seconds for a request to a service behind the API server, unless told otherwise."""
@@ -134,6 +140,30 @@ class Client:
         given = {name: value for name, value in query.items() if value}
         answer = await self._read(resource.path(namespace), given, timeout=LIST_TIMEOUT)
         return answers.decode_list(answer.body, resource)
+
+    async def read_log_tail(
+        self, namespace: str, pod: str, *, container: str, lines: int, limit_bytes: int
+    ) -> str:
+        """The last lines that a container has written, or the end of them.
+
+        Args:
+            namespace: of the pod.
+            pod: its name.
+            container: its container; may have ended.
+            lines: at most so many.
+            limit_bytes: at most so many bytes, from the end; what is not UTF-8 is replaced.
+
+        Raises:
+            BadRequest: there is no such container, or it has not started.
+        """
+        query = {
+            "container": container,
+            "tailLines": str(lines),
+            "limitBytes": str(LOG_AHEAD * limit_bytes),
+        }
+        path = PODS.path(namespace, _named(pod), "log")
+        answer = await self._read(path, query, timeout=LOG_TIMEOUT)
+        return answer.body[-limit_bytes:].decode(errors="replace")
 
     async def create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         """POST an object. Raises `AlreadyExists` if its name is taken."""

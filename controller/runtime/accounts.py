@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from controller.kube.resources import Resource
+    from controller.runtime.kind import LogText
     from controller.runtime.overlay import Reference
-    from controller.runtime.plan import LiveList, Member
+    from controller.runtime.plan import LiveList, LogTail, Member
 
 
 MOST_BEGUN: Final = 1024
 """Unfinished units remembered for one owner at most: more than any plan has in hand. What is left
 of units that failed half-way is forgotten first."""
+
+MOST_LOGS: Final = 8
+"""Tails of logs that are kept for one owner; the oldest is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class Account:
         entries: objects with entries in the ledger.
         revisions: newest revision observed of each resource.
         lists: live lists that were answered; nothing of their resource was made since.
+        logs: tails of logs that were read.
         begun: units of which some members were made and not yet all, with their number.
     """
 
@@ -57,6 +62,7 @@ class Account:
     entries: dict[Reference, None] = field(default_factory=dict["Reference", None])
     revisions: dict[Resource[Any], str] = field(default_factory=dict["Resource[Any]", str])
     lists: set[LiveList] = field(default_factory=set["LiveList"])
+    logs: dict[LogTail, LogText] = field(default_factory=dict["LogTail", "LogText"])
     begun: dict[str, int] = field(default_factory=dict[str, int])
 
     def note_revision(self, resource: Resource[Any], revision: str) -> str:
@@ -69,6 +75,12 @@ class Account:
     def will_make(self, resource: Resource[Any]) -> None:
         """Something of `resource` is about to be made: what was listed live counts no more."""
         self.lists = {known for known in self.lists if known.resource is not resource}
+
+    def keep_log(self, lookup: LogTail, text: LogText) -> None:
+        """The answer to a lookup."""
+        self.logs[lookup] = text
+        if len(self.logs) > MOST_LOGS:
+            del self.logs[next(iter(self.logs))]
 
     def has_made(self, member: Member) -> None:
         """A member of a unit exists; a complete unit need not be remembered."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.outside import Outside
-    from controller.runtime.plan import Failure, LiveList, Plan, StatusPatch
+    from controller.runtime.plan import Failure, LiveList, LogTail, Plan, StatusPatch
 
 T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")
@@ -42,6 +42,19 @@ class Refusal:
 
     reason: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogText:
+    """The answer to a `LogTail`.
+
+    Attributes:
+        text: the lines; empty if nothing was written.
+        unavailable: a sentence about why there is no text, empty if there is.
+    """
+
+    text: str = ""
+    unavailable: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +123,10 @@ class Reads(Protocol):
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
         """Whether that list was answered and nothing of its resource was made since."""
+        ...
+
+    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
+        """The answer to that lookup, None as long as it was not made."""
         ...
 
     def begun_units(self, owner_uid: str) -> Mapping[str, int]:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.accounts import Owner
-    from controller.runtime.kind import Refusal
-    from controller.runtime.plan import LiveList, Target, Write
+    from controller.runtime.kind import LogText, Refusal
+    from controller.runtime.plan import LiveList, LogTail, Target, Write
     from informers.store import Lister
 
 T = TypeVar("T", bound=KubeObject)
@@ -262,6 +262,12 @@ class Ledger:
         account = self._accounts.get(owner.uid)
         if account is not None:
             account.lists.add(lookup)
+
+    def read_log(self, owner: Owner, lookup: LogTail, text: LogText) -> None:
+        """The tail of a log was read, or cannot be."""
+        account = self._accounts.get(owner.uid)
+        if account is not None:
+            account.keep_log(lookup, text)
 
     def contradicted(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
         """A precondition of `write` failed; a live read found `obj`, or nothing (EXP-34)."""

@@ -172,6 +172,27 @@ class LiveList:
 
 
 @dataclass(frozen=True, slots=True)
+class LogTail:
+    """The last lines of a container's log, which the planner wants before it goes on.
+
+    The newest pod of the selection is asked once. Whatever comes of it is an answer, so that no
+    plan waits for a log that cannot be had; `Reads.log_tail` gives it. The newest eight of an
+    object are kept.
+    """
+
+    namespace: str
+    label_selector: str
+    container: str
+    lines: int = 20
+    limit_bytes: int = 4096
+
+    @property
+    def subject(self) -> str:
+        """What is read, for messages."""
+        return f"the log of {self.container} in pods with {self.label_selector}"
+
+
+@dataclass(frozen=True, slots=True)
 class StatusPatch:
     """The complete wanted values of the status fields that we own.
 
@@ -209,7 +230,7 @@ class Plan:
         wake_after: seconds until the key must be looked at again, None if only events matter.
     """
 
-    lookups: tuple[Lookup | LiveList, ...] = ()
+    lookups: tuple[Lookup | LiveList | LogTail, ...] = ()
     commit: MergePatch | JsonPatch | None = None
     commands: tuple[Any, ...] = ()
     interests: tuple[Any, ...] = ()

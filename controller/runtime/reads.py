@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.accounts import Accounts
-    from controller.runtime.kind import Refusal
+    from controller.runtime.kind import LogText, Refusal
     from controller.runtime.overlay import Entry, Overlays
-    from controller.runtime.plan import LiveList
+    from controller.runtime.plan import LiveList, LogTail
     from controller.runtime.refusals import Refusals
 
 T = TypeVar("T", bound=KubeObject)
@@ -90,6 +90,11 @@ class OverlaidReads:
         """Whether that list was answered and nothing of its resource was made since."""
         account = self._accounts.get(owner_uid)
         return account is not None and lookup in account.lists
+
+    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
+        """The answer to that lookup, None as long as it was not made."""
+        account = self._accounts.get(owner_uid)
+        return account.logs.get(lookup) if account is not None else None
 
     def begun_units(self, owner_uid: str) -> Mapping[str, int]:
         """Units that this process is making, with the number of members made so far."""

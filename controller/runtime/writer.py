@@ -25,7 +25,8 @@ from controller.kube.errors import (
     may_have_happened,
 )
 from controller.kube.objects import KubeObject
-from controller.runtime.kind import NAMESPACE_TERMINATING, Refusal
+from controller.kube.resources import PODS
+from controller.runtime.kind import NAMESPACE_TERMINATING, LogText, Refusal
 from controller.runtime.merging import apply_merge_patch
 from controller.runtime.ownership import is_owned_by
 from controller.runtime.plan import (
@@ -34,6 +35,8 @@ from controller.runtime.plan import (
     Failure,
     JsonPatch,
     LiveList,
+    LogTail,
+    Lookup,
     MergePatch,
     Replace,
     Target,
@@ -47,7 +50,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.runtime.accounts import Owner
     from controller.runtime.ledger import Ledger
-    from controller.runtime.plan import Lookup, Write
+    from controller.runtime.plan import Write
 
 
 class Fate(Enum):
@@ -159,13 +162,19 @@ class Writer:
             self._ledger.refused(owner, write, Refusal(result.reason, str(error)))
         return result
 
-    async def look_up(self, owner: Owner, lookup: Lookup | LiveList) -> KubeError | None:
-        """Answer a lookup of a plan by live reads; the error if one failed."""
+    async def look_up(self, owner: Owner, lookup: Lookup | LiveList | LogTail) -> KubeError | None:
+        """Answer a lookup of a plan by live reads; the error if one failed.
+
+        The tail of a log cannot fail: that it is not to be had is an answer.
+        """
         try:
-            if isinstance(lookup, LiveList):
-                await self._list(owner, lookup)
-            else:
-                self._ledger.looked_up(owner, lookup.target, await self.read(lookup.target))
+            match lookup:
+                case Lookup(target):
+                    self._ledger.looked_up(owner, target, await self.read(target))
+                case LiveList():
+                    await self._list(owner, lookup)
+                case LogTail():
+                    self._ledger.read_log(owner, lookup, await self._log_tail(lookup))
         except KubeError as error:
             return error
         return None
@@ -190,6 +199,26 @@ class Writer:
             if not continue_:
                 break
         self._ledger.listed(owner, lookup)
+
+    async def _log_tail(self, lookup: LogTail) -> LogText:
+        namespace, selector = lookup.namespace, lookup.label_selector
+        try:
+            found = await self._client.list(
+                replace(PODS, view=KubeObject), namespace, label_selector=selector
+            )
+            newest = max(found.items, key=_age_order, default=None)
+            if newest is None:
+                return LogText(unavailable=f"there is no pod with {selector}")
+            text = await self._client.read_log_tail(
+                namespace,
+                newest.metadata.name,
+                container=lookup.container,
+                lines=lookup.lines,
+                limit_bytes=lookup.limit_bytes,
+            )
+        except KubeError as error:
+            return LogText(unavailable=str(error))
+        return LogText(text)
 
     async def read(self, target: Target) -> KubeObject | None:
         """A live read at quorum; None if there is no such object.
@@ -328,6 +357,10 @@ class Writer:
         if isinstance(error, Invalid) and unchanged and found.metadata.uid == write.uid:
             return Result(write, Fate.FAILED, found, error)
         return Result(write, Fate.CONFLICT, found, error)
+
+
+def _age_order(pod: KubeObject) -> tuple[str, str]:
+    return pod.metadata.creation_timestamp or "", pod.metadata.name
 
 
 def _with_preconditions(write: MergePatch) -> dict[str, Any]:

@@ -170,6 +170,21 @@ async def test_what_the_api_server_says_about_a_proxied_request_is_an_error():
     assert len(transport.requests) == 1
 
 
+# --- logs
+
+
+async def test_the_tail_of_a_log_is_cut_at_its_beginning():
+    transport = FakeTransport(
+        lambda: answer(200, b"first\nsecond \xff line\n", content_type="text/plain")
+    )
+    api = client(transport)
+    text = await api.read_log_tail("ns", "p", container="c", lines=2, limit_bytes=7)
+    assert text == "\ufffd line\n"
+    [request] = transport.requests
+    assert request.path == "/api/v1/namespaces/ns/pods/p/log"
+    assert request.query == {"container": "c", "tailLines": "2", "limitBytes": "112"}
+
+
 # --- the escape hatch
 
 

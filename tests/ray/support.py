@@ -19,8 +19,8 @@ from controller.runtime.ownership import index_by_owner
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.kind import Refusal
-    from controller.runtime.plan import LiveList, Plan
+    from controller.runtime.kind import LogText, Refusal
+    from controller.runtime.plan import LiveList, LogTail, Plan
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -139,6 +139,7 @@ class FakeReads:
     odd: dict[str, str] = field(default_factory=dict)
     routes: bool = False
     listed: bool = False
+    logs: dict[str, LogText] = field(default_factory=dict)
     begun: dict[str, int] = field(default_factory=dict)
 
     def add(self, resource: Resource[Any], *objects: KubeObject) -> FakeReads:
@@ -177,6 +178,9 @@ class FakeReads:
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
         return self.listed
+
+    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
+        return self.logs.get(lookup.label_selector)
 
     def begun_units(self, owner_uid: str) -> dict[str, int]:
         return self.begun

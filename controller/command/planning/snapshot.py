@@ -12,10 +12,10 @@ import msgspec
 
 from controller.devcluster.apiserver.patches.json import json_patch
 from controller.kube.objects import KubeObject
-from controller.runtime.kind import OWNER_INDEX
+from controller.runtime.kind import OWNER_INDEX, LogText
 from controller.runtime.merging import apply_merge_patch
 from controller.runtime.ownership import index_by_owner
-from controller.runtime.plan import Create, Delete, JsonPatch, LiveList, MergePatch, Replace
+from controller.runtime.plan import Create, Delete, JsonPatch, Lookup, MergePatch, Replace
 from controller.runtime.timestamps import rfc3339
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.kind import Kind, Refusal
-    from controller.runtime.plan import Lookup, Target, Write
+    from controller.runtime.plan import LiveList, LogTail, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]
@@ -128,14 +128,19 @@ class Snapshot:
         del lookup, owner_uid
         return True
 
+    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
+        """What a container has written is no part of a plan."""
+        del lookup, owner_uid
+        return LogText(unavailable="a plan reads no logs")
+
     def begun_units(self, owner_uid: str) -> Mapping[str, int]:
         """Every unit here is complete: whole plans are carried out."""
         del owner_uid
         return {}
 
-    def look_up(self, lookup: Lookup | LiveList) -> None:
+    def look_up(self, lookup: Lookup | LiveList | LogTail) -> None:
         """Answer a live read: what is not here does not exist."""
-        if isinstance(lookup, LiveList):
+        if not isinstance(lookup, Lookup):
             return
         target = lookup.target
         if target.key not in self._raw[str(target.resource)]:
