@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.ray.api.crds import raycluster_definition, rayjob_definition
+from controller.ray.api.crds import raycluster_definition, raycronjob_definition, rayjob_definition
 from tests.ray.support import EXAMPLES
 
 if TYPE_CHECKING:
@@ -38,9 +38,14 @@ KUBERAY_CRDS = Path(
 Schema = dict[str, Any]
 
 
-DEFINITIONS = {"RayCluster": raycluster_definition, "RayJob": rayjob_definition}
+DEFINITIONS = {
+    "RayCluster": raycluster_definition,
+    "RayCronJob": raycronjob_definition,
+    "RayJob": rayjob_definition,
+}
 ADDED_COLUMNS = {
     "RayCluster": ['.status.conditions[?(@.type=="Ready")].reason'],
+    "RayCronJob": ['.status.conditions[?(@.type=="Ready")].reason'],
     "RayJob": [".status.failed", ".status.reason"],
 }
 each_kind = pytest.mark.parametrize("kind", DEFINITIONS)
@@ -119,7 +124,10 @@ def test_columns_names_and_versions_are_kuberays(kind: str):
     assert definition(kind)["metadata"]["name"] == f"{ours['names']['plural']}.{ours['group']}"
     assert ours["names"] == theirs["names"]
     assert ours["scope"] == theirs["scope"]
-    for name in ("v1", "v1alpha1"):
+    assert [v["name"] for v in ours["versions"]] == [
+        v["name"] for v in sorted(theirs["versions"], key=lambda each: each["name"])
+    ]
+    for name in [each["name"] for each in theirs["versions"]]:
         mine, other = version(definition(kind), name), version(kuberay(kind), name)
         for key in ("served", "storage", "subresources"):
             assert mine[key] == other[key], (name, key)

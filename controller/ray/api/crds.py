@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api.raycluster_schema import raycluster_schema
+from controller.ray.api.raycronjob_schema import raycronjob_schema
 from controller.ray.api.rayjob_schema import rayjob_schema
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ _RAYJOB_COLUMNS: Final = (
 )
 """KubeRay's, in its order, and after them how many attempts failed, and why the last one did."""
 
+_RAYCRONJOB_COLUMNS: Final = (
+    ("schedule", "string", ".spec.schedule", 0),
+    ("timezone", "string", ".spec.timeZone", 0),
+    ("last schedule", "date", ".status.lastScheduleTime", 0),
+    ("age", "date", ".metadata.creationTimestamp", 0),
+    ("suspend", "boolean", ".spec.suspend", 0),
+    ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
+)
+"""KubeRay's, in its order, and after them why no jobs are made, if so."""
+
 
 def custom_resource_definitions() -> list[Definition]:
     """All definitions, as plain data ready to be created."""
@@ -55,37 +66,30 @@ def custom_resource_definitions() -> list[Definition]:
 
 def raycluster_definition() -> Definition:
     """The definition of RayCluster."""
-    return _definition("RayCluster", raycluster_schema(), _RAYCLUSTER_COLUMNS, in_v1alpha1=True)
+    old = _v1alpha1("RayCluster", _RAYCLUSTER_COLUMNS)
+    return _definition("RayCluster", raycluster_schema(), _RAYCLUSTER_COLUMNS, old)
 
 
 def rayjob_definition() -> Definition:
     """The definition of RayJob."""
-    return _definition("RayJob", rayjob_schema(), _RAYJOB_COLUMNS, in_v1alpha1=False)
+    return _definition("RayJob", rayjob_schema(), _RAYJOB_COLUMNS, _v1alpha1("RayJob"))
+
+
+def raycronjob_definition() -> Definition:
+    """The definition of RayCronJob, which is too young for an old version."""
+    return _definition("RayCronJob", raycronjob_schema(), _RAYCRONJOB_COLUMNS)
 
 
 def _definition(
-    kind: str, schema: Schema, columns: Sequence[Column], *, in_v1alpha1: bool
+    kind: str, schema: Schema, columns: Sequence[Column], *others: Definition
 ) -> Definition:
-    """A definition with both versions; `in_v1alpha1` whether the old one has columns as well."""
-    printed = {"additionalPrinterColumns": [_column(*column) for column in columns]}
+    """A definition with version `v1` and others beside it."""
     v1: Definition = {
         "name": "v1",
         "served": True,
         "storage": True,
-        **printed,
+        **_printed(columns),
         "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-    v1alpha1: Definition = {
-        "name": "v1alpha1",
-        "served": True,
-        "storage": False,
-        "deprecated": True,
-        "deprecationWarning": f"ray.io/v1alpha1 {kind} is deprecated; use ray.io/v1 {kind}",
-        **(printed if in_v1alpha1 else {}),
-        "schema": {
-            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        },
         "subresources": {"status": {}},
     }
     plural = f"{kind.lower()}s"
@@ -103,9 +107,31 @@ def _definition(
                 "singular": kind.lower(),
             },
             "scope": "Namespaced",
-            "versions": [v1, v1alpha1],
+            "versions": [v1, *others],
         },
     }
+
+
+def _v1alpha1(kind: str, columns: Sequence[Column] = ()) -> Definition:
+    """The old version, which keeps every field."""
+    return {
+        "name": "v1alpha1",
+        "served": True,
+        "storage": False,
+        "deprecated": True,
+        "deprecationWarning": f"ray.io/v1alpha1 {kind} is deprecated; use ray.io/v1 {kind}",
+        **_printed(columns),
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        },
+        "subresources": {"status": {}},
+    }
+
+
+def _printed(columns: Sequence[Column]) -> Definition:
+    if not columns:
+        return {}
+    return {"additionalPrinterColumns": [_column(*column) for column in columns]}
 
 
 def _column(name: str, kind: str, path: str, priority: int) -> Definition:
