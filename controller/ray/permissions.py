@@ -54,6 +54,10 @@ PERMISSIONS: Final[Mapping[str, frozenset[str]]] = {
 }
 """Verbs by resource, written `plural/subresource.group`."""
 
+ADDITIONS: Final[Mapping[str, frozenset[str]]] = {"pods/log": frozenset({"get"})}
+"""What Manta's own chart grants beyond that. Nothing depends on it: without `pods/log` a failed
+submitter's last words are missing, and the status says so."""
+
 
 def granted(resource: Resource[Any], subresource: str = "") -> frozenset[str]:
     """The verbs on a resource; none if the table does not know it."""

@@ -10,7 +10,7 @@ import yaml
 
 from controller.kube.resources import EVENTS, PODS, ROLES
 from controller.ray.cluster import RayClusterKind
-from controller.ray.permissions import PERMISSIONS, granted
+from controller.ray.permissions import ADDITIONS, PERMISSIONS, granted
 
 RULES: list[dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml").read_text()
@@ -27,9 +27,15 @@ def chart_verbs() -> dict[str, set[str]]:
     return found
 
 
-def test_the_chart_grants_nothing_that_kuberays_role_does_not():
+def test_the_chart_grants_nothing_that_kuberays_role_does_not_but_what_is_named():
     for name, verbs in chart_verbs().items():
-        assert verbs <= PERMISSIONS[name], name
+        assert verbs <= PERMISSIONS.get(name, frozenset()) | ADDITIONS.get(name, frozenset()), name
+
+
+def test_the_chart_grants_what_is_named_as_an_addition():
+    for name, verbs in ADDITIONS.items():
+        assert name not in PERMISSIONS
+        assert chart_verbs()[name] == verbs
 
 
 def test_what_is_watched_may_be_watched():
