@@ -11,10 +11,14 @@ EXAMPLES ?= 2000
 SEED     ?=
 SCENARIO ?=
 
-.PHONY: demo test test-real simulate lint bench lock clean
+.PHONY: demo ray test test-real simulate lint bench lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo $(ARGS)
+
+# The environment with Ray of `manta dev --ray`, in ~/.cache/manta: made once, about 500 MB.
+ray: $(VENV)/.runtime
+	$(VENV)/bin/python -m controller.command.rayenv
 
 test: $(VENV)/.dev
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal $(LAYERS) $(ARGS)
@@ -42,6 +46,8 @@ lock:
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --extra cli --group build --group dev pyproject.toml \
 	    -o requirements-dev.lock
+	uv pip compile --universal --generate-hashes --no-annotate --no-header \
+	    --quiet --python-version 3.11 --group ray -o controller/command/rayenv/ray.lock
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.command.embedded import embedded_cluster, write_kubeconfig
+from controller.command.folders import cache_folder
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.command.signals import stop_on_signals
@@ -23,14 +23,14 @@ from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from controller.runtime.settings import LogLevel
 
 
 def default_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
     """Where `manta dev` puts its kubeconfig unless told otherwise."""
-    cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache) / "manta" / "kubeconfig"
+    return cache_folder(environment) / "kubeconfig"
 
 
 async def dev(

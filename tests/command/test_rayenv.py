@@ -1,0 +1,206 @@
+"""The environment with Ray: made once, whole or not at all. A tiny wheel stands for Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import fcntl
+import hashlib
+import sys
+import zipfile
+from collections import namedtuple
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.command.rayenv import RayEnvironment, make_ray_environment, making, ray_environment
+from controller.command.rayenv.environment import LOCK
+from controller.command.rayenv.installer import Installer, InstallerFailed
+from controller.command.rayenv.remedies import remedy
+from controller.kube.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
+
+
+class Told:
+    """A progress that remembers."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.done: list[tuple[int, int]] = []
+
+    def step(self, text: str) -> None:
+        self.steps.append(text)
+
+    def advance(self, done: int, total: int) -> None:
+        self.done.append((done, total))
+
+    def close(self) -> None:
+        pass
+
+
+def wheel(folder: Path, code: str = "") -> str:
+    """A wheel of a package named ray in `folder`; returns its hash."""
+    folder.mkdir(exist_ok=True)
+    files = {
+        "ray/__init__.py": code,
+        "ray-9.0.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: ray\nVersion: 9.0.0\n",
+        "ray-9.0.0.dist-info/WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n",
+    }
+    record = "".join(
+        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b'=').decode()},"
+        f"{len(text)}\n"
+        for name, text in files.items()
+    )
+    path = folder / "ray-9.0.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+        archive.writestr("ray-9.0.0.dist-info/RECORD", f"{record}ray-9.0.0.dist-info/RECORD,,\n")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RayEnvironment:
+    """One that is still to be made, from a package index in a folder."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    lock = tmp_path / "ray.lock"
+    lock.write_text(f"ray==9.0.0 \\\n    --hash=sha256:{wheel(tmp_path / 'index')}\n")
+    return RayEnvironment(tmp_path / "cache" / "ray-9.0.0", lock)
+
+
+async def test_two_at_once_make_it_once_in_the_place_of_one_that_was_not_finished(
+    environment: RayEnvironment,
+):
+    half = environment.folder / "bin" / "half-made"
+    half.parent.mkdir(parents=True)
+    half.touch()
+    assert not environment.is_complete()
+
+    first, second = Told(), Told()
+    await asyncio.gather(
+        make_ray_environment(environment, first), make_ray_environment(environment, second)
+    )
+    assert environment.is_complete()
+    assert not half.exists()
+    assert not (environment.folder / "tmp").exists()
+    assert [step.split()[0] for step in first.steps] == [
+        *("making", "downloading", "installing", "trying"),
+    ]
+    assert first.done[-1] == (1, 1)
+    assert second.steps == ["another manta is making the environment with Ray; waiting for it"]
+
+    again = Told()
+    await make_ray_environment(environment, again)
+    assert again.steps == []
+
+
+def test_one_from_another_lock_file_or_without_its_python_is_not_complete(
+    environment: RayEnvironment, tmp_path: Path
+):
+    environment.python.parent.mkdir(parents=True)
+    environment.python.symlink_to(sys.executable)
+    environment.mark_complete()
+    assert environment.is_complete()
+
+    environment.python.unlink()
+    environment.python.symlink_to(tmp_path / "a-python-that-was-upgraded")
+    assert not environment.is_complete()
+
+    environment.python.unlink()
+    environment.python.symlink_to(sys.executable)
+    environment.lock.write_text("ray==9.0.1\n")
+    assert not environment.is_complete()
+
+
+async def test_a_ray_that_cannot_be_imported_is_not_kept(
+    environment: RayEnvironment, tmp_path: Path
+):
+    digest = wheel(tmp_path / "index", code="raise ImportError('wrong libc')")
+    environment.lock.write_text(f"ray==9.0.0 --hash=sha256:{digest}\n")
+    with pytest.raises(ConfigurationError, match="wrong libc"):
+        await make_ray_environment(environment, Told())
+    assert not environment.folder.exists()
+
+
+async def test_being_stopped_ends_the_installer_and_leaves_nothing_behind(
+    environment: RayEnvironment,
+):
+    began = asyncio.Event()
+
+    class Watched(Told):
+        def step(self, text: str) -> None:
+            began.set()
+
+    making_it = asyncio.create_task(make_ray_environment(environment, Watched()))
+    await began.wait()
+    making_it.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await making_it
+    assert not environment.folder.exists()
+    with environment.folder.with_name("ray-9.0.0.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an installer would hold it still
+
+
+async def test_a_full_disk_is_noticed_before_anything_is_made(
+    environment: RayEnvironment, monkeypatch: pytest.MonkeyPatch
+):
+    usage = namedtuple("usage", "total used free")  # noqa: PYI024  as shutil has it
+    monkeypatch.setattr(making.shutil, "disk_usage", lambda path: usage(10, 9, 5_000_000))
+    with pytest.raises(ConfigurationError, match=r"has 5 MB left.*XDG_CACHE_HOME"):
+        await make_ray_environment(environment, Told())
+    assert not environment.folder.exists()
+
+
+async def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path):
+    (tmp_path / "file").touch()
+    environment = RayEnvironment(tmp_path / "file" / "ray-9.0.0", LOCK)
+    with pytest.raises(ConfigurationError, match=r"file/ray-9\.0\.0: .*XDG_CACHE_HOME"):
+        await make_ray_environment(environment, Told())
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("OSError: [Errno 28] No space left on device", "free about 800 MB"),
+        ("because ensurepip is not\navailable", "python3-venv"),
+        (
+            "connection broken by 'NewConnectionError'\nNo matching distribution found for ray",
+            "check the network",
+        ),
+        ("ERROR: No matching distribution found for ray==9.0.0", "another Python"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM", "what Manta pins"),
+        ("something new", "something new"),
+    ],
+)
+def test_every_failure_has_a_sentence(environment: RayEnvironment, output: str, words: str):
+    assert words in remedy(InstallerFailed("pip", output), environment)
+
+
+async def test_programs_have_a_temporary_folder_that_goes_with_the_environment(
+    tmp_path: Path,
+):
+    lines: list[str] = []
+    installer = Installer(tmp_path / "made", 1)
+    code = "import tempfile; print(tempfile.gettempdir())"
+    await installer.run(sys.executable, "-c", code, on_line=lines.append)
+    assert lines == [str(tmp_path / "made" / "tmp")]
+
+
+def test_it_is_in_the_cache_folder_and_named_by_its_version(tmp_path: Path):
+    environment = ray_environment({"XDG_CACHE_HOME": str(tmp_path)})
+    version = environment.pins["ray"]
+    assert environment.folder == tmp_path / "manta" / f"ray-{version}"
+
+
+def test_the_lock_file_pins_everything_by_hash_and_names_no_address():
+    text = LOCK.read_text()
+    assert "://" not in text
+    assert "--index-url" not in text
+    requirements = text.replace("\\\n", "").splitlines()
+    assert len(requirements) > 50
+    assert all("--hash=sha256:" in requirement for requirement in requirements)
