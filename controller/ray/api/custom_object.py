@@ -54,6 +54,17 @@ def mapping(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def dig(value: Any, *path: str | int) -> Any:
+    """What stands at the path of plain data of any shape, None if nothing does."""
+    for part in path:
+        if isinstance(part, str):
+            value = mapping(value).get(part)
+        else:
+            items = cast("list[Any]", value) if isinstance(value, list) else []
+            value = items[part] if part < len(items) else None
+    return value
+
+
 def without_nulls(value: Any) -> Any:
     """Null means absent everywhere in Kubernetes; dropping it once spares asking everywhere."""
     if isinstance(value, dict):

@@ -13,6 +13,9 @@ _DNS_1035_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 MAX_CLUSTER_NAME: Final = 53
 """Longest name of a RayCluster: what is left of 63 for the suffixes of its children."""
 
+MAX_JOB_NAME: Final = 47
+"""Longest name of a RayJob: its cluster is named after it, with six characters more."""
+
 
 def checked_name(name: str) -> str:
     """KubeRay's CheckName: the last 50 characters, never beginning with a digit or punctuation."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+_SPEC_PATH: Final = re.compile(r"(?<![\w.])spec(?=[.\[]|$)")
+"""Where a path begins at the specification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +27,8 @@ class Problem:
     def __str__(self) -> str:
         """`spec.rayVersion: must be set ...`."""
         return f"{self.field}: {self.message}"
+
+    def under(self, path: str, reason: str) -> Problem:
+        """The same problem of a specification that stands at `path` in another object."""
+        field, message = (_SPEC_PATH.sub(path, text) for text in (self.field, self.message))
+        return Problem(field, message, reason)

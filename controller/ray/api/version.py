@@ -12,6 +12,7 @@ _NUMBERS: Final = re.compile(r"\s*v?(\d+)\.(\d+)(?:\.(\d+))?")
 HTTP_PROBES_SINCE: Final[RayVersion] = (2, 53, 0)
 TOKEN_AUTH_SINCE: Final[RayVersion] = (2, 52, 0)
 KUBERNETES_AUTH_SINCE: Final[RayVersion] = (2, 55, 0)
+JOB_METADATA_SINCE: Final[RayVersion] = (2, 6, 0)
 GROUP_PRIORITY_SINCE: Final[RayVersion] = (2, 56, 0)
 
 
