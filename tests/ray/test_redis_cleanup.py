@@ -13,6 +13,7 @@ import pytest
 from controller.kube.resources import JOBS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion.redis_cleanup import cleanup_job_name
+from controller.ray.cluster.kind import OUR_JOBS
 from controller.runtime.plan import Create
 from tests.ray import redis
 from tests.ray.redis import redis_cluster
@@ -112,12 +113,20 @@ def test_labels_are_the_heads_but_for_the_node_type_which_no_template_changes():
     body, model = job(rich_template()), head(rich_template())
     wanted = model["metadata"]["labels"] | {"ray.io/node-type": "redis-cleanup"}
     annotations = model["metadata"]["annotations"] | {"manta.dev/cluster-uid": "uid-of-example"}
-    for metadata in (body["metadata"], body["spec"]["template"]["metadata"]):
-        assert metadata["labels"] == wanted
-        assert metadata["annotations"] == annotations
+    pod = body["spec"]["template"]["metadata"]
+    assert pod["labels"] == wanted
+    assert body["metadata"]["labels"].keys() == wanted.keys()
+    assert pod["annotations"] == body["metadata"]["annotations"] == annotations
     assert wanted["team"] == "a"
     assert "finalizers" not in body["spec"]["template"]["metadata"]
     assert body["metadata"]["annotations"]["ray.io/external-storage-namespace"] == "uid-of-example"
+
+
+def test_no_template_hides_the_job_from_whoever_watches_jobs():
+    body = job(rich_template())
+    key, _, value = OUR_JOBS.partition("=")
+    assert body["metadata"]["labels"][key] == value
+    assert body["spec"]["template"]["metadata"]["labels"][key] == "me"
 
 
 def test_only_the_ray_container_runs_without_probes_and_with_little():

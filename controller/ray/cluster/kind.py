@@ -52,6 +52,9 @@ RAY_PODS: Final = Owned(
     also_wakes=head_keys,
 )
 
+OUR_JOBS: Final = f"{labels.CREATED_BY}={labels.CREATED_BY_VALUE}"
+"""The one selection of batch Jobs that all kinds share: who cleans up Redis, who submits a job."""
+
 
 class RayClusterKind:
     """Brings RayClusters to what their specifications say.
@@ -72,7 +75,7 @@ class RayClusterKind:
         Owned(ROUTES, label_selector=labels.CLUSTER, optional=True),
         Owned(
             JOBS,
-            label_selector=f"{labels.NODE_TYPE}={labels.REDIS_CLEANUP}",
+            label_selector=OUR_JOBS,
             also_wakes=named_cluster,
         ),
         Owned(ROLES, label_selector=labels.CLUSTER),

@@ -90,6 +90,7 @@ def cleanup_job(design: Design, *, login_shell: bool, owned: bool) -> Body:
             "namespace": identity.namespace,
             "ownerReferences": [identity.owner] if owned else [],
             **copy.deepcopy(metadata),
+            "labels": metadata["labels"] | {labels.CREATED_BY: labels.CREATED_BY_VALUE},
         },
         "spec": {
             "backoffLimit": 0,
