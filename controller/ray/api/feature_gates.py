@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+CRON_JOB: Final = "RayCronJob"
 EMBEDDED_STORAGE: Final = "GCSFaultToleranceEmbeddedStorage"
 JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
+SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
+SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,11 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         "RayClusterMTLS": Gate("Alpha", default=False),
         "RayClusterNetworkPolicy": Gate("Alpha", default=False),
         "RayClusterStatusConditions": Gate("Beta", default=True),
-        "RayCronJob": Gate("Alpha", default=False),
+        CRON_JOB: Gate("Alpha", default=True),
         JOB_DELETION_POLICY: Gate("Beta", default=True),
         MULTI_HOST_INDEXING: Gate("Beta", default=True),
         "RayServiceIncrementalUpgrade": Gate("Beta", default=True),
-        "SidecarSubmitterRestart": Gate("Alpha", default=False),
+        SUBMITTER_RESTART: Gate("Alpha", default=False),
     }
 )
 _STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
