@@ -17,7 +17,6 @@ EMBEDDED_STORAGE: Final = "GCSFaultToleranceEmbeddedStorage"
 JOB_DELETION_POLICY: Final = "RayJobDeletionPolicy"
 MULTI_HOST_INDEXING: Final = "RayMultiHostIndexing"
 SIDECAR_SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
-SUBMITTER_RESTART: Final = "SidecarSubmitterRestart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ GATES: Final[Mapping[str, Gate]] = MappingProxyType(
         JOB_DELETION_POLICY: Gate("Beta", default=True),
         MULTI_HOST_INDEXING: Gate("Beta", default=True),
         "RayServiceIncrementalUpgrade": Gate("Beta", default=True),
-        SUBMITTER_RESTART: Gate("Alpha", default=False),
+        SIDECAR_SUBMITTER_RESTART: Gate("Alpha", default=False),
     }
 )
 _STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}

@@ -12,9 +12,10 @@ from controller.ray.cluster.pods.start_command import GCS_PORT
 from controller.runtime.ownership import owner_reference
 
 if TYPE_CHECKING:
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
 
 HEAD_SCOPE = "head"
+_FIXED_LABELS = (labels.CLUSTER, labels.NODE_TYPE, labels.GROUP)
 
 
 def worker_scope(group: str) -> str:
@@ -84,3 +85,12 @@ class Identity:
             labels.APP_NAME: labels.APP_NAME_VALUE,
             labels.CREATED_BY: labels.CREATED_BY_VALUE,
         }
+
+    def labels_of(
+        self, node_type: str, group_name: str, group: HeadGroup | WorkerGroup
+    ) -> dict[str, str]:
+        """The same with what the template says, which may not change how a pod is found."""
+        defaults = self.pod_labels(node_type, group_name)
+        given: dict[str, str] = group.template.get("metadata", {}).get("labels", {})
+        merged = defaults | given | (group.labels or {})
+        return merged | {key: defaults[key] for key in _FIXED_LABELS}

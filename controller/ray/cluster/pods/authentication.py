@@ -38,7 +38,7 @@ def add_token(draft: PodDraft, cluster_name: str, auth: AuthOptions | None) -> N
         return
     add_token_variables(draft.env, cluster_name, auth)
     if auth.by_kubernetes:
-        add_volume(draft.spec, {"name": _TOKEN_VOLUME, "projected": _service_account_token()})
+        _add_token_volume(draft.spec)
         _mount_token(draft.ray)
     for container in draft.spec.get("initContainers", ()):
         if container.get("name") == WAIT_CONTAINER:
@@ -54,6 +54,15 @@ def add_token_to_container(container: Body, cluster_name: str, auth: AuthOptions
     container["env"] = env.as_list()
     if auth.by_kubernetes:
         _mount_token(container)
+
+
+def add_token_to_pod(
+    pod_spec: Body, container: Body, cluster_name: str, auth: AuthOptions | None
+) -> None:
+    """Give a container of a pod outside the cluster a token."""
+    if auth is not None and auth.by_kubernetes:
+        _add_token_volume(pod_spec)
+    add_token_to_container(container, cluster_name, auth)
 
 
 def add_token_variables(env: Environment, cluster_name: str, auth: AuthOptions) -> None:
@@ -72,5 +81,6 @@ def _mount_token(container: Body) -> None:
         add_mount(container, {"name": _TOKEN_VOLUME, "mountPath": _TOKEN_PATH, "readOnly": True})
 
 
-def _service_account_token() -> Body:
-    return {"sources": [{"serviceAccountToken": {"path": "token"}}]}
+def _add_token_volume(pod_spec: Body) -> None:
+    token: Body = {"sources": [{"serviceAccountToken": {"path": "token"}}]}
+    add_volume(pod_spec, {"name": _TOKEN_VOLUME, "projected": token})

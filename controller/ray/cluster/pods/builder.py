@@ -7,7 +7,7 @@ group, so it is built once per RayCluster object; a single pod is a shallow asse
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from controller.ray.cluster.settings import ClusterSettings
 
 Body = dict[str, Any]
-
-_OWN_LABELS: Final = (labels.CLUSTER, labels.NODE_TYPE, labels.GROUP)
 
 
 class PodBuilder:
@@ -161,10 +159,8 @@ class PodBuilder:
     def _labels(
         self, role: Role, group_name: str, group: HeadGroup | WorkerGroup
     ) -> dict[str, str]:
-        defaults = self._identity.pod_labels(role, group_name)
-        given = group.template.get("metadata", {}).get("labels", {}) | (group.labels or {})
-        merged = {**self._settings.pod_labels, **defaults, **given}
-        merged |= {key: defaults[key] for key in _OWN_LABELS}
+        own = self._identity.labels_of(role, group_name, group)
+        merged = {**self._settings.pod_labels, **own}
         if self._identity.origin == "RayService":
             merged[labels.SERVE] = str(role == "worker").lower()
         return merged

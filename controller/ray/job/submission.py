@@ -1,0 +1,25 @@
+"""What a RayJob in HTTPMode submits to Ray."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.ray.api.entrypoint_resources import read_entrypoint_resources
+from controller.ray.api.runtime_env import read_runtime_env
+from controller.ray.dashboard.submission import Submission
+
+if TYPE_CHECKING:
+    from controller.ray.api.rayjob import JobSpec
+
+
+def submission(spec: JobSpec, job_id: str) -> Submission:
+    """The job of a valid specification under this submission id."""
+    return Submission(
+        entrypoint=spec.entrypoint,
+        submission_id=job_id,
+        runtime_env=read_runtime_env(spec.runtime_env_yaml),
+        metadata=dict(spec.metadata),
+        entrypoint_num_cpus=max(0.0, spec.entrypoint_num_cpus),
+        entrypoint_num_gpus=max(0.0, spec.entrypoint_num_gpus),
+        entrypoint_resources=read_entrypoint_resources(spec.entrypoint_resources),
+    )
