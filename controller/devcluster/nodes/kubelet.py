@@ -8,12 +8,12 @@ was made for: one made for a stale pod is refused, and the event to come brings 
 from __future__ import annotations
 
 import asyncio
-import zlib
 from typing import TYPE_CHECKING
 
 from controller.devcluster.nodes import lifecycle
 from controller.devcluster.nodes.addresses import PodAddresses, node_address
 from controller.devcluster.nodes.behaviour import Behaviour, Outcome
+from controller.devcluster.nodes.binding import bind
 from controller.devcluster.nodes.control import last_seen
 from controller.devcluster.nodes.lifecycle import Bind, Evict, Remove, Report, Rest, Wait
 from controller.devcluster.nodes.pods import PODS
@@ -190,22 +190,9 @@ class Kubelet:
         return None
 
     async def _bind(self, pod: Pod) -> None:
-        meta = pod.metadata
         names = [name for name in self._settings.node_names if not self.nodes.is_lost(name)]
-        if not names:
-            return
-        binding = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
-            "target": {
-                "apiVersion": NODES.api_version,
-                "kind": NODES.kind,
-                "name": names[zlib.crc32(meta.uid.encode()) % len(names)],
-            },
-        }
-        path = PODS.path(meta.namespace, meta.name, "binding")
-        await self._client.request_json("POST", path, body=binding)
+        if names:
+            await bind(self._client, pod, names)
 
     async def _report(self, pod: Pod, status: PodStatus) -> None:
         meta = pod.metadata

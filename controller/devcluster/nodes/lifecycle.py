@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from controller.devcluster.nodes import containers, transitions
 from controller.devcluster.nodes.behaviour import Outcome
+from controller.devcluster.nodes.binding import GATED, GATED_MESSAGE
 from controller.devcluster.nodes.pods import READY, RUNNING, SCHEDULED
 
 if TYPE_CHECKING:
@@ -148,8 +149,7 @@ def _single_step(  # noqa: PLR0911  one line for each stage of life
 
 def _unbound(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
     if pod.spec.scheduling_gates:
-        reason = "SchedulingGated"
-        message = "Scheduling is blocked due to non-empty scheduling gates"
+        reason, message = GATED, GATED_MESSAGE
     elif behaviour.outcome is Outcome.HANG_PENDING:
         reason = "Unschedulable"
         message = (

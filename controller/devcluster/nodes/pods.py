@@ -40,6 +40,8 @@ class Terminated(Part, frozen=True, omit_defaults=False):
     started_at: str | None = None
     finished_at: str | None = None
     container_id: str = msgspec.field(default="", name="containerID")
+    message: str | msgspec.UnsetType = msgspec.UNSET
+    signal: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class ContainerState(Part, frozen=True):

@@ -56,6 +56,7 @@ async def run_nodes(
     rng: random.Random,
     settings: NodeSettings | None = None,
     components: AbstractSet[str] = COMPONENTS,
+    kubelet: Callable[[Surroundings], Component] = Kubelet,
 ) -> AsyncGenerator[Nodes]:
     """Run `components` until the context is left. It is entered when all caches are filled.
 
@@ -66,6 +67,7 @@ async def run_nodes(
         rng: for the jitter of back-off.
         settings: delays and sizes.
         components: a subset of `COMPONENTS`.
+        kubelet: makes the component of that name, the simulated one unless told otherwise.
 
     Raises:
         ValueError: there is no such component.
@@ -86,15 +88,16 @@ async def run_nodes(
                 client, caches, settings or NodeSettings(), clock, wall, rng
             )
             try:
-                made = {name: _MAKERS[name](surroundings) for name in sorted(components)}
+                makers = {**_MAKERS, "kubelet": kubelet}
+                made = {name: makers[name](surroundings) for name in sorted(components)}
                 for component in made.values():
                     await component.start()
                 caches.start()
                 await caches.wait_for_sync()
                 for component in made.values():
                     spawn(component.run())
-                kubelet = made.get("kubelet")
-                yield Nodes(kubelet if isinstance(kubelet, Kubelet) else None)
+                simulated = made.get("kubelet")
+                yield Nodes(simulated if isinstance(simulated, Kubelet) else None)
             finally:
                 for task in tasks:
                     task.cancel()

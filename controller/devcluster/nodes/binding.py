@@ -1,0 +1,63 @@
+"""The scheduler's part: a pod gets a node, or is told why not."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from controller.devcluster.nodes.pods import PODS, SCHEDULED
+from controller.devcluster.nodes.statuses import Verdict, status_patch, with_conditions
+from controller.devcluster.nodes.timestamps import timestamp
+from controller.kube.resources import NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from controller.devcluster.nodes.pods import Pod
+    from controller.kube.client import Client
+
+GATED = "SchedulingGated"
+GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
+
+
+async def bind(client: Client, pod: Pod, names: Sequence[str]) -> None:
+    """Give `pod` to one of the nodes `names`, by its uid.
+
+    Raises:
+        controller.kube.errors.KubeError: it could not be bound.
+    """
+    meta = pod.metadata
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+        "target": {
+            "apiVersion": NODES.api_version,
+            "kind": NODES.kind,
+            "name": names[zlib.crc32(meta.uid.encode()) % len(names)],
+        },
+    }
+    path = PODS.path(meta.namespace, meta.name, "binding")
+    await client.request_json("POST", path, body=binding)
+
+
+async def gated(client: Client, pod: Pod, now: datetime) -> None:
+    """Say on `pod` that its scheduling gates are closed, unless it says so.
+
+    Raises:
+        controller.kube.errors.KubeError: it could not be said.
+    """
+    present = pod.status.condition(SCHEDULED)
+    if present and (present.status, present.reason) == ("False", GATED):
+        return
+    verdict = Verdict(SCHEDULED, is_true=False, reason=GATED, message=GATED_MESSAGE)
+    conditions = with_conditions(pod.status.conditions, (verdict,), timestamp(now))
+    meta = pod.metadata
+    patch = {
+        "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+        "status": status_patch(pod.status, replace(pod.status, conditions=conditions)),
+    }
+    await client.merge_patch(PODS, meta.namespace, meta.name, patch, subresource="status")
