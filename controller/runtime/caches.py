@@ -96,7 +96,7 @@ class Caches:
     def __init__(
         self,
         client: Client,
-        kinds: Iterable[Kind[Any]],
+        kinds: Sequence[Kind[Any]],
         *,
         ledger: Ledger,
         namespaces: Sequence[str],
@@ -125,6 +125,7 @@ class Caches:
         self._namespaces = namespaces
         self._subscribers: list[tuple[Resource[Any], KeyHandler[Any], str]] = []
         self._optional: dict[Resource[Any], _Wanted] = {}
+        self._primaries = {kind.primary for kind in kinds}
         self.caches: list[Cache] = []
         for resource, wanted in _wanted(kinds).items():
             if wanted.optional:
@@ -134,12 +135,13 @@ class Caches:
 
     def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
         """Send the events that matter to `kind` to its controller's queue. Call before `run`."""
-        self._subscribe(kind.primary, KeyHandler(controller.queue, own_key), controller.name)
+        handlers = [(kind.primary, KeyHandler[Any](controller.queue, own_key))]
         for owned in kind.owned:
             keys = owner_keys(kind.primary, owned, partial(self._uid_of, kind.primary))
-            handler = KeyHandler(controller.queue, keys)
-            self._subscribers.append((owned.resource, handler, controller.name))
-            self._subscribe(owned.resource, handler, controller.name)
+            handlers.append((owned.resource, KeyHandler(controller.queue, keys)))
+        for resource, handler in handlers:
+            self._subscribers.append((resource, handler, controller.name))
+            self._subscribe(resource, handler, controller.name)
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Run all informers until stopped.
@@ -219,6 +221,13 @@ class Caches:
                 for subscribed, handler, name in self._subscribers:
                     if subscribed == resource:
                         self._subscribe(resource, handler, name)
+            elif resource in self._primaries:
+                _log.warning(
+                    "kind.not_served",
+                    kind=resource.kind,
+                    remedy="install the definitions (manta crds | kubectl apply --server-side "
+                    "-f -) and restart the operator",
+                )
 
     async def _is_served(self, resource: Resource[Any]) -> bool:
         """Ask until there is an answer. Who may not even ask is not served."""
@@ -321,7 +330,7 @@ def _wanted(kinds: Iterable[Kind[Any]]) -> dict[Resource[Any], _Wanted]:
     """One selection for each resource; a primary resource is watched whole."""
     found: dict[Resource[Any], _Wanted] = {}
     for kind in kinds:
-        for owned in (Owned(kind.primary), *kind.owned):
+        for owned in (Owned(kind.primary, optional=kind.optional), *kind.owned):
             asked = _Wanted(owned.label_selector, owned.optional)
             wanted = found.setdefault(owned.resource, asked)
             wanted.optional = wanted.optional and owned.optional

@@ -159,6 +159,11 @@ class Kind(Protocol[Observation]):
         ...
 
     @property
+    def optional(self) -> bool:
+        """Whether the API server may lack the primary resource: then this kind has no objects."""
+        ...
+
+    @property
     def owned(self) -> tuple[Owned[Any], ...]:
         """Resources whose events wake the key of their controller owner (CTL-21, CTL-24)."""
         ...

@@ -119,6 +119,7 @@ class FlockKind:
     plan_hook: Callable[[Seen], Plan | None] = lambda _seen: None
     name: str = "flock-controller"
     primary: Resource[Any] = FLOCKS
+    optional: bool = False
     outside: Outside | None = None
     seen: list[Seen] = field(default_factory=list)
 
@@ -278,12 +279,13 @@ class FlockWorld:
         registry: CollectorRegistry | None = None,
         seed: int = 0,
         server: Transport | None = None,
+        also: Iterable[FlockKind] = (),
     ) -> RunningOperator:
         kind = kind or FlockKind()
         transport = FaultyTransport(server or self.server, list(rules), clock=self.loop)
         operator = Operator(
             Client(transport, user_agent=OPERATOR, clock=self.loop),
-            [kind],
+            [kind, *also],
             settings or Settings(workers=4, metrics_address="", health_address=""),
             clock=self.loop,
             wall=self.wall,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller.kube.client import Client
 from controller.kube.discovery import is_served
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from controller.kube.transport import Answer, Transport
-    from tests.runtime.flock import FlockWorld, RunningOperator
+    from controller.runtime.kind import Reads
+    from tests.runtime.flock import FlockWorld, RunningOperator, Seen
 
 RARE = Resource("rare.dev", "v1", "rarities", "Rarity", KubeObject)
 ROOT = "/apis/rare.dev/v1"
@@ -35,6 +37,17 @@ class CollectorKind(FlockKind):
     @property
     def owned(self) -> tuple[Owned[Any], ...]:
         return (*super().owned, self.extra)
+
+
+@dataclass
+class RarityKind(FlockKind):
+    """Notes the keys that it is asked about."""
+
+    keys: set[str] = field(default_factory=set[str])
+
+    def observe(self, key: str, reads: Reads) -> Seen | None:
+        assert reads.get(RARE, key) is not None
+        self.keys.add(key)
 
 
 class Reluctant:
@@ -126,3 +139,30 @@ async def test_a_resource_is_served_if_its_group_lists_it(flocks: FlockWorld):
     assert await is_served(client, RARE)
     assert not await is_served(client, Resource("rare.dev", "v2", "rarities", "R", KubeObject))
     assert not await is_served(client, Resource("rare.dev", "v1", "others", "O", KubeObject))
+
+
+async def test_a_kind_whose_own_api_is_missing_rests_and_the_others_work(flocks: FlockWorld):
+    kind = FlockKind(primary=RARE, optional=True, name="rare-controller")
+    other = FlockKind()
+    with capture_logs() as logs:
+        operator = flocks.start(kind=other, also=[kind])
+        await flocks.create(size=2)
+        await flocks.counted(2)
+    assert "rarities.rare.dev" not in watched(operator)
+    (said,) = [line for line in logs if line["event"] == "kind.not_served"]
+    assert said["kind"] == "Rarity"
+    assert "manta crds" in said["remedy"]
+
+
+async def test_a_kind_whose_own_api_is_there_is_served(flocks: FlockWorld):
+    await flocks.user.create(CRDS, "", definition(RARE))
+    kind = RarityKind(primary=RARE, optional=True, name="rare-controller")
+    operator = flocks.start(also=[kind])
+    await flocks.user.create(
+        RARE,
+        "default",
+        {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "gem"}},
+    )
+    await flocks.eventually(lambda: kind.keys)
+    assert kind.keys == {"default/gem"}
+    assert "rarities.rare.dev" in watched(operator)

@@ -81,6 +81,7 @@ class RayClusterKind:
         Owned(ROLES, label_selector=labels.CLUSTER),
         Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
     )
+    optional = False
     outside = None  # no cluster's state depends on what Ray says
 
     def __init__(self, settings: ClusterSettings | None = None) -> None:
