@@ -18,7 +18,7 @@ import msgspec
 from controller.command.embedded import embedded_cluster
 from controller.command.manifests import load
 from controller.command.operator import operator_for
-from controller.command.view import ClusterHandler, ClusterView, PodHandler, Screen, screen_for
+from controller.command.view import ClusterView, Feed, Screen, screen_for
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, KubeError
@@ -208,7 +208,7 @@ def _informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
         clock=loop,
         rng=random.Random(),
     )
-    clusters.add_handler(ClusterHandler(view))
+    clusters.add_handler(Feed(view.saw_cluster))
     pods = SharedInformer(
         "demo-pods",
         ResourceSource(user, PODS, NAMESPACE, label_selector=f"ray.io/cluster={view.name}"),
@@ -216,7 +216,7 @@ def _informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
         clock=loop,
         rng=random.Random(),
     )
-    pods.add_handler(PodHandler(view))
+    pods.add_handler(Feed(view.saw_pod))
     return [clusters, pods]
 
 

@@ -1,0 +1,38 @@
+"""From an informer to a view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from controller.kube.objects import KubeObject
+from informers import Tombstone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class Feed(Generic[T]):
+    """A handler of an informer that tells a view what there is now.
+
+    Args:
+        saw: called with the key and the new state of each object that changed, None if it is gone.
+    """
+
+    def __init__(self, saw: Callable[[str, T | None], None]) -> None:
+        self._saw = saw
+
+    def on_add(self, obj: T, *, initial: bool) -> None:
+        """It appeared."""
+        del initial
+        self._saw(obj.metadata.key, obj)
+
+    def on_update(self, old: T, new: T) -> None:
+        """It changed."""
+        del old
+        self._saw(new.metadata.key, new)
+
+    def on_delete(self, obj: T | Tombstone[T]) -> None:
+        """It is gone."""
+        self._saw(obj.key if isinstance(obj, Tombstone) else obj.metadata.key, None)

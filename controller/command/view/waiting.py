@@ -1,0 +1,26 @@
+"""Waiting for what a picture shows."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Changes:
+    """Wakes who waits for a picture to show something."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+
+    def tell(self) -> None:
+        """Something in the picture changed."""
+        self._changed.set()
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Wait until `reached` is true. The caller sets the time limit."""
+        while not reached():
+            self._changed.clear()
+            await self._changed.wait()
