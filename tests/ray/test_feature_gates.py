@@ -14,13 +14,14 @@ def test_what_is_not_chosen_has_its_default():
     gates = FeatureGates.parse("")
     assert gates.enabled("RayMultiHostIndexing")
     assert gates.enabled("GCSFaultToleranceEmbeddedStorage")
+    assert gates.enabled("RayCronJob")
     assert not gates.enabled("RayClusterMTLS")
 
 
 def test_the_choice_of_the_administrator_counts():
-    gates = FeatureGates.parse(" RayMultiHostIndexing = false, RayCronJob=1,")
+    gates = FeatureGates.parse(" RayMultiHostIndexing = false, RayClusterMTLS=1,")
     assert not gates.enabled("RayMultiHostIndexing")
-    assert gates.enabled("RayCronJob")
+    assert gates.enabled("RayClusterMTLS")
 
 
 def test_a_gate_for_a_whole_stage_yields_to_the_gates_themselves():

@@ -16,6 +16,9 @@ MAX_CLUSTER_NAME: Final = 53
 MAX_JOB_NAME: Final = 47
 """Longest name of a RayJob: its cluster is named after it, with six characters more."""
 
+MAX_CRON_JOB_NAME: Final = 36
+"""Longest name of a RayCronJob: its RayJobs add a dash and the minute of their tick."""
+
 
 def checked_name(name: str) -> str:
     """KubeRay's CheckName: the last 50 characters, never beginning with a digit or punctuation."""

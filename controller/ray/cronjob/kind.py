@@ -1,0 +1,67 @@
+"""The RayCronJob kind: joins observing, planning and reporting for the runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.api.cronjob_validation import validate_cron_job
+from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.cronjob.observe import observe_cron_job
+from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
+from controller.ray.cronjob.runs import CRON_JOB_INDEX, naming_keys
+from controller.ray.cronjob.settings import CronJobSettings
+from controller.ray.memo import IdentityMemo
+from controller.runtime.kind import Owned
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.resources import Resource
+    from controller.ray.api.cronjob_validation import ValidCronJob
+    from controller.ray.api.problem import Problem
+    from controller.ray.api.raycronjob import RayCronJob
+    from controller.ray.cronjob.observe import Observation
+    from controller.runtime.kind import Reads
+    from controller.runtime.plan import Failure, Plan, StatusPatch
+
+
+class RayCronJobKind:
+    """Makes RayJobs at the times of the schedules of RayCronJobs.
+
+    Args:
+        settings: what an administrator decided for all of them.
+    """
+
+    name = "raycronjob-controller"
+    primary: Resource[Any] = RAYCRONJOBS
+    owned: tuple[Owned[Any], ...] = (
+        Owned(RAYJOBS, indexes={CRON_JOB_INDEX: naming_keys}, also_wakes=naming_keys),
+    )
+    outside = None
+
+    def __init__(self, settings: CronJobSettings | None = None) -> None:
+        self._settings = settings or CronJobSettings()
+        self._design_of = IdentityMemo(self._design)
+
+    def observe(self, key: str, reads: Reads) -> Observation | None:
+        """Everything the plan depends on; None if the RayCronJob is gone."""
+        return observe_cron_job(key, reads, self._design_of)
+
+    def plan(self, observation: Observation, now: datetime) -> Plan:
+        """What to do about it."""
+        return plan_cron_job(observation, now)
+
+    def status_after(
+        self,
+        observation: Observation,
+        plan: Plan,
+        failures: tuple[Failure, ...],
+        now: datetime,
+    ) -> StatusPatch | None:
+        """The plan's status, naming the first of the writes that failed."""
+        return status_after_failures(observation, plan, failures, now)
+
+    def _design(self, cron: RayCronJob) -> ValidCronJob | Problem:
+        settings = self._settings
+        return validate_cron_job(cron, settings.feature_gates, settings.local_zone)

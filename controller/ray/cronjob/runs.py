@@ -1,0 +1,94 @@
+"""The RayJobs of a RayCronJob: which tick each was made for, and how far it has come."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api import labels
+from controller.ray.api.rayjob import status_of, time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.kube.objects import KubeObject
+    from controller.ray.api.rayjob import RayJob
+
+CRON_JOB_INDEX: Final = "cron-job"
+"""RayJobs by the `namespace/name` of the RayCronJob that might have named them so."""
+
+_NAME: Final = re.compile(r"(?P<cron>.+)-(?P<minutes>[0-9]{7,9})")
+
+
+class Stage(Enum):
+    """How far a RayJob has come."""
+
+    ACTIVE = "active"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One RayJob of a RayCronJob.
+
+    Attributes:
+        job: the object.
+        tick: when it was due; None if somebody made it by hand.
+        stage: how far it has come.
+    """
+
+    job: RayJob
+    tick: datetime | None
+    stage: Stage
+
+    @classmethod
+    def of(cls, job: RayJob) -> Run:
+        """Read a RayJob."""
+        return cls(job, _tick(job), _stage(job))
+
+    @property
+    def order(self) -> tuple[datetime, str]:
+        """Sorts runs by their age, the oldest first."""
+        made = time_of(self.job.metadata.creation_timestamp)
+        return self.tick or made or datetime.min.replace(tzinfo=UTC), self.job.metadata.name
+
+    @property
+    def ended(self) -> datetime | None:
+        """When the RayJob ended, if it has."""
+        return time_of(status_of(self.job).get("endTime"))
+
+
+def job_name(cron_job: str, tick: datetime) -> str:
+    """Name of the RayJob of a tick: every repetition of its creation meets its own object."""
+    return f"{cron_job}-{int(tick.timestamp()) // 60}"
+
+
+def naming_keys(job: KubeObject) -> Sequence[str]:
+    """Index function of `CRON_JOB_INDEX`: the RayCronJob that has or wants such a name."""
+    found = _NAME.fullmatch(job.metadata.name)
+    return (f"{job.metadata.namespace}/{found['cron']}",) if found else ()
+
+
+def _tick(job: RayJob) -> datetime | None:
+    """What the annotation says, else the minute in the name."""
+    noted = time_of((job.metadata.annotations or {}).get(labels.CRON_JOB_TIMESTAMP))
+    found = _NAME.fullmatch(job.metadata.name)
+    if noted is None and found:
+        return datetime.fromtimestamp(60 * int(found["minutes"]), UTC)
+    return noted
+
+
+def _stage(job: RayJob) -> Stage:
+    """A RayJob that does not validate counts as failed: it does nothing until somebody edits it."""
+    status = status_of(job)
+    match status.get("jobDeploymentStatus"):
+        case "Complete" if status.get("jobStatus") == "SUCCEEDED":
+            return Stage.SUCCEEDED
+        case "Complete" | "Failed" | "ValidationFailed":
+            return Stage.FAILED
+        case _:
+            return Stage.ACTIVE

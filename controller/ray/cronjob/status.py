@@ -1,0 +1,75 @@
+"""The status of a RayCronJob: a pure function of what was observed and what went wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.ray.api.rayjob import RAYJOBS, time_of
+from controller.ray.cronjob.runs import Stage
+from controller.ray.cronjob.verdict import READY
+from controller.runtime.conditions import remove_condition, set_condition
+from controller.runtime.plan import StatusPatch
+from controller.runtime.timestamps import rfc3339
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.ray.api.rayjob import RayJob
+    from controller.ray.cronjob.observe import Observation
+    from controller.ray.cronjob.timing import Timing
+    from controller.ray.cronjob.verdict import Verdict
+
+_MOST_ACTIVE: Final = 100
+_LONGEST_MESSAGE: Final = 4096
+_IN_DOUBT: Final = "ObservationInDoubt"
+
+
+def cron_job_status(
+    seen: Observation, verdict: Verdict, now: datetime, timing: Timing | None = None
+) -> StatusPatch:
+    """The wanted status; without timing only what does not depend on the schedule."""
+    wanted: dict[str, Any] = {
+        "observedGeneration": seen.cron.metadata.generation,
+        "active": _active(seen) or None,
+        "conditions": _conditions(seen, verdict, now),
+    }
+    if timing is not None and timing.last is not None:
+        wanted["lastScheduleTime"] = rfc3339(timing.last)
+    successful = _last_successful(seen)
+    if successful is not None:
+        wanted["lastSuccessfulTime"] = rfc3339(successful)
+    return StatusPatch(wanted, events=verdict.news(seen))
+
+
+def _active(seen: Observation) -> list[dict[str, str]]:
+    active = [run.job for run in seen.runs if run.stage is Stage.ACTIVE]
+    return [_reference(job) for job in active[:_MOST_ACTIVE]]
+
+
+def _reference(job: RayJob) -> dict[str, str]:
+    return {
+        "apiVersion": RAYJOBS.api_version,
+        "kind": RAYJOBS.kind,
+        "name": job.metadata.name,
+        "namespace": job.metadata.namespace,
+        "uid": job.metadata.uid,
+    }
+
+
+def _last_successful(seen: Observation) -> datetime | None:
+    """It never goes back: RayJobs that ended later may have been deleted."""
+    ends = [run.ended for run in seen.runs if run.stage is Stage.SUCCEEDED]
+    noted = time_of(seen.status.get("lastSuccessfulTime"))
+    return max((end for end in (noted, *ends) if end is not None), default=None)
+
+
+def _conditions(seen: Observation, verdict: Verdict, now: datetime) -> list[dict[str, Any]]:
+    generation = seen.cron.metadata.generation
+    message = verdict.message[:_LONGEST_MESSAGE]
+    found = set_condition(
+        seen.conditions, READY, verdict.status, verdict.reason, message, generation, now
+    )
+    if not seen.doubts:
+        return remove_condition(found, _IN_DOUBT)
+    sentences = "; ".join(seen.doubts)[:_LONGEST_MESSAGE]
+    return set_condition(found, _IN_DOUBT, "True", "CacheDisagrees", sentences, generation, now)

@@ -1,0 +1,464 @@
+"""What is planned for a RayCronJob, as tables of times and RayJobs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+
+from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.cronjob import CronJobSettings, RayCronJobKind
+from controller.ray.permissions import granted, needed
+from controller.runtime.merging import difference
+from controller.runtime.plan import NOTHING, Create, Delete, Failure
+from tests.ray.cronjob.support import (
+    NOON,
+    UID,
+    at,
+    created,
+    cron_job,
+    deleted,
+    job,
+    job_spec,
+    name_of,
+    plan,
+    reads,
+    ready,
+    stamp,
+    succeeded,
+    told,
+    with_status,
+    writes,
+)
+
+SECOND = timedelta(seconds=1)
+
+
+def scheduled(last: datetime) -> dict[str, Any]:
+    return {"lastScheduleTime": stamp(last)}
+
+
+# -- ticks
+
+
+def test_before_the_first_tick_nothing_is_made_and_the_clock_is_set():
+    made = plan(cron_job(), now=at(9, 59, 30.5))
+    assert writes(made) == []
+    assert made.wake_after == 29.5
+    assert ready(made) == ("True", "Scheduled", "the next RayJob is due at 2026-08-20T10:00:00Z")
+    assert made.status is not None
+    assert "lastScheduleTime" not in made.status.wanted
+
+
+def test_at_a_tick_its_rayjob_is_made():
+    made = plan(cron_job(), now=at(10))
+    (write,) = writes(made)
+    assert isinstance(write, Create)
+    minutes = int(at(10).timestamp()) // 60
+    assert write.target.name == f"cron-{minutes}"
+    assert write.body == {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {
+            "name": f"cron-{minutes}",
+            "namespace": "default",
+            "labels": {"ray.io/cronjob-name": "cron"},
+            "annotations": {"ray.io/cronjob-scheduled-timestamp": "2026-08-20T10:00:00Z"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "ray.io/v1",
+                    "kind": "RayCronJob",
+                    "name": "cron",
+                    "uid": UID,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": job_spec(),
+    }
+    assert made.wake_after == 3600
+    assert made.status is None  # nothing is said of a RayJob that nobody has seen
+    assert write.on_success is not None
+    assert write.on_success.reason == "CreatedRayJob"
+
+
+def test_the_template_is_passed_on_with_its_manager():
+    template = job_spec() | {"managedBy": "kueue.x-k8s.io/multikueue", "metadata": {"a": "b"}}
+    (write,) = writes(plan(cron_job(jobTemplate=template), now=at(10)))
+    assert isinstance(write, Create)
+    assert write.body["spec"] == template
+
+
+def test_a_rayjob_that_is_seen_is_written_into_the_status_and_not_made_again():
+    made = plan(cron_job(), job(at(10)), now=at(10, 0, 1))
+    assert writes(made) == []
+    assert made.status is not None
+    assert made.status.wanted["lastScheduleTime"] == "2026-08-20T10:00:00Z"
+    assert made.status.wanted["observedGeneration"] == 3
+    assert made.status.wanted["active"] == [
+        {
+            "apiVersion": "ray.io/v1",
+            "kind": "RayJob",
+            "name": name_of(at(10)),
+            "namespace": "default",
+            "uid": f"uid-of-{name_of(at(10))}",
+        }
+    ]
+    assert made.wake_after == 3599
+
+
+def test_at_rest_nothing_is_written():
+    kept = cron_job()
+    first = plan(kept, job(at(10)), now=at(10, 0, 1))
+    again = plan(with_status(kept, first), job(at(10)), now=at(10, 40))
+    assert writes(again) == []
+    assert told(again) == []
+    assert again.status is not None
+    assert difference(with_status(kept, first).status, again.status.wanted) == {}
+
+
+def test_a_tick_whose_rayjob_was_deleted_is_not_made_again():
+    assert created(plan(cron_job(scheduled(at(10))), now=at(10, 30))) == []
+
+
+@pytest.mark.parametrize("last", [None, at(10), at(11, 59)])
+def test_of_many_missed_ticks_only_the_latest_is_made_up_for(last: datetime | None):
+    status = scheduled(last) if last else {}
+    made = plan(cron_job(status, schedule="*/10 * * * *"), now=at(20, 5))
+    assert created(made) == [name_of(at(20))]
+    assert made.wake_after == 300
+
+
+def test_ticks_before_its_creation_are_not_made_up_for():
+    assert created(plan(cron_job(schedule="15 9 * * *"), now=at(9, 31))) == []
+
+
+def test_an_interval_counts_from_the_creation_and_then_from_the_last_tick():
+    every = {"schedule": "@every 70m"}
+    assert plan(cron_job(**every), now=at(9, 31)).wake_after == 69 * 60
+    assert created(plan(cron_job(**every), now=at(10, 40))) == [name_of(at(10, 40))]
+    later = plan(cron_job(scheduled(at(10, 40)), **every), now=at(14, 30))
+    assert created(later) == [name_of(at(14, 10))]
+    assert later.wake_after == 50 * 60
+
+
+def test_a_time_zone_counts_and_without_one_the_operators_own():
+    nine = {"schedule": "0 9 * * *"}
+    taipei = plan(cron_job(timeZone="Asia/Taipei", **nine), now=at(10))
+    assert taipei.wake_after == 15 * 3600
+    local = RayCronJobKind(CronJobSettings(local_zone=ZoneInfo("America/New_York")))
+    assert created(plan(cron_job(**nine), now=at(13), kind=local)) == [name_of(at(13))]
+
+
+def test_what_a_clock_that_runs_ahead_has_written_is_waited_for():
+    made = plan(cron_job(scheduled(at(12))), now=at(11, 30))
+    assert created(made) == []
+    assert made.wake_after == 90 * 60
+
+
+@pytest.mark.parametrize("odd", ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "soon", 5, None])
+def test_a_last_time_that_cannot_be_is_not_believed(odd: Any):
+    kept = cron_job({"lastScheduleTime": odd})
+    assert created(plan(kept, now=at(10))) == [name_of(at(10))]
+    seen = plan(kept, job(at(10)), now=at(10, 0, 1))
+    assert seen.status is not None
+    assert seen.status.wanted["lastScheduleTime"] == stamp(at(10))
+
+
+def test_rayjobs_that_kuberay_named_by_lot_count_by_their_annotation():
+    theirs = job(at(10), name="cron-x7k2p")
+    assert created(plan(cron_job(), theirs, now=at(10, 1))) == []
+
+
+def test_a_rayjob_without_its_annotation_counts_by_its_name():
+    assert created(plan(cron_job(), job(at(10), annotations={}), now=at(10, 1))) == []
+
+
+def test_a_rayjob_made_by_hand_uses_up_no_tick():
+    by_hand = job(name="cron-manual")
+    made = plan(cron_job(), by_hand, now=at(10))
+    assert created(made) == [name_of(at(10))]
+
+
+def test_a_schedule_that_never_ticks_says_so_once():
+    kept = cron_job(schedule="0 0 30 2 *")
+    made = plan(kept, now=at(10))
+    assert (writes(made), made.wake_after) == ([], None)
+    assert ready(made)[:2] == ("False", "NeverDue")
+    assert told(made) == ["Warning NeverDue"]
+    assert told(plan(with_status(kept, made), now=at(11))) == []
+
+
+# -- suspend, deletion, what is wrong
+
+
+def test_a_suspended_one_makes_nothing_and_says_so_once():
+    kept = cron_job(suspend=True)
+    made = plan(kept, now=at(10))
+    assert (writes(made), made.wake_after) == ([], None)
+    assert ready(made)[:2] == ("False", "SuspendedRayCronJob")
+    assert told(made) == ["Normal SuspendedRayCronJob"]
+    assert told(plan(with_status(kept, made), now=at(11))) == []
+
+
+def test_a_resumed_one_makes_up_for_the_latest_tick():
+    resumed = cron_job(scheduled(at(10)), schedule="0 * * * *", suspend=False)
+    assert created(plan(resumed, now=at(15, 30))) == [name_of(at(15))]
+
+
+def test_a_deleted_one_is_left_to_the_garbage_collector():
+    gone = cron_job(terminating=True, failedJobsHistoryLimit=0)
+    assert plan(gone, job(at(9), "Failed"), now=at(10)) == NOTHING
+
+
+def test_one_that_is_not_valid_is_told_so_once_and_not_acted_for():
+    kept = cron_job(schedule="61 * * * *", failedJobsHistoryLimit=0)
+    made = plan(kept, job(at(9), "Failed"), now=at(10))
+    assert writes(made) == []
+    status, reason, message = ready(made)
+    assert (status, reason) == ("False", "InvalidRayCronJobSpec")
+    assert message == "spec.schedule: minute '61' is not within 0 to 59"
+    assert told(made) == ["Warning InvalidRayCronJobSpec"]
+    assert told(plan(with_status(kept, made), now=at(11))) == []
+
+
+def test_a_name_that_belongs_to_somebody_else_is_a_condition_until_it_is_free():
+    foreign = job(at(10), owner="uid-of-another")
+    kept = cron_job()
+    made = plan(kept, foreign, now=at(10, 5))
+    assert writes(made) == []
+    status, reason, message = ready(made)
+    assert (status, reason) == ("False", "NameTaken")
+    assert name_of(at(10)) in message
+    assert "belongs to RayCronJob cron (uid uid-of-another)" in message
+    assert told(made) == ["Warning NameTaken"]
+    assert told(plan(with_status(kept, made), foreign, now=at(10, 6))) == []
+    assert made.wake_after == 55 * 60
+    assert created(plan(with_status(kept, made), now=at(10, 7))) == [name_of(at(10))]
+
+
+def test_a_rayjob_that_cannot_be_read_holds_its_name():
+    made = plan(cron_job(), now=at(10), odd={name_of(at(10)): "metadata: expected object"})
+    assert (writes(made), ready(made)[1]) == ([], "NameTaken")
+    assert "cannot be read: metadata: expected object" in ready(made)[2]
+
+
+def test_while_a_write_is_unknown_nothing_is_made_and_nothing_deleted():
+    made = plan(
+        cron_job(successfulJobsHistoryLimit=0),
+        succeeded(at(9)),
+        now=at(10),
+        unsettled=frozenset({"rayjobs"}),
+    )
+    assert (writes(made), made.status) == ([], None)
+    assert made.wake_after == 3600
+
+
+def test_what_the_ledger_doubts_is_a_condition():
+    made = plan(cron_job(), now=at(9, 40), said=("admission changed label x",))
+    assert made.status is not None
+    (doubt,) = [c for c in made.status.wanted["conditions"] if c["type"] == "ObservationInDoubt"]
+    assert doubt["message"] == "admission changed label x"
+    kept = with_status(cron_job(), made)
+    after = plan(kept, now=at(9, 41)).status
+    assert after is not None
+    assert [c["type"] for c in after.wanted["conditions"]] == ["Ready"]
+
+
+# -- concurrency
+
+
+def test_earlier_rayjobs_do_not_matter_unless_it_is_said():
+    assert created(plan(cron_job(), job(at(10)), now=at(11))) == [name_of(at(11))]
+
+
+def test_forbid_waits_for_the_end_of_the_earlier_one_and_then_makes_up_for_the_latest():
+    kept = cron_job(scheduled(at(10)), concurrencyPolicy="Forbid")
+    made = plan(kept, job(at(10)), now=at(12, 20))
+    assert writes(made) == []
+    status, reason, message = ready(made)
+    assert (status, reason) == ("True", "JobAlreadyActive")
+    assert message == (
+        f"RayJob {name_of(at(12))}, due at 2026-08-20T12:00:00Z, waits for the end of "
+        f"RayJob {name_of(at(10))}, because spec.concurrencyPolicy is Forbid"
+    )
+    assert told(made) == ["Normal JobAlreadyActive"]
+    assert made.wake_after == 40 * 60
+    assert told(plan(with_status(kept, made), job(at(10)), now=at(12, 21))) == []
+    assert created(plan(kept, succeeded(at(10)), now=at(12, 25))) == [name_of(at(12))]
+
+
+def test_forbid_waits_for_one_that_is_going_too():
+    kept = cron_job(scheduled(at(10)), concurrencyPolicy="Forbid")
+    assert created(plan(kept, job(at(10), terminating=True), now=at(11))) == []
+
+
+def test_forbid_is_not_held_up_by_the_rayjob_of_the_tick_itself():
+    made = plan(cron_job(concurrencyPolicy="Forbid"), job(at(10)), now=at(10, 0, 1))
+    assert ready(made)[1] == "Scheduled"
+
+
+def test_replace_deletes_the_earlier_ones_first_and_by_uid():
+    kept = cron_job(scheduled(at(11)), concurrencyPolicy="Replace")
+    runs = [succeeded(at(9)), job(at(10)), job(at(11)), job(name="by-hand")]
+    first, second = plan(kept, *runs, now=at(12)).stages
+    assert sorted(write.target.name for write in first) == sorted(
+        [name_of(at(10)), name_of(at(11)), "by-hand"]
+    )
+    for write in first:
+        assert isinstance(write, Delete)
+        assert write.uid == f"uid-of-{write.target.name}"
+    assert [write.target.name for write in second] == [name_of(at(12))]
+
+
+def test_replace_deletes_nothing_between_ticks():
+    kept = cron_job(scheduled(at(11)), concurrencyPolicy="Replace")
+    assert deleted(plan(kept, job(at(10)), job(at(11)), now=at(11, 30))) == []
+
+
+# -- starting deadline
+
+
+@pytest.mark.parametrize(
+    ("seconds", "late", "is_made"),
+    [(None, 3599, True), (60, 59, True), (60, 60, False), (0, 0, False), (2**62, 3599, True)],
+)
+def test_a_tick_is_made_up_for_until_its_deadline(seconds: int | None, late: int, is_made: bool):
+    spec = {} if seconds is None else {"startingDeadlineSeconds": seconds}
+    made = plan(cron_job(**spec), now=at(10) + late * SECOND)
+    assert created(made) == ([name_of(at(10))] if is_made else [])
+
+
+def test_a_missed_deadline_is_told_once_and_the_next_tick_is_made():
+    kept = cron_job(startingDeadlineSeconds=60)
+    made = plan(kept, now=at(10, 5))
+    assert ready(made)[:2] == ("True", "MissSchedule")
+    assert ready(made)[2] == (
+        "no RayJob was made for 2026-08-20T10:00:00Z: its starting deadline had passed; "
+        "the next one is due at 2026-08-20T11:00:00Z"
+    )
+    assert told(made) == ["Warning MissSchedule"]
+    assert made.wake_after == 55 * 60
+    assert made.status is not None
+    assert "lastScheduleTime" not in made.status.wanted
+    assert told(plan(with_status(kept, made), now=at(10, 6))) == []
+    assert created(plan(with_status(kept, made), now=at(11))) == [name_of(at(11))]
+
+
+def test_what_waits_for_an_earlier_one_is_given_up_at_its_deadline():
+    spec = {"concurrencyPolicy": "Forbid", "startingDeadlineSeconds": 600}
+    kept = cron_job(scheduled(at(10)), **spec)
+    waiting = plan(kept, job(at(10)), now=at(11, 2))
+    assert (ready(waiting)[1], waiting.wake_after) == ("JobAlreadyActive", 480)
+    given_up = plan(kept, job(at(10)), now=at(11, 10))
+    assert (ready(given_up)[1], given_up.wake_after) == ("MissSchedule", 50 * 60)
+
+
+# -- history
+
+
+ENDED = [
+    succeeded(at(1)),
+    job(at(2), "Failed"),
+    succeeded(at(3)),
+    job(at(4), "Complete", "FAILED"),
+    job(at(5), "ValidationFailed"),
+    succeeded(at(6), terminating=True),
+    succeeded(at(7)),
+    job(at(8)),
+    job(at(9), "Suspended"),
+]
+
+
+@pytest.mark.parametrize(
+    ("limits", "hours"),
+    [
+        ({}, []),
+        ({"successfulJobsHistoryLimit": 3}, []),
+        ({"successfulJobsHistoryLimit": 2}, [1]),
+        ({"successfulJobsHistoryLimit": 0}, [1, 3, 7]),
+        ({"failedJobsHistoryLimit": 1}, [2, 4]),
+        ({"failedJobsHistoryLimit": 0, "successfulJobsHistoryLimit": 1}, [1, 3, 2, 4, 5]),
+    ],
+)
+@pytest.mark.parametrize("suspend", [False, True])
+def test_beyond_its_limits_history_goes_the_oldest_first(
+    limits: dict[str, int], hours: list[int], suspend: bool
+):
+    kept = cron_job(scheduled(at(9)), suspend=suspend, **limits)
+    made = plan(kept, *reversed(ENDED), now=at(9, 40))
+    assert deleted(made) == [name_of(at(hour)) for hour in hours]
+    for write in writes(made):
+        assert isinstance(write, Delete)
+        assert write.uid == f"uid-of-{write.target.name}"
+
+
+# -- status
+
+
+def test_the_last_success_never_goes_back():
+    kept = cron_job(scheduled(at(9)))
+    made = plan(kept, *ENDED, now=at(9, 40))
+    assert made.status is not None
+    assert made.status.wanted["lastSuccessfulTime"] == stamp(at(7, 10))
+    later = plan(with_status(kept, made), now=at(9, 50))
+    assert later.status is not None
+    assert later.status.wanted["lastSuccessfulTime"] == stamp(at(7, 10))
+    assert later.status.wanted["active"] is None
+
+
+def test_no_more_than_a_hundred_active_rayjobs_are_listed():
+    runs = [job(NOON - minutes * timedelta(minutes=1)) for minutes in range(150)]
+    made = plan(cron_job(schedule="* * * * *"), *runs, now=NOON)
+    assert made.status is not None
+    names = [each["name"] for each in made.status.wanted["active"]]
+    assert names == [run.metadata.name for run in reversed(runs[50:])]
+
+
+def failures_of(made: Any, reason: str = "Forbidden") -> tuple[Failure, ...]:
+    return tuple(Failure(write, reason, "the server said no") for write in writes(made))
+
+
+def status_after(kept: Any, *runs: Any, now: datetime, made: Any) -> Any:
+    kind = RayCronJobKind()
+    seen = kind.observe("default/cron", reads(kept, *runs))
+    assert seen is not None
+    return kind.status_after(seen, made, failures_of(made), now)
+
+
+def test_a_refused_rayjob_is_named_with_the_servers_words_and_told_once():
+    kept = cron_job()
+    made = plan(kept, now=at(10))
+    status = status_after(kept, now=at(10), made=made)
+    said = msgspec.structs.replace(kept, status=dict(status.wanted))
+    (condition,) = status.wanted["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "FailedToCreateRayJob")
+    assert condition["message"] == (
+        f"RayJob {name_of(at(10))} cannot be made: Forbidden: the server said no"
+    )
+    assert [event.type for event in status.events] == ["Warning"]
+    again = status_after(said, now=at(10, 1), made=plan(said, now=at(10, 1)))
+    assert again.events == ()
+    assert difference(said.status, again.wanted) == {}
+    assert "lastScheduleTime" not in status.wanted
+
+
+def test_a_refused_deletion_is_named():
+    kept = cron_job(scheduled(at(9)), successfulJobsHistoryLimit=0)
+    made = plan(kept, succeeded(at(9)), now=at(9, 40))
+    status = status_after(kept, succeeded(at(9)), now=at(9, 40), made=made)
+    assert status.wanted["conditions"][0]["reason"] == "FailedToDeleteRayJob"
+
+
+def test_kuberays_role_allows_what_is_planned():
+    kind = RayCronJobKind()
+    for resource in (RAYCRONJOBS, *(owned.resource for owned in kind.owned)):
+        assert {"list", "watch"} <= granted(resource)
+    kept = cron_job(scheduled(at(10)), concurrencyPolicy="Replace")
+    for write in writes(plan(kept, job(at(10)), now=at(11))):
+        assert needed(write) <= granted(write.target.resource)
+    assert {"get", "patch"} <= granted(RAYCRONJOBS, "status")
