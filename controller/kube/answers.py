@@ -104,12 +104,20 @@ def _page_decoder(view: type[T]) -> msgspec.json.Decoder[_Page[T]]:
     return msgspec.json.Decoder(_Page[view])
 
 
-async def read_body(status: int, chunks: Chunks) -> bytes:
-    """Read and close `chunks`: all of a 2xx body, at most `MAX_ERROR_BODY` bytes of another."""
+async def read_body(status: int, chunks: Chunks, limit: int | None = None) -> bytes:
+    """Read and close `chunks`: all of a 2xx body, at most `MAX_ERROR_BODY` bytes of another.
+
+    Raises:
+        UnexpectedAnswer: a 2xx body has more than `limit` bytes.
+    """
     parts: list[bytes] = []
     left = None if 200 <= status < 300 else MAX_ERROR_BODY
+    read = 0
     async with aclosing(chunks):
         async for chunk in chunks:
+            read += len(chunk)
+            if left is None and limit is not None and read > limit:
+                raise UnexpectedAnswer(f"the answer has more than {limit} bytes")
             parts.append(chunk if left is None else chunk[:left])
             if left is not None:
                 left -= len(parts[-1])

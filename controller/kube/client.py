@@ -269,21 +269,23 @@ class Client:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         timeout: float = PROXY_TIMEOUT,  # noqa: ASYNC109  part of the public time budget
+        limit: int | None = None,
     ) -> Answer:
         """Send a request to a service through the API server.
 
         The answer of the service comes back whatever its status. It is sent once: no slot, no
-        pause, no repetition.
+        pause, no repetition. `limit` is in bytes of a 2xx body.
 
         Raises:
             StatusError: the API server refused or could not reach the service.
+            UnexpectedAnswer: the answer is longer than `limit`.
             TransportError: see `errors.py`.
         """
         service = _Target(SERVICES, namespace, f"{_named(name)}:{port}", "proxy")
         request = Request(
             method, f"{service.path}/{path.lstrip('/')}", query or {}, headers or {}, body
         )
-        answer = await self._sender.send_once(request, timeout=timeout)
+        answer = await self._sender.send_once(request, timeout=timeout, limit=limit)
         if not answer.ok and answers.status_of(answer) is not None:
             raise answers.error_of(answer)
         return answer

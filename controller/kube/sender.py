@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from controller.kube import pacing
 from controller.kube.answers import Answer, read_body, status_of
-from controller.kube.errors import NotSent, OutcomeUnknown, Paused
+from controller.kube.errors import NotSent, OutcomeUnknown, Paused, UnexpectedAnswer
 from controller.kube.metrics import NO_METRICS
 
 if TYPE_CHECKING:
@@ -91,13 +91,19 @@ class Sender:
             )
             await pacing.sleep_until(self._clock, self._clock.time() + wait)
 
-    async def send_once(self, request: Request, *, timeout: float) -> Answer:  # noqa: ASYNC109  as above
+    async def send_once(
+        self,
+        request: Request,
+        *,
+        timeout: float,  # noqa: ASYNC109  as above
+        limit: int | None = None,
+    ) -> Answer:
         """Send `request` without slot, pause or repetition: for requests to another server.
 
         What a service behind the API server's proxy answers says nothing about the API server,
         and a slow one must not use up the slots of Kubernetes requests.
         """
-        return await self._exchange(request, self._clock.time() + timeout)
+        return await self._exchange(request, self._clock.time() + timeout, limit)
 
     @asynccontextmanager
     async def stream(self, request: Request, *, start_timeout: float) -> AsyncGenerator[RawAnswer]:
@@ -160,18 +166,20 @@ class Sender:
                 return
             self._slots.release()
 
-    async def _exchange(self, request: Request, deadline: float) -> Answer:
+    async def _exchange(
+        self, request: Request, deadline: float, max_bytes: int | None = None
+    ) -> Answer:
         """Send once and read the whole answer before `deadline`."""
         started = self._clock.time()
         limit = deadline - started
         try:
             async with asyncio.timeout(limit):
                 status, headers, chunks = await self._request(request)
-                body = await read_body(status, chunks)
+                body = await read_body(status, chunks, max_bytes)
         except TimeoutError:
             self._metrics.answered(request.method, "<error>", self._clock.time() - started)
             raise OutcomeUnknown(f"{request}: no complete answer within {limit:.1f} s") from None
-        except (NotSent, OutcomeUnknown):
+        except (NotSent, OutcomeUnknown, UnexpectedAnswer):
             self._metrics.answered(request.method, "<error>", self._clock.time() - started)
             raise
         self._metrics.answered(request.method, str(status), self._clock.time() - started)

@@ -1,0 +1,280 @@
+"""Everything about one head incarnation: what is asked of it, what is to be done, what it said.
+
+Bookkeeping only: no task, no timer, no request. `DashboardActors` does those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from controller.ray.dashboard.commands import Expired
+from controller.ray.dashboard.probes import JobProbe
+from controller.ray.dashboard.requests import name_of
+from controller.ray.dashboard.run import Run
+from controller.ray.dashboard.slots import Trust
+from controller.ray.dashboard.watched import Watched
+from workqueue.heap import KeyHeap
+
+if TYPE_CHECKING:
+    import asyncio
+    from datetime import datetime
+
+    from controller.ray.dashboard.client import DashboardClient
+    from controller.ray.dashboard.commands import Command, Outcome
+    from controller.ray.dashboard.head import Head
+    from controller.ray.dashboard.pending import Pending
+    from controller.ray.dashboard.probes import Probe
+    from controller.ray.dashboard.settings import DashboardSettings
+    from controller.ray.dashboard.statistics import Metrics
+
+
+class Actor:
+    """One head incarnation.
+
+    It has at most one request under way, so that no answer can be older than a command that
+    ended before it.
+
+    Attributes:
+        head: whose dashboard it is.
+        client: the connection, once it was needed.
+        task: the request under way.
+        silence: the run of requests that were not answered at all.
+        trust: what to expect of the next request.
+        rests_until: loop time before which nothing is asked.
+        queued: whether it waits for a slot.
+        closed: whether its last interest and its last command have gone.
+    """
+
+    def __init__(self, head: Head, settings: DashboardSettings, metrics: Metrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self.head = head
+        self.client: DashboardClient | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.silence = Run(settings.failures)
+        self.trust = Trust.FRESH
+        self.rests_until = -math.inf
+        self.queued = False
+        self.closed = False
+        self._probes: dict[Probe, Watched] = {}
+        self._due_probes: KeyHeap[Probe] = KeyHeap()
+        self._interests: Counter[str] = Counter()
+        self._pending: dict[str, Pending] = {}
+        self._due_commands: KeyHeap[str] = KeyHeap()
+        self._deadlines: KeyHeap[str] = KeyHeap()
+        self._open: Counter[str] = Counter()
+        self._outcomes: dict[str, Outcome] = {}
+        self._ids: defaultdict[str, set[str]] = defaultdict(set)  # of commands, by object
+
+    # What is wanted.
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody wants anything of it any more."""
+        return not self._probes and not self._pending
+
+    @property
+    def probes(self) -> int:
+        """How many probes it has."""
+        return len(self._probes)
+
+    @property
+    def pending(self) -> int:
+        """How many commands are open."""
+        return len(self._pending)
+
+    def watch(self, probe: Probe, key: str, now: float, wall: datetime) -> None:
+        """An object is interested in a probe."""
+        watched = self._probes.get(probe)
+        if watched is None:
+            watched = self._probes[probe] = Watched(self._settings, now=now, wall=wall)
+            self._schedule(probe, now)
+        watched.keys.add(key)
+        self._interests[key] += 1
+
+    def unwatch(self, probe: Probe, key: str, now: float) -> None:
+        """It is not any more. With its last interest its outcomes and submissions go."""
+        watched = self._probes[probe]
+        watched.keys.discard(key)
+        if not watched.keys:
+            del self._probes[probe]
+            self._due_probes.discard(probe)
+        self._interests[key] -= 1
+        if not self._interests[key]:
+            del self._interests[key]
+            self._forget(key, now)
+
+    def hasten(self, probe: Probe, now: float) -> None:
+        """Something about the object has moved: ask sooner again."""
+        due = self._probes[probe].hasten(now)
+        if due is not None and probe in self._due_probes and self._due_probes.rank(probe) > due:
+            self._due_probes.push(probe, due)
+
+    def knows(self, command_id: str) -> bool:
+        """Whether the command is open, or its outcome known."""
+        return command_id in self._pending or command_id in self._outcomes
+
+    def order(self, pending: Pending, now: float, wall: datetime) -> list[str]:
+        """Take on a command; keys to wake, because it ends another one."""
+        command = pending.command
+        woken = [] if pending.submits else self._give_up_submission(command.job_id, now)
+        self._pending[command.id] = pending
+        self._ids[pending.key].add(command.id)
+        self._due_commands.push(command.id, now)
+        self._deadlines.push(command.id, pending.expires_at)
+        self._open[command.job_id] += 1
+        probe = JobProbe(command.job_id)
+        if probe in self._probes:
+            self._probes[probe].invalidate(wall)
+            self._due_probes.discard(probe)
+        return woken
+
+    # What is known.
+
+    def watched(self, probe: Probe) -> Watched | None:
+        """The state of a probe."""
+        return self._probes.get(probe)
+
+    def outcome(self, command_id: str) -> Outcome | None:
+        """How a command ended."""
+        return self._outcomes.get(command_id)
+
+    def everybody(self) -> set[str]:
+        """Keys of all objects interested in it."""
+        return set(self._interests)
+
+    # When to do what.
+
+    def next_due(self) -> float:
+        """Loop time of the next request; infinite if there is none to come."""
+        due = min(_lowest(self._due_commands), _lowest(self._due_probes))
+        return max(due, self.rests_until)
+
+    def next_deadline(self) -> float:
+        """Loop time at which the next command expires."""
+        return _lowest(self._deadlines)
+
+    def urgent(self, now: float) -> bool:
+        """Whether a command is due."""
+        return _lowest(self._due_commands) <= now
+
+    def take(self, now: float) -> Pending | Probe | None:
+        """What to ask now: commands first."""
+        if _lowest(self._due_commands) <= now:
+            return self._pending[self._due_commands.pop()]
+        if _lowest(self._due_probes) <= now:
+            return self._due_probes.pop()
+        return None
+
+    def expire(self, now: float) -> list[str]:
+        """End the commands whose time is up; keys to wake."""
+        woken: list[str] = []
+        while _lowest(self._deadlines) <= now:
+            pending = self._pending[self._deadlines.pop()]
+            if pending.command.id in self._due_commands:  # the one under way ends by itself
+                woken += self.finish(pending, Expired(pending.epitaph), now)
+        return woken
+
+    # What became of it.
+
+    def ask_again(self, probe: Probe, watched: Watched, now: float) -> None:
+        """Schedule the next question, if it is still the same probe that is wanted."""
+        if self._probes.get(probe) is watched:
+            self._schedule(probe, watched.next_due(now))
+
+    def try_again(self, pending: Pending, now: float) -> list[str]:
+        """A command got no definite answer; keys to wake if that was its last attempt."""
+        again = now + self._settings.backoff.delay(pending.failures - 1)
+        if pending.given_up or pending.expires_at <= now:
+            return self.finish(pending, Expired(pending.epitaph), now)
+        self._due_commands.push(pending.command.id, again)
+        return []
+
+    def finish(self, pending: Pending, outcome: Outcome, now: float) -> list[str]:
+        """A command has ended; keys to wake."""
+        command = pending.command
+        del self._pending[command.id]
+        self._due_commands.discard(command.id)
+        self._deadlines.discard(command.id)
+        self._open[command.job_id] -= 1
+        if not self._open[command.job_id]:
+            del self._open[command.job_id]
+        self._release(command, now)
+        self._metrics.ended(name_of(command), type(outcome).__name__.lower())
+        if pending.key not in self._interests:
+            self._drop_id(pending)
+            return []
+        self._outcomes[command.id] = outcome
+        return [pending.key]
+
+    def note_silence(self, began: datetime, error: str, now: float, stretch: float) -> bool:
+        """A request was not answered; whether the dashboard is failing from now on."""
+        decisive = self.silence.failed(began, error)
+        delay = self._settings.backoff.delay(self.silence.length - 1)
+        self.rests_until = now + delay * stretch
+        self.trust = Trust.SUSPECT
+        return decisive
+
+    def note_answer(self, *, usable: bool) -> bool:
+        """A request was answered; whether that ended a silence that counted.
+
+        An answer that is of no use does not say that the others would fare better: their runs
+        go on.
+        """
+        self.trust = Trust.PROVEN
+        self.rests_until = -math.inf
+        if not usable and self.silence.length:
+            for watched in self._probes.values():
+                watched.run.inherit(self.silence)
+        return self.silence.end()
+
+    def _schedule(self, probe: Probe, when: float) -> None:
+        """Ask `probe` at `when`, not before the commands about its job have ended."""
+        if not (isinstance(probe, JobProbe) and self._open[probe.job_id]):
+            self._due_probes.push(probe, when)
+
+    def _release(self, command: Command, now: float) -> None:
+        """Ask how the job is after its last command, at once."""
+        probe = JobProbe(command.job_id)
+        if probe in self._probes:
+            self._schedule(probe, now)
+
+    def _give_up_submission(self, job_id: str, now: float) -> list[str]:
+        """Who stops or deletes a job no longer wants it submitted."""
+        woken: list[str] = []
+        if not self._open[job_id]:
+            return woken
+        for pending in list(self._pending.values()):
+            if pending.submits and pending.command.job_id == job_id:
+                woken += self._give_up(pending, "given up because the job is to be stopped", now)
+        return woken
+
+    def _give_up(self, pending: Pending, reason: str, now: float) -> list[str]:
+        pending.given_up = reason
+        if pending.command.id not in self._due_commands:
+            return []  # under way: it ends with its attempt
+        return self.finish(pending, Expired(pending.epitaph), now)
+
+    def _forget(self, key: str, now: float) -> None:
+        """Nobody will read the outcomes of this object's commands."""
+        for command_id in list(self._ids.get(key, ())):
+            pending = self._pending.get(command_id)
+            if pending is None:
+                del self._outcomes[command_id]
+                self._ids[key].discard(command_id)
+            elif pending.submits:
+                self._give_up(pending, "given up because nobody waits for the job", now)
+        if not self._ids.get(key):
+            self._ids.pop(key, None)
+
+    def _drop_id(self, pending: Pending) -> None:
+        ids = self._ids[pending.key]
+        ids.discard(pending.command.id)
+        if not ids:
+            del self._ids[pending.key]
+
+
+def _lowest(heap: KeyHeap[str] | KeyHeap[Probe]) -> float:
+    return heap.lowest() if heap else math.inf

@@ -1,0 +1,84 @@
+"""How the client of a head comes to be: the way to it, and its token."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.kube.errors import KubeError, NotFound
+from controller.kube.resources import SECRETS
+from controller.ray.dashboard.client import TIMEOUT, DashboardClient
+from controller.ray.dashboard.connections import Connections
+from controller.ray.dashboard.errors import Unreachable
+from controller.ray.dashboard.proxied import PROXY_TIMEOUT, ProxiedSend
+
+if TYPE_CHECKING:
+    from controller.kube.client import Client
+    from controller.ray.dashboard.head import Head
+
+TOKEN_KEY: Final = "auth_token"  # noqa: S105  a key, not a token
+"""Key of the Secret under which Ray and its clients expect the token."""
+
+
+class Connector:
+    """Makes clients: straight to the head service, or through the API server.
+
+    To be made inside the running event loop. The token is read from its Secret for each client
+    and kept in that client only; nothing else in the process holds it.
+
+    Args:
+        kube: access to the API server.
+        proxied: whether the operator runs outside the cluster.
+        cluster_domain: of the cluster's names.
+    """
+
+    def __init__(
+        self, kube: Client, *, proxied: bool, cluster_domain: str = "cluster.local"
+    ) -> None:
+        self._kube = kube
+        self._domain = cluster_domain
+        self._connections = None if proxied else Connections()
+
+    async def __call__(self, head: Head) -> DashboardClient:
+        """The client of a head.
+
+        Raises:
+            Unreachable: its token cannot be read.
+        """
+        token = await self._token(head) if head.token_secret else ""
+        if self._connections is None:
+            send = ProxiedSend(self._kube, head.namespace, head.service, head.port)
+            return DashboardClient(send, token=token, timeout=PROXY_TIMEOUT)
+        host = f"{head.service}.{head.namespace}.svc.{self._domain}"
+        return DashboardClient(self._connections.to(host, head.port), token=token, timeout=TIMEOUT)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        if self._connections is not None:
+            await self._connections.aclose()
+
+    async def _token(self, head: Head) -> str:
+        name = f"Secret {head.namespace}/{head.token_secret}"
+        try:
+            secret = await self._kube.get_raw(SECRETS, head.namespace, head.token_secret)
+        except NotFound:
+            raise Unreachable(f"{name} with the token of Ray is missing") from None
+        except KubeError as error:
+            raise Unreachable(f"{name} with the token of Ray cannot be read: {error}") from error
+        token = _decoded(secret)
+        if not token:
+            raise Unreachable(f"{name} has no token under the key {TOKEN_KEY}")
+        return token
+
+
+def _decoded(secret: dict[str, Any]) -> str:
+    """The token of a Secret; empty if it has none."""
+    data: dict[str, Any] = secret.get("data") or {}
+    encoded = data.get(TOKEN_KEY)
+    if not isinstance(encoded, str):
+        return ""
+    try:
+        return base64.b64decode(encoded, validate=True).decode().strip()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,82 @@
+"""Straight to the dashboards over HTTP: what the operator uses inside the cluster.
+
+Redirects are not followed and connections not kept: heads come and go behind one name, and ten
+thousand idle connections would be ten thousand open files.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from yarl import URL
+
+from controller.ray.dashboard.errors import NoAnswer, TooLarge, Unreachable
+from controller.ray.dashboard.send import DashboardAnswer
+
+if TYPE_CHECKING:
+    from controller.ray.dashboard.send import DashboardRequest, Send
+
+_PATH_SAFE = "/:~!$&'()*+,;=@"
+
+
+class Connections:
+    """Connections to all dashboards. To be made, used and closed inside one running event loop."""
+
+    def __init__(self) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"accept-encoding": "identity"},
+            timeout=aiohttp.ClientTimeout(total=None),  # the client's limit covers everything
+            auto_decompress=False,
+            trust_env=False,
+        )
+
+    def to(self, host: str, port: int) -> Send:
+        """What sends requests to this dashboard."""
+        base = f"http://{host}:{port}"
+
+        async def send(request: DashboardRequest) -> DashboardAnswer:
+            return await self._exchange(base, request)
+
+        return send
+
+    async def aclose(self) -> None:
+        """Close them all."""
+        await self._session.close()
+
+    async def _exchange(self, base: str, request: DashboardRequest) -> DashboardAnswer:
+        try:
+            async with self._session.request(
+                request.method,
+                _url(base, request),
+                data=request.body,
+                headers=request.headers,
+                allow_redirects=False,
+            ) as response:
+                body = await _read(response, request)
+                return DashboardAnswer(response.status, response.content_type.lower(), body)
+        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+            raise Unreachable(f"{request}: {error or type(error).__name__}") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise NoAnswer(f"{request}: {error or type(error).__name__}") from error
+
+
+async def _read(response: aiohttp.ClientResponse, request: DashboardRequest) -> bytes:
+    """The whole body, unless it is longer than allowed."""
+    parts: list[bytes] = []
+    left = request.limit
+    async for part in response.content.iter_any():
+        left -= len(part)
+        if left < 0:
+            response.close()
+            raise TooLarge(f"{request}: more than {request.limit} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _url(base: str, request: DashboardRequest) -> URL:
+    url = base + quote(request.path, safe=_PATH_SAFE)
+    return URL(f"{url}?{urlencode(request.query)}" if request.query else url, encoded=True)

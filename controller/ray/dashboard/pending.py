@@ -1,0 +1,43 @@
+"""An open command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.ray.dashboard.commands import SubmitJob
+
+if TYPE_CHECKING:
+    from controller.ray.dashboard.commands import Command
+
+
+@dataclass(slots=True)
+class Pending:
+    """A command that has not ended.
+
+    Attributes:
+        key: of the object that handed it over.
+        command: the command.
+        expires_at: loop time after which it is not tried again.
+        failures: attempts without a definite answer.
+        error: of the last one.
+        given_up: why it is not tried again; empty while it is.
+    """
+
+    key: str
+    command: Command
+    expires_at: float
+    failures: int = 0
+    error: str = ""
+    given_up: str = ""
+
+    @property
+    def submits(self) -> bool:
+        """Whether it would bring a job into being."""
+        return isinstance(self.command, SubmitJob)
+
+    @property
+    def epitaph(self) -> str:
+        """What to say of it when it ends without a definite answer."""
+        reason = self.given_up or "its time is up"
+        return f"{reason}; the last attempt: {self.error}" if self.error else reason

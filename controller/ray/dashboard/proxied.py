@@ -1,0 +1,67 @@
+"""To the dashboards through the API server: what `manta run` uses outside the cluster.
+
+Nothing but a kubeconfig is needed. The token goes in a header of its own, for the API server
+keeps `authorization` to itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.kube.errors import (
+    KubeError,
+    NotSent,
+    StatusError,
+    TransportError,
+)
+from controller.ray.dashboard.errors import NoAnswer, TooLarge, Unreachable
+from controller.ray.dashboard.send import DashboardAnswer
+
+if TYPE_CHECKING:
+    from controller.kube.client import Client
+    from controller.ray.dashboard.send import DashboardRequest
+
+PROXY_TIMEOUT: Final = 10.0
+"""Seconds for a request that goes through the API server (KubeRay)."""
+
+
+class ProxiedSend:
+    """Sends requests to one service through the API server's proxy.
+
+    Args:
+        client: access to the API server.
+        namespace: of the service.
+        service: its name.
+        port: of the service, a number or a name.
+    """
+
+    def __init__(self, client: Client, namespace: str, service: str, port: int | str) -> None:
+        self._client = client
+        self._target = (namespace, service, port)
+
+    async def __call__(self, request: DashboardRequest) -> DashboardAnswer:
+        """See `Send`."""
+        try:
+            answer = await self._client.proxy_service(
+                *self._target,
+                request.method,
+                request.path,
+                query=request.query,
+                headers=request.headers,
+                body=request.body,
+                timeout=PROXY_TIMEOUT,
+                limit=request.limit,
+            )
+        except KubeError as error:
+            raise _translated(error, request) from error
+        content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        return DashboardAnswer(answer.status, content_type, answer.body)
+
+
+def _translated(error: KubeError, request: DashboardRequest) -> NoAnswer | TooLarge:
+    """What a failure between here and the dashboard says about the dashboard: nothing."""
+    if isinstance(error, NotSent):
+        return Unreachable(f"the API server: {error}")
+    if isinstance(error, StatusError | TransportError):
+        return NoAnswer(f"through the API server: {error}")
+    return TooLarge(f"{request}: {error}")

@@ -1,0 +1,59 @@
+"""A run of failed requests: nothing is believed of it before it is long enough."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+class Run:
+    """Failures in a row, without a success between them.
+
+    Args:
+        threshold: failures that decide something.
+
+    Attributes:
+        length: failures so far.
+        since: start of the first of them.
+        error: the last one, as a sentence.
+    """
+
+    __slots__ = ("_threshold", "error", "length", "since")
+
+    def __init__(self, threshold: int) -> None:
+        self._threshold = threshold
+        self.length = 0
+        self.since: datetime | None = None
+        self.error = ""
+
+    @property
+    def decisive(self) -> bool:
+        """Whether it is long enough to count."""
+        return self.length >= self._threshold
+
+    @property
+    def start(self) -> datetime:
+        """`since`, for comparisons; without a run the end of time."""
+        return self.since or _NEVER
+
+    def failed(self, began: datetime, error: str) -> bool:
+        """Add a failure; whether the run has just become decisive."""
+        self.length += 1
+        self.since = self.since or began
+        self.error = error
+        return self.length == self._threshold
+
+    def inherit(self, other: Run) -> None:
+        """Go on from where `other` stands, if that run is older."""
+        if self.start <= other.start:
+            return
+        self.since = other.since
+        self.length = max(self.length, other.length)
+        self.error = self.error or other.error
+
+    def end(self) -> bool:
+        """Start anew after a success; whether the run was decisive."""
+        was = self.decisive
+        self.length, self.since, self.error = 0, None, ""
+        return was

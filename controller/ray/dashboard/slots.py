@@ -1,0 +1,157 @@
+"""Who may send now: a bounded number of requests, at a bounded rate, fair to all heads.
+
+A dashboard that accepts and never answers holds its slot until the time limit. So those whose
+last request was not answered share a quarter of the slots, together with those that were never
+asked they have a half; a head that has just answered always finds room.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+    from collections.abc import Callable
+
+    from informers.clock import Clock
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Trust(Enum):
+    """What to expect of a dashboard's next answer."""
+
+    PROVEN = "proven"  # it answered the last request
+    FRESH = "fresh"  # it was never asked
+    SUSPECT = "suspect"  # it did not answer the last request
+
+
+class _Lane(Generic[K]):
+    """Those of equal trust that wait, the urgent ones first."""
+
+    def __init__(self) -> None:
+        self.urgent: OrderedDict[K, None] = OrderedDict()
+        self.ordinary: OrderedDict[K, None] = OrderedDict()
+        self.busy = 0
+
+    def __len__(self) -> int:
+        return len(self.urgent) + len(self.ordinary)
+
+    def pop(self) -> K:
+        queue = self.urgent or self.ordinary
+        return queue.popitem(last=False)[0]
+
+
+class Slots(Generic[K]):
+    """Gives out slots.
+
+    Args:
+        clock: for the rate.
+        concurrency: slots.
+        rate: slots given out a second.
+        burst: slots that may be ahead of the rate.
+        start: called with the one whose turn it is; must not call back before it returns. False
+            if it needs no slot any more.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        concurrency: int,
+        rate: float,
+        burst: int,
+        start: Callable[[K, Trust], bool],
+    ) -> None:
+        self._clock = clock
+        self._concurrency = concurrency
+        self._spacing = 1 / rate
+        self._ahead = burst / rate
+        self._start = start
+        self._lanes: dict[Trust, _Lane[K]] = {trust: _Lane() for trust in Trust}
+        self._paid = 0.0
+        self._timer: TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for a slot."""
+        return sum(map(len, self._lanes.values()))
+
+    @property
+    def busy(self) -> dict[Trust, int]:
+        """Slots in use."""
+        return {trust: lane.busy for trust, lane in self._lanes.items()}
+
+    def ask(self, who: K, trust: Trust, *, urgent: bool) -> None:
+        """Wait for a slot. Who waits already may only become urgent."""
+        lane = self._lanes[trust]
+        if urgent:
+            lane.ordinary.pop(who, None)
+            lane.urgent[who] = None
+        elif who not in lane.urgent:
+            lane.ordinary[who] = None
+        self._give()
+
+    def withdraw(self, who: K) -> None:
+        """Wait no longer."""
+        for lane in self._lanes.values():
+            lane.urgent.pop(who, None)
+            lane.ordinary.pop(who, None)
+
+    def release(self, trust: Trust) -> None:
+        """Give back a slot that was got with this trust."""
+        self._lanes[trust].busy -= 1
+        self._give()
+
+    def close(self) -> None:
+        """Give out nothing more."""
+        for lane in self._lanes.values():
+            lane.urgent.clear()
+            lane.ordinary.clear()
+        self._disarm()
+
+    def _give(self) -> None:
+        while (trust := self._next()) is not None:
+            now = self._clock.time()
+            if self._paid - now > self._ahead:
+                self._arm(self._paid - self._ahead)
+                return
+            lane = self._lanes.pop(trust)
+            self._lanes[trust] = lane  # its turn comes again after the others
+            lane.busy += 1
+            if self._start(lane.pop(), trust):
+                self._paid = max(self._paid, now) + self._spacing
+            else:
+                lane.busy -= 1
+
+    def _next(self) -> Trust | None:
+        """The lane whose turn it is."""
+        return next(
+            (trust for trust, lane in self._lanes.items() if lane and self._has(trust)), None
+        )
+
+    def _has(self, trust: Trust) -> bool:
+        """Whether there is a slot for such a one."""
+        busy = self.busy
+        suspect, doubtful = busy[Trust.SUSPECT], busy[Trust.SUSPECT] + busy[Trust.FRESH]
+        if sum(busy.values()) >= self._concurrency:
+            return False
+        if trust is not Trust.PROVEN and doubtful >= max(1, self._concurrency // 2):
+            return False
+        return trust is not Trust.SUSPECT or suspect < max(1, self._concurrency // 4)
+
+    def _arm(self, when: float) -> None:
+        if self._timer is None:
+            self._timer = self._clock.call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._give()
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,92 @@
+"""Actors with a simulated Ray behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.dashboard import Head, Interest, JobProbe, Order, StopJob, Submission, SubmitJob
+from controller.ray.dashboard.actors import DashboardActors
+from tests.ray.dashboard.simulated import SimulatedRay
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from controller.ray.dashboard import Observation, Outcome
+
+HEAD = Head("cluster", "pod", 0, "default", "head-svc")
+JOB = JobProbe("job")
+
+
+def head(name: str = "cluster", **changes: Any) -> Head:
+    return replace(HEAD, **{"cluster_uid": name, "service": name, **changes})
+
+
+@dataclass
+class World:
+    """Actors, the Ray they talk to, and the keys that were woken, with the time."""
+
+    ray: SimulatedRay
+    actors: DashboardActors
+    woken: list[tuple[float, str]] = field(default_factory=list)
+
+    def watch(self, key: str = "ns/job", at: Head = HEAD, *probes: Any) -> None:
+        self.actors.sync(key, tuple(Interest(at, probe) for probe in probes or (JOB,)))
+
+    def leave(self, key: str = "ns/job") -> None:
+        self.actors.sync(key, ())
+
+    def submit(
+        self, key: str = "ns/job", at: Head = HEAD, *, job_id: str = "job", within: float = 60
+    ) -> str:
+        command = SubmitJob(
+            f"submit-{job_id}", self.in_(within), Submission("python job.py", job_id)
+        )
+        self.actors.hand_over(key, (Order(at, command),))
+        return command.id
+
+    def stop(
+        self, key: str = "ns/job", at: Head = HEAD, *, job_id: str = "job", within: float = 60
+    ) -> str:
+        command = StopJob(f"stop-{job_id}", self.in_(within), job_id)
+        self.actors.hand_over(key, (Order(at, command),))
+        return command.id
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let time pass until `condition` holds."""
+        while not condition():  # noqa: ASYNC110  virtual time
+            await asyncio.sleep(0.01)
+
+    def in_(self, seconds: float) -> Any:
+        return self.ray.wall() + timedelta(seconds=seconds)
+
+    def seen(self, at: Head = HEAD, probe: Any = JOB) -> Observation:
+        observation = self.actors.observation(at, probe)
+        assert observation is not None
+        return observation
+
+    def outcome(self, command_id: str, at: Head = HEAD) -> Outcome | None:
+        return self.actors.outcome(at, command_id)
+
+    def wakes(self, key: str = "ns/job") -> int:
+        return sum(each == key for _, each in self.woken)
+
+
+@asynccontextmanager
+async def world(ray: SimulatedRay | None = None, **options: Any) -> AsyncIterator[World]:
+    ray = ray or SimulatedRay()
+    loop = asyncio.get_running_loop()
+    actors = DashboardActors(
+        ray.connect, clock=loop, wall=ray.wall, rng=random.Random(1), **options
+    )
+    made = World(ray, actors)
+    actors.attach(lambda key: made.woken.append((loop.time(), key)))
+    try:
+        yield made
+    finally:
+        await actors.aclose()
+    assert len(asyncio.all_tasks()) == 1, "a task outlived the actors"
