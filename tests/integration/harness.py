@@ -36,10 +36,11 @@ from controller.runtime.settings import Settings
 from informers import Codec, SharedInformer, Tombstone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
     from controller.kube.faults import Rule
     from controller.kube.transport import Transport
+    from controller.runtime.kind import Kind
 
 REAL_KUBECONFIG = os.environ.get("MANTA_TEST_KUBECONFIG")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -174,14 +175,16 @@ class World:
         workers: int = 16,
         transport: Transport | None = None,
         kind: RayClusterKind | None = None,
+        kinds: Sequence[Kind[Any]] = (),
     ) -> RunningOperator:
+        """Run one for these kinds; for RayClusters if none is given."""
         faulty = FaultyTransport(transport or self.transport, list(rules), clock=self.loop)
         settings = Settings(
             namespaces=(self.namespace,), workers=workers, metrics_address="", health_address=""
         )
         operator = Operator(
             self.client(OPERATOR, faulty),
-            [kind or RayClusterKind()],
+            list(kinds) or [kind or RayClusterKind()],
             settings,
             clock=self.loop,
             wall=self.wall,
@@ -334,9 +337,9 @@ async def _inhabited(
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def install_crds(world: World) -> None:
-    """Have RayClusters served, whoever installed them first."""
-    for crd in custom_resource_definitions():
+async def install_crds(world: World, *more: dict[str, Any]) -> None:
+    """Have RayClusters served, and `more`, whoever installed them first."""
+    for crd in (*custom_resource_definitions(), *more):
         try:
             await world.user.create(CRDS, "", crd)
         except AlreadyExists:
