@@ -1,0 +1,56 @@
+"""RayJobs made of plain values."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+
+from controller.ray.api import JobSpec, RayJob
+from controller.ray.api.job_validation import validate_job
+from tests.ray.support import manifest
+
+UID = "uid-of-job"
+
+
+def job_manifest(name: str = "example", **spec: Any) -> dict[str, Any]:
+    """A RayJob on a cluster like our example, with these fields of its spec; None removes."""
+    full = {"entrypoint": "python job.py", "rayClusterSpec": manifest()["spec"]} | spec
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": name, "namespace": "default", "uid": UID},
+        "spec": {key: value for key, value in full.items() if value is not None},
+    }
+
+
+def rayjob(raw: dict[str, Any] | None = None, **spec: Any) -> RayJob:
+    """A stored RayJob: of this manifest, or of one with these fields of its spec."""
+    raw = copy.deepcopy(raw or job_manifest(**spec))
+    metadata = {"namespace": "default", "uid": UID, "generation": 1, "resourceVersion": "1"}
+    raw["metadata"] = metadata | raw["metadata"]
+    return msgspec.convert(raw, RayJob)
+
+
+def valid(job: RayJob) -> JobSpec:
+    """The specification of a job that must be valid."""
+    spec = validate_job(job)
+    assert isinstance(spec, JobSpec), spec
+    return spec
+
+
+def changed(raw: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The manifest with values set (or, with None, removed) at dotted paths."""
+    raw = copy.deepcopy(raw)
+    for path, value in changes.items():
+        *parents, last = path.replace("[", ".").replace("]", "").split(".")
+        node: Any = raw
+        for part in parents:
+            is_list = isinstance(node, list)
+            node = node[int(part)] if is_list else node.setdefault(part, {})
+        if value is None:
+            node.pop(last, None)
+        else:
+            node[last] = value
+    return raw

@@ -1,0 +1,153 @@
+"""The table of things that can be wrong with a RayJob, each found where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controller.ray.api import FeatureGates, JobSpec, Problem, RayJob, SubmissionMode
+from controller.ray.api.custom_object import is_managed_elsewhere
+from controller.ray.api.job_validation import validate_job, validate_job_status
+from controller.ray.api.rayjob import status_of, time_of
+from tests.ray.job.rayjobs import changed, job_manifest, rayjob, valid
+
+HERE = Path(__file__).parent
+WRONG: list[dict[str, Any]] = yaml.safe_load((HERE / "invalid.yaml").read_text())
+RIGHT: list[dict[str, Any]] = yaml.safe_load((HERE / "valid.yaml").read_text())
+SAMPLES = Path(__file__).parents[4] / "shared" / "samples"
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize("row", WRONG, ids=lambda row: f"{row['field']}: {row['words']}")
+def test_what_is_wrong_is_told_with_its_path_and_a_remedy(row: dict[str, Any]):
+    problem = validate_job(rayjob(changed(job_manifest(), row["set"])))
+    assert isinstance(problem, Problem), problem
+    assert problem.field == row["field"], problem
+    assert row["words"] in problem.message, problem
+    of_metadata = row["field"] == "metadata.name"
+    assert problem.reason == ("InvalidRayJobMetadata" if of_metadata else "InvalidRayJobSpec")
+
+
+@pytest.mark.parametrize("changes", RIGHT, ids=lambda v: str(v)[:60])
+def test_what_is_right_passes(changes: dict[str, Any]):
+    valid(rayjob(changed(job_manifest(), changes)))
+
+
+def test_deletion_rules_need_their_gate():
+    rules = [{"policy": "DeleteSelf", "condition": {"jobStatus": "FAILED"}}]
+    job = rayjob(deletionStrategy={"deletionRules": rules})
+    problem = validate_job(job, FeatureGates.parse("RayJobDeletionPolicy=false"))
+    assert str(problem) == "spec.deletionStrategy: needs the feature gate RayJobDeletionPolicy"
+
+
+def test_the_first_problem_in_kuberays_order_is_told():
+    job = rayjob(suspend=True, ttlSecondsAfterFinished=-1, backoffLimit=-1, runtimeEnvYAML="[")
+    assert str(validate_job(job)).startswith("spec.suspend: ")
+
+
+def test_only_an_interactive_job_may_wait():
+    assert validate_job_status(valid(rayjob(submissionMode="InteractiveMode")), "Waiting") is None
+    problem = validate_job_status(valid(rayjob()), "Waiting")
+    assert problem is not None
+    assert problem.reason == "InvalidRayJobStatus"
+    assert problem.field == "status.jobDeploymentStatus"
+    assert validate_job_status(valid(rayjob()), "Running") is None
+
+
+def test_no_mode_is_the_default_mode():
+    assert valid(rayjob()).submission_mode is SubmissionMode.K8S_JOB
+    assert valid(rayjob(submissionMode="HTTPMode")).submission_mode is SubmissionMode.HTTP
+
+
+@pytest.mark.parametrize(
+    ("manager", "elsewhere"),
+    [(None, False), ("ray.io/kuberay-operator", False), ("kueue.x-k8s.io/multikueue", True)],
+)
+def test_a_job_may_be_managed_elsewhere(manager: str | None, *, elsewhere: bool):
+    assert is_managed_elsewhere(rayjob(managedBy=manager)) is elsewhere
+
+
+def sample_jobs() -> list[Any]:
+    return [
+        pytest.param(document, id=path.name)
+        for path in sorted(SAMPLES.glob("ray-job.*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+        if document and document["kind"] == "RayJob"
+    ]
+
+
+@pytest.mark.parametrize("document", sample_jobs())
+def test_every_sample_is_valid(document: dict[str, Any]):
+    meta = document["metadata"]
+    meta.setdefault("name", f"{meta.get('generateName', '')}abcde")
+    for group in document["spec"].get("rayClusterSpec", {}).get("workerGroupSpecs", ()):
+        group.setdefault("minReplicas", 0)
+        group.setdefault("maxReplicas", 2**31 - 1)
+    valid(rayjob(document))
+
+
+def test_the_samples_are_there():
+    if not SAMPLES.exists():
+        pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's samples are not at {SAMPLES}")
+    assert len(sample_jobs()) >= 9
+
+
+@settings(max_examples=300, deadline=None)
+@given(spec=JSON, status=JSON)
+def test_bug_32_a_job_of_any_shape_is_a_problem_and_not_an_exception(spec: Any, status: Any):
+    job = rayjob(job_manifest() | {"spec": spec, "status": status})
+    assert isinstance(validate_job(job), Problem)
+    assert isinstance(status_of(job), dict)
+
+
+FIELDS = sorted({*job_manifest()["spec"], *JobSpec.__struct_encode_fields__})
+
+
+@settings(max_examples=500, deadline=None)
+@given(data=st.data())
+def test_bug_32_a_field_of_any_shape_is_told_or_taken(data: st.DataObject):
+    spec = {name: data.draw(JSON) for name in data.draw(st.sets(st.sampled_from(FIELDS)))}
+    mode = data.draw(st.sampled_from(["", *(mode.value for mode in SubmissionMode)]))
+    job = rayjob(job_manifest(**({"submissionMode": mode} | spec)))
+    assert isinstance(validate_job(job), JobSpec | Problem)
+
+
+def test_a_status_of_the_wrong_type_counts_as_absent():
+    status = {
+        "failed": True,
+        "succeeded": 1,
+        "startTime": "yesterday",
+        "endTime": "2026-08-20T10:00:00Z",
+        "jobId": 5,
+        "attempts": [{"number": 1}, "x", None],
+        "conditions": [{"type": "Ready"}, {"type": 5}, 7],
+        "rayJobInfo": [],
+    }
+    assert status_of(rayjob(job_manifest() | {"status": status})) == {
+        "succeeded": 1,
+        "endTime": "2026-08-20T10:00:00Z",
+        "attempts": [{"number": 1}],
+        "conditions": [{"type": "Ready"}],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, 5, "", "x", "2026-08-20T10:00:00", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"],
+)
+def test_a_time_that_cannot_be_reckoned_with_is_none(text: Any):
+    assert time_of(text) is None
+
+
+def test_a_view_keeps_what_it_does_not_know():
+    assert rayjob(newField=1).spec["newField"] == 1
+    assert RayJob().spec == {}
