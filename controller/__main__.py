@@ -248,9 +248,9 @@ def _dev(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from controller.command.demo import demo  # noqa: PLC0415
+    from controller.command.demos import cluster_demo  # noqa: PLC0415
 
-    return asyncio.run(demo(options.file))
+    return asyncio.run(cluster_demo(options.file))
 
 
 def _plan(options: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from controller.command.demos.steps import Step, StepFailed, Steps
 from controller.command.embedded import embedded_cluster
 from controller.command.manifests import load
 from controller.command.operator import operator_for
@@ -67,7 +68,7 @@ class _Scalable(msgspec.Struct):
 class Summary:
     """What the demo measured: seconds a step took, pods wanted and made, writes."""
 
-    steps: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    steps: Steps = field(default_factory=Steps)
     pods_wanted: int = 0
     pods_made: int = 0
     writes: dict[str, int] = field(default_factory=dict[str, int])
@@ -81,8 +82,7 @@ class Summary:
     def text(self) -> str:
         """The summary as plain lines."""
         total = sum(self.writes.values())
-        lines = [f"{name:<28}{seconds:6.2f} s" for name, seconds in self.steps]
-        lines.append(f"{'writes made':<28}{total:6}")
+        lines = [*self.steps.lines(), f"{'writes made':<28}{total:6}"]
         lines += [f"  {name:<26}{count:6}" for name, count in sorted(self.writes.items())]
         objects = self.pods_made + 1
         lines.append(f"{'writes per object':<28}{total / objects:6.2f}")
@@ -91,7 +91,7 @@ class Summary:
         return "\n".join(lines)
 
 
-async def demo(manifest: Path) -> int:
+async def cluster_demo(manifest: Path) -> int:
     """Run the demo and print its summary; returns the exit status.
 
     Raises:
@@ -106,9 +106,7 @@ async def demo(manifest: Path) -> int:
     summary = Summary()
     try:
         await _play(documents, screen, summary)
-    except* TimeoutError:
-        summary.failed = f"not reached within {STEP_SECONDS:.0f} s: {summary.steps[-1][0]}"
-    except* KubeError as errors:
+    except* (StepFailed, KubeError) as errors:
         summary.failed = "; ".join(map(str, errors.exceptions))
     finally:
         screen.close()
@@ -162,41 +160,22 @@ async def _steps(
     more, fewer = start + 3, max(start - 1, 0)
     summary.pods_wanted = 1 + more
 
-    async with _Step("created -> ready", screen, summary):
+    def step(name: str) -> Step:
+        return Step(name, STEP_SECONDS, screen, summary.steps)
+
+    async with step("created -> ready"):
         for document in documents:
             await user.create(RAYCLUSTERS, NAMESPACE, document)
         await view.until(lambda v: v.state() == "ready")
-    async with _Step(f"scaled {start} -> {more} workers", screen, summary):
+    async with step(f"scaled {start} -> {more} workers"):
         await _scale(user, view.name, more)
         await view.until(lambda v: len(v.workers(ready=True)) == more)
-    async with _Step(f"scaled {more} -> {fewer} workers", screen, summary):
+    async with step(f"scaled {more} -> {fewer} workers"):
         await _scale(user, view.name, fewer)
         await view.until(lambda v: len(v.pods) == 1 + fewer)
-    async with _Step("deleted -> nothing left", screen, summary):
+    async with step("deleted -> nothing left"):
         await user.delete(RAYCLUSTERS, NAMESPACE, view.name)
         await view.until(lambda v: v.cluster is None and not v.pods)
-
-
-class _Step:
-    """Announces a step, bounds it, and notes how long it took."""
-
-    def __init__(self, name: str, screen: Screen, summary: Summary) -> None:
-        self._name = name
-        self._screen = screen
-        self._summary = summary
-        self._limit = asyncio.timeout(STEP_SECONDS)
-        self._began = 0.0
-
-    async def __aenter__(self) -> None:
-        self._screen.headline(self._name)
-        self._began = asyncio.get_running_loop().time()
-        self._summary.steps.append((self._name, 0.0))
-        await self._limit.__aenter__()
-
-    async def __aexit__(self, *exc: object) -> None:
-        seconds = asyncio.get_running_loop().time() - self._began
-        self._summary.steps[-1] = (self._name, seconds)
-        await self._limit.__aexit__(*exc)  # type: ignore[arg-type]
 
 
 def _informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
