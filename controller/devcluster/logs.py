@@ -34,9 +34,9 @@ class SimulatedLogs:
             ApiError: 400, there is no such container, or it has not started yet.
         """
         pod = self._pods.items[f"{where.namespace}/{where.name}"].object
-        name = _chosen(pod, request.query.get("container", ""))
+        name = chosen_container(pod, request.query.get("container", ""))
         previous = request.query.get("previous") == "true"
-        if problem := _unavailable(pod, name, previous=previous):
+        if problem := why_no_log(pod, name, previous=previous):
             raise bad_request(problem)
         chunks = self._chunks(where, name, request.query, previous=previous)
         return Answer(200, chunks, {"content-type": "text/plain"})
@@ -59,7 +59,7 @@ class SimulatedLogs:
             await self._pods.next_change()
 
 
-def _chosen(pod: Json, asked: str) -> str:
+def chosen_container(pod: Json, asked: str) -> str:
     """The container that is meant.
 
     Raises:
@@ -87,7 +87,7 @@ def _status(pod: Json, name: str) -> Json:
     return {}
 
 
-def _unavailable(pod: Json, name: str, *, previous: bool) -> str:
+def why_no_log(pod: Json, name: str, *, previous: bool) -> str:
     """Why there is no log; empty if there is one."""
     status = _status(pod, name)
     if previous:

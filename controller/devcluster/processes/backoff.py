@@ -1,0 +1,37 @@
+"""The pause before a container is started again: none, then 10 s, doubling up to five minutes.
+
+A container that ran for ten minutes is forgiven, as by a real kubelet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_FORGIVEN_AFTER = 2.0  # times the longest pause
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Seconds, as `NodeSettings` have them.
+
+    Attributes:
+        first: the pause before the second restart.
+        longest: the longest pause.
+        crashes: how often the container has ended since it was last forgiven.
+    """
+
+    first: float
+    longest: float
+    crashes: int = 0
+
+    def after_run(self, seconds: float) -> Backoff:
+        """After one more run, which lasted so many seconds."""
+        forgiven = seconds > _FORGIVEN_AFTER * self.longest
+        return Backoff(self.first, self.longest, 1 if forgiven else self.crashes + 1)
+
+    @property
+    def pause(self) -> float:
+        """Seconds from the end of the last run to the next start."""
+        if self.crashes <= 1:
+            return 0.0
+        return min(self.first * 2.0 ** min(self.crashes - 2, 32), self.longest)

@@ -1,0 +1,302 @@
+"""One container through all its runs: started, probed, ended, started again after a pause.
+
+`supervise` decides and waits; when it is cancelled the process goes on, until `stop` ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from controller.devcluster.nodes.timestamps import timestamp
+from controller.devcluster.processes import states
+from controller.devcluster.processes.actions import act
+from controller.devcluster.processes.backoff import Backoff
+from controller.devcluster.processes.checks import Checks
+from controller.devcluster.processes.environment import (
+    BadConfiguration,
+    env_sources,
+    invocation,
+)
+from controller.devcluster.processes.grace import Grace
+from controller.devcluster.processes.images import UnknownImage
+from controller.devcluster.processes.isolation import Mount
+from controller.devcluster.processes.runs import Run
+from controller.devcluster.processes.workshop import oom_kills
+from controller.kube.errors import KubeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from controller.devcluster.nodes.pods import ContainerStatus
+    from controller.devcluster.processes.environment import Invocation
+    from controller.devcluster.processes.images import Image
+    from controller.devcluster.processes.isolation import Room
+    from controller.devcluster.processes.output import Output
+    from controller.devcluster.processes.specification import Container
+    from controller.devcluster.processes.workshop import Home
+
+_LEAST_AFTER_HOOK = 2.0  # seconds between SIGTERM and SIGKILL, even if a hook used up the grace
+_READ_AGAIN = 2.0  # seconds until the API server is asked again
+_LONGEST_MESSAGE = 4096
+_MESSAGE_OF_LOG = 2048
+_START_ERROR = 128
+
+
+class ContainerRuns:
+    """All runs of one container.
+
+    Args:
+        home: what the containers of the pod share.
+        container: its specification.
+        status: what is known of it.
+
+    Attributes:
+        status: what is to be reported.
+        has_started: set while the container runs and its startup probe has succeeded.
+    """
+
+    def __init__(self, home: Home, container: Container, status: ContainerStatus) -> None:
+        self.container = container
+        self.status = status
+        self.has_started = asyncio.Event()
+        self._home = home
+        settings = home.shop.settings
+        self._backoff = Backoff(settings.crash_back_off, settings.crash_back_off_cap)
+        self._run: Run | None = None
+        self._output: Output | None = None
+        self._message: Path | None = None
+        self._restarts = status.restart_count + (status.state.terminated is not None)
+        self._began = 0.0
+        self._oom_kills = 0
+
+    async def supervise(self, restarts: Callable[[int], bool]) -> int:
+        """Run it until it ends with a code for which it is not started again: that code."""
+        while True:
+            run = await self._start()
+            code = await self._attend(run)
+            if not restarts(code):
+                return code
+            await self._pause(self._backoff.pause)
+
+    async def stop(self, grace: Grace) -> None:
+        """End it if it runs. `supervise` must have been cancelled."""
+        run = self._run
+        if run is None:
+            return
+        if not run.exited.done():
+            self._tell("Normal", "Killing", f"Stopping container {self.container.name}")
+            await self._end(run, grace)
+        await self._finish(run)
+
+    # Start.
+
+    async def _start(self) -> Run:
+        """Start it, however long it takes until that is possible."""
+        wanted = env_sources(self.container)
+        shop, namespace = self._home.shop, self._home.pod.metadata.namespace
+        image = await self._image()
+        while True:
+            with shop.sources.watch(namespace, wanted) as changed:
+                try:
+                    data = await shop.sources.read(namespace, wanted)
+                    call = invocation(
+                        self._home.pod,
+                        self.container,
+                        image,
+                        around=self._home.around,
+                        sources=data,
+                        given=shop.variables,
+                    )
+                    return await self._launch(call, image)
+                except BadConfiguration as error:
+                    self._hold(states.CONFIG_ERROR, str(error))
+                    await changed.wait()
+                except KubeError as error:
+                    self._hold(states.CONFIG_ERROR, f"cannot read what env refers to: {error}")
+                    await asyncio.sleep(_READ_AGAIN)
+                except OSError as error:
+                    self._hold(states.CREATE_ERROR, str(error))
+                    self._backoff = self._backoff.after_run(0.0)
+                    await asyncio.sleep(max(self._backoff.pause, _READ_AGAIN))
+
+    async def _image(self) -> Image:
+        """The environment that stands for its image; waits for ever if there is none."""
+        try:
+            return self._home.shop.images.find(self.container.image)
+        except UnknownImage as error:
+            if self.container.image_pull_policy == "Never":
+                self._hold(states.NEVER_PULLED, str(error))
+            else:
+                self._hold(states.PULL_ERROR, str(error))
+                await asyncio.sleep(self._home.shop.settings.image_back_off)
+                text = f'Back-off pulling image "{self.container.image}": {error}'
+                self._hold(states.PULL_BACK_OFF, text)
+            await asyncio.Event().wait()
+            raise
+
+    def _hold(self, reason: str, message: str) -> None:
+        if reason == states.PULL_BACK_OFF:
+            self._tell("Normal", "BackOff", message)
+        else:
+            self._tell("Warning", "Failed", f"Error: {message}")
+        self._set(states.held_up(self.status, reason, message))
+
+    async def _launch(self, call: Invocation, image: Image) -> Run:
+        home, name = self._home, self.container.name
+        self._message = home.place.root / f"m-{name}-{self._restarts}"
+        self._message.touch()
+        mounts = home.volumes.mounts(self.container, call.env)
+        mounts.append(Mount(self._message, self.container.termination_message_path))
+        room = await home.place.room(name, cwd=call.cwd, env=call.env, mounts=mounts)
+        try:
+            run = await self._spawn(room, call)
+        except BaseException:
+            await room.close()
+            raise
+        loop = asyncio.get_running_loop()
+        self._run, self._began, self._oom_kills = run, loop.time(), oom_kills()
+        self._tell("Normal", "Pulled", f'Image "{self.container.image}" is {image.path}')
+        self._tell("Normal", "Started", f"Started container {name}")
+        uid, now = home.pod.metadata.uid, self._now()
+        status = states.running(self.status, uid, f"local://{image.path}", self._restarts, now)
+        has_begun = not (self.container.startup_probe or self.container.lifecycle.post_start)
+        is_ready = has_begun and not self.container.readiness_probe
+        self._restarts += 1
+        self._set(states.probed(status, started=has_begun, ready=is_ready))
+        return run
+
+    async def _spawn(self, room: Room, call: Invocation) -> Run:
+        uid, name = self._home.pod.metadata.uid, self.container.name
+        output = self._home.shop.outputs.begin(uid, name, self._restarts)
+        try:
+            run = await Run.start(room, call.argv, output)
+        except BaseException:
+            output.close()
+            raise
+        self._output = output
+        return run
+
+    # While it runs.
+
+    async def _attend(self, run: Run) -> int:
+        """Probe it until it has ended, or has to be ended."""
+        checks = asyncio.create_task(self._check(run))
+        try:
+            await asyncio.wait({run.exited, checks}, return_when=asyncio.FIRST_COMPLETED)
+            if not run.exited.done():
+                why, seconds = checks.result()
+                self._tell("Normal", "Killing", f"Container {self.container.name} {why}")
+                await self._end(run, Grace(seconds))
+        finally:
+            checks.cancel()
+            with suppress(asyncio.CancelledError):
+                await checks
+        code = await self._finish(run)
+        ran = asyncio.get_running_loop().time() - self._began
+        self._backoff = self._backoff.after_run(ran)
+        return code
+
+    async def _check(self, run: Run) -> tuple[str, float]:
+        """Hook and probes: why it has to be ended, and its grace for that in seconds."""
+        grace = self._home.pod.spec.termination_grace_period_seconds
+        hook = self.container.lifecycle.post_start
+        if hook:
+            result = await act(hook, self.container, run, self._home.around.pod_ip, None)
+            if not result.is_good:
+                self._tell("Warning", "FailedPostStartHook", f"PostStartHook failed: {result.text}")
+                return "failed its postStart hook, will be restarted", grace
+        checks = Checks(
+            self.container, run, self._home.around.pod_ip, self._probed, self._unhealthy
+        )
+        failed = await checks.watch()
+        own = failed.probe.termination_grace_period_seconds
+        why = f"failed {failed.name} probe, will be restarted"
+        return why, grace if own is None else own
+
+    def _probed(self, *, started: bool, ready: bool) -> None:
+        if started:
+            self.has_started.set()
+        self._set(states.probed(self.status, started=started, ready=ready))
+
+    def _unhealthy(self, name: str, text: str) -> None:
+        self._tell("Warning", "Unhealthy", f"{name.capitalize()} probe failed: {text}")
+
+    # End.
+
+    async def _end(self, run: Run, grace: Grace) -> None:
+        """The hook, SIGTERM, and SIGKILL when the grace is over."""
+        hook = self.container.lifecycle.pre_stop
+        if hook and grace.remaining:
+            doing = asyncio.ensure_future(
+                act(hook, self.container, run, self._home.around.pod_ip, None)
+            )
+            try:
+                if await grace.passes_before(doing):
+                    self._tell("Warning", "FailedPreStopHook", "PreStopHook took too long")
+                elif not doing.result().is_good:
+                    text = f"PreStopHook failed: {doing.result().text}"
+                    self._tell("Warning", "FailedPreStopHook", text)
+            finally:
+                doing.cancel()
+                await asyncio.wait({doing})
+        least = _LEAST_AFTER_HOOK if hook else 0.0
+        if grace.remaining or least:
+            run.terminate()
+            if not await grace.passes_before(run.exited, least=least):
+                return
+        await run.kill()
+
+    async def _finish(self, run: Run) -> int:
+        """Say how it ended, and clean up."""
+        if self._run is not run:
+            return states.exit_code(self.status) or 0
+        self._run = None
+        self.has_started.clear()
+        code, reason, message = run.exited.result(), "", self._last_words(run.exited.result())
+        if problem := run.start_error:
+            code, reason, message = _START_ERROR, "StartError", problem
+        elif code == states.KILLED_CODE and not run.was_killed and oom_kills() > self._oom_kills:
+            reason = "OOMKilled"
+        self._set(states.ended(self.status, code, self._now(), reason=reason, message=message))
+        if self._output:
+            self._output.close()
+        if self._message:
+            self._message.unlink(missing_ok=True)
+        await run.close()
+        return code
+
+    def _last_words(self, code: int) -> str:
+        """The termination message."""
+        text = b""
+        with suppress(OSError):
+            if self._message:
+                text = self._message.read_bytes()[:_LONGEST_MESSAGE]
+        wants_log = self.container.termination_message_policy == "FallbackToLogsOnError"
+        if not text and code and wants_log and self._output:
+            text = self._output.last_bytes(_MESSAGE_OF_LOG)
+        return text.decode(errors="replace")
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait before the next start."""
+        if not seconds:
+            return
+        meta, name = self._home.pod.metadata, self.container.name
+        where = f"container={name} pod={meta.name}_{meta.namespace}({meta.uid})"
+        message = f"back-off {seconds:g}s restarting failed {where}"
+        self._tell("Warning", "BackOff", message[0].upper() + message[1:])
+        self._set(states.held_up(self.status, states.CRASH_LOOP, message))
+        await asyncio.sleep(seconds)
+
+    def _set(self, status: ContainerStatus) -> None:
+        if status != self.status:
+            self.status = status
+            self._home.changed()
+
+    def _tell(self, kind: str, reason: str, message: str) -> None:
+        self._home.tell(kind, reason, message, self.container)
+
+    def _now(self) -> str:
+        return timestamp(self._home.shop.wall())

@@ -1,0 +1,178 @@
+"""A container's environment and command line, from its specification alone.
+
+Nothing is inherited from this program. Order of precedence, as in a real cluster: the image's
+variables, those of the kubelet, `envFrom`, `env`; later ones may refer to earlier ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.devcluster.processes.expansion import expand
+from controller.devcluster.processes.fields import UnknownField, field_value, resource_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.devcluster.processes.fields import Surrounds
+    from controller.devcluster.processes.images import Image
+    from controller.devcluster.processes.specification import (
+        Container,
+        EnvFrom,
+        EnvVar,
+        ObjectKey,
+        Pod,
+    )
+
+
+class BadConfiguration(Exception):  # noqa: N818  Kubernetes calls it CreateContainerConfigError
+    """Something that the container refers to is not there (yet). The message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Names a config map, a secret or a claim of the pod's namespace."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        """`configmap "x"`, as messages have it."""
+        return f'{self.kind} "{self.name}"'
+
+
+CONFIG_MAP, SECRET, CLAIM = "configmap", "secret", "persistentvolumeclaim"
+
+
+def env_sources(container: Container) -> frozenset[Source]:
+    """What has to be read before `environment` can be called."""
+    found: set[Source] = set()
+    for group in container.env_from:
+        if group.config_map_ref:
+            found.add(Source(CONFIG_MAP, group.config_map_ref.name))
+        if group.secret_ref:
+            found.add(Source(SECRET, group.secret_ref.name))
+    for variable in container.env:
+        origin = variable.value_from
+        if origin and origin.config_map_key_ref:
+            found.add(Source(CONFIG_MAP, origin.config_map_key_ref.name))
+        if origin and origin.secret_key_ref:
+            found.add(Source(SECRET, origin.secret_key_ref.name))
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How a container is started.
+
+    Attributes:
+        argv: program and arguments.
+        env: the whole environment.
+        cwd: working directory, empty for that of the image.
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: str
+
+
+def invocation(
+    pod: Pod,
+    container: Container,
+    image: Image,
+    *,
+    around: Surrounds,
+    sources: Mapping[Source, Mapping[str, bytes] | None],
+    given: Mapping[str, str],
+) -> Invocation:
+    """How `container` is to be started.
+
+    Args:
+        pod: whose container it is.
+        container: its specification.
+        image: its environment.
+        around: what the machine adds.
+        sources: the data of all `env_sources`, None for those that do not exist.
+        given: variables that every container of the cluster gets.
+
+    Raises:
+        BadConfiguration: a reference leads nowhere, or there is nothing to run.
+    """
+    declared = dict(given)
+    for group in container.env_from:
+        declared.update(_taken_over(group, sources))
+    for variable in container.env:
+        value = _value(variable, declared, pod, container, around=around, sources=sources)
+        if value is not None:
+            declared[variable.name] = value
+    command = tuple(expand(word, declared) for word in container.command) or image.entrypoint
+    args = tuple(expand(word, declared) for word in container.args)
+    if not container.command and not container.args:
+        args = image.command
+    if not command + args:
+        raise BadConfiguration("no command specified")
+    hostname = pod.spec.hostname or pod.metadata.name
+    env = {**image.variables, "HOSTNAME": hostname, **declared}
+    return Invocation(command + args, env, expand(container.working_dir, declared))
+
+
+def _taken_over(
+    group: EnvFrom, sources: Mapping[Source, Mapping[str, bytes] | None]
+) -> Iterator[tuple[str, str]]:
+    for kind, reference in ((CONFIG_MAP, group.config_map_ref), (SECRET, group.secret_ref)):
+        if reference is None:
+            continue
+        data = sources[Source(kind, reference.name)]
+        if data is None and not reference.optional:
+            raise BadConfiguration(f"{Source(kind, reference.name)} not found")
+        for key, value in sorted((data or {}).items()):
+            if "=" not in key:
+                yield group.prefix + key, _text(value)
+
+
+def _value(
+    variable: EnvVar,
+    declared: Mapping[str, str],
+    pod: Pod,
+    container: Container,
+    *,
+    around: Surrounds,
+    sources: Mapping[Source, Mapping[str, bytes] | None],
+) -> str | None:
+    """The value of one variable, None if it is optional and not there."""
+    origin = variable.value_from
+    if origin is None:
+        return expand(variable.value, declared)
+    try:
+        if origin.field_ref:
+            return field_value(origin.field_ref, pod, pod.metadata, around)
+        if origin.resource_field_ref:
+            return resource_value(origin.resource_field_ref, pod, container, around)
+    except UnknownField as error:
+        raise BadConfiguration(f"env {variable.name}: {error}") from error
+    if origin.config_map_key_ref:
+        return _keyed(CONFIG_MAP, origin.config_map_key_ref, pod, sources)
+    if origin.secret_key_ref:
+        return _keyed(SECRET, origin.secret_key_ref, pod, sources)
+    raise BadConfiguration(f"env {variable.name}: valueFrom names no source that is known here")
+
+
+def _keyed(
+    kind: str, wanted: ObjectKey, pod: Pod, sources: Mapping[Source, Mapping[str, bytes] | None]
+) -> str | None:
+    source = Source(kind, wanted.name)
+    data = sources[source]
+    if data is not None and wanted.key in data:
+        return _text(data[wanted.key])
+    if wanted.optional:
+        return None
+    if data is None:
+        raise BadConfiguration(f"{source} not found")
+    kind_name = "ConfigMap" if kind == CONFIG_MAP else "Secret"
+    where = f"{kind_name} {pod.metadata.namespace}/{wanted.name}"
+    raise BadConfiguration(f"couldn't find key {wanted.key} in {where}")
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="surrogateescape").replace("\0", "")

@@ -1,0 +1,55 @@
+"""The time that containers have to end: it can be shortened while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+
+class Grace:
+    """Ends at a moment that may come nearer.
+
+    Args:
+        seconds: from now.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._end = self._loop.time() + seconds
+        self._shortened = asyncio.Event()
+
+    @property
+    def remaining(self) -> float:
+        """Seconds, 0 if it is over."""
+        return max(0.0, self._end - self._loop.time())
+
+    def shorten(self, seconds: float) -> None:
+        """It ends in so many seconds, unless it ends sooner."""
+        end = self._loop.time() + seconds
+        if end < self._end:
+            self._end = end
+            self._shortened.set()
+
+    async def passes_before(self, awaited: asyncio.Future[Any], *, least: float = 0.0) -> bool:
+        """Wait for `awaited` or the end; whether the end came first.
+
+        `least` seconds are waited for in any case, unless the time is shortened.
+        """
+        extra = max(0.0, least - self.remaining)
+        while not awaited.done():
+            left = self.remaining + extra
+            if left <= 0:
+                return True
+            self._shortened.clear()
+            moved = asyncio.ensure_future(self._shortened.wait())
+            try:
+                await asyncio.wait(
+                    {awaited, moved}, timeout=left, return_when=asyncio.FIRST_COMPLETED
+                )
+                if moved.done():
+                    extra = 0.0
+            finally:
+                moved.cancel()
+            if not awaited.done() and not self.remaining:
+                return True
+        return False

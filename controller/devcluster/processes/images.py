@@ -1,0 +1,89 @@
+"""Images: names of container images, and the local environments that stand for them.
+
+There are no container images on this machine. `--image NAME=PATH` says that containers of image
+NAME find their programs in PATH, the folder of a Python environment; everything else they share
+with the machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A local environment that stands for an image.
+
+    Attributes:
+        path: folder of the environment; programs are in its `bin`.
+        env: variables that containers get unless they set them themselves.
+        entrypoint: what runs when a container has no command.
+        command: its arguments when a container has neither command nor arguments.
+    """
+
+    path: Path
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ("python3",)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a container's environment begins with."""
+        programs = self.path / "bin"
+        return {
+            "PATH": f"{programs}:{SYSTEM_PATH}",
+            "VIRTUAL_ENV": str(self.path),
+            "LANG": "C.UTF-8",
+            **self.env,
+        }
+
+
+class UnknownImage(Exception):  # noqa: N818  the kubelet's words for it are ErrImagePull
+    """No environment stands for an image. The message names the remedy."""
+
+
+class Images:
+    """Finds the environment of an image by its name.
+
+    Args:
+        known: by name, as in `--image NAME=PATH`: with or without registry, tag or digest. A name
+            without a tag stands for every tag.
+    """
+
+    def __init__(self, known: Mapping[str, Image]) -> None:
+        self._known = dict(known)
+
+    def find(self, image: str) -> Image:
+        """The environment for `image`.
+
+        Raises:
+            UnknownImage: there is none.
+        """
+        for name in _names(image):
+            if name in self._known:
+                return self._known[name]
+        repository = _names(image)[-1]
+        raise UnknownImage(
+            f'no environment stands for image "{image}" on this machine; start again with '
+            f"--image {repository}=PATH, the folder of a Python environment"
+        )
+
+
+def _names(image: str) -> list[str]:
+    """All names that `image` goes by, the most exact one first."""
+    bare = image.partition("@")[0]
+    head, slash, last = bare.rpartition("/")
+    repository = head + slash + last.partition(":")[0]
+    names = [image, bare, repository]
+    first, slash, rest = repository.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        names.append(rest)
+        names.append(rest.removeprefix("library/"))
+    return list(dict.fromkeys(names))

@@ -1,0 +1,141 @@
+"""The process kubelet: pods bound to its node run as processes of this machine.
+
+A client of the API server like every other node component. It is its own scheduler: whatever pod
+has no node gets one. What runs is known to this program alone; when it ends, all of it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controller.devcluster.nodes.binding import bind, gated
+from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.nodes.registration import Registration
+from controller.devcluster.processes.events import PodEvents
+from controller.devcluster.processes.podrun import PodRun
+from controller.devcluster.processes.sources import Sources
+from controller.devcluster.processes.workshop import Folders, Workshop
+from controller.kube.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from controller.devcluster.nodes.pods import Pod
+    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.processes.images import Images
+    from controller.devcluster.processes.isolation import Isolation
+    from controller.devcluster.processes.output import Outputs
+
+_log = structlog.get_logger(__name__)
+
+
+class ProcessKubelet:
+    """Runs pods as processes.
+
+    Args:
+        surroundings: client, caches and time.
+        isolation: how pods are kept apart.
+        images: environments by image.
+        outputs: keeps what containers write.
+        root: folder for claims.
+        memory: folder in memory, for volumes of medium Memory.
+        variables: what every container gets, such as the address of the API server.
+    """
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        *,
+        isolation: Isolation,
+        images: Images,
+        outputs: Outputs,
+        root: Path,
+        memory: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        self.nodes = Registration(surroundings)
+        self._surroundings = surroundings
+        self._events = PodEvents(surroundings, surroundings.settings.node_names[0])
+        self._shop = Workshop(
+            client=surroundings.client,
+            isolation=isolation,
+            images=images,
+            outputs=outputs,
+            sources=Sources(surroundings),
+            events=self._events,
+            settings=surroundings.settings,
+            wall=surroundings.wall,
+            folders=Folders(claims=root / "claims", memory=memory),
+            variables=variables or {},
+        )
+        self._loop = surroundings.control_loop("kubelet", self._sync)
+        self._runs: dict[str, dict[str, PodRun]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        informer = surroundings.caches.informer(PODS)
+        informer.add_handler(
+            Enqueue(self._loop.add, lambda pod: (pod.metadata.key,)), name="kubelet"
+        )
+        self._pods = informer.lister
+
+    async def start(self) -> None:
+        """Register the nodes.
+
+        Raises:
+            controller.kube.errors.KubeError: a Node object could not be created.
+        """
+        await self.nodes.start()
+
+    async def run(self) -> None:
+        """Work until cancelled; then every process of every pod is killed."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self.nodes.run())
+            group.create_task(self._events.run())
+            group.create_task(self._loop.run())
+
+    async def _sync(self, key: str) -> float | None:
+        pod = self._pods.get(key)
+        for uid, run in self._runs.get(key, {}).items():
+            if pod is None or pod.metadata.uid != uid:
+                run.vanished()
+        if pod is None:
+            return None
+        if not pod.spec.node_name:
+            await self._bind(pod)
+        elif self.nodes.number(pod.spec.node_name) is not None:
+            self._follow(key, pod)
+        return None
+
+    async def _bind(self, pod: Pod) -> None:
+        try:
+            if pod.spec.scheduling_gates:
+                await gated(self._shop.client, pod, self._shop.wall())
+            elif not pod.metadata.terminating:
+                await bind(self._shop.client, pod, self._shop.settings.node_names)
+        except (NotFound, Conflict):
+            pass  # the pod has changed or gone: its event brings the key back
+
+    def _follow(self, key: str, pod: Pod) -> None:
+        runs = self._runs.setdefault(key, {})
+        run = runs.get(pod.metadata.uid)
+        if run is None and not pod.is_finished:
+            run = runs[pod.metadata.uid] = PodRun(self._shop, pod)
+            assert self._group is not None
+            self._group.create_task(self._run(key, run))
+        if run is not None:
+            run.seen(pod)
+
+    async def _run(self, key: str, run: PodRun) -> None:
+        try:
+            await run.run()
+        except Exception:  # noqa: BLE001  a pod nobody thought of must not stop the others
+            _log.exception("pod given up", pod=key)
+        finally:
+            self._runs[key].pop(run.uid)
+            if not self._runs[key]:
+                del self._runs[key]

@@ -1,0 +1,198 @@
+"""`kubectl logs` of pods that are processes: what their containers wrote, from the disk."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from controller.devcluster.apiserver.exchange import Answer
+from controller.devcluster.apiserver.status import bad_request
+from controller.devcluster.logs import chosen_container, why_no_log
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+    from typing import Any
+
+    from controller.devcluster.apiserver import ApiServer
+    from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.processes.output import Output, Outputs
+
+_PIECE = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a client asks for.
+
+    Attributes:
+        tail: how many of the last lines, None for all.
+        since: only lines from then on.
+        limit: bytes at most, None for any number.
+        follow: whether to go on as long as the container runs.
+        timestamps: whether each line begins with its time.
+        stream: `stdout` or `stderr`, empty for both.
+    """
+
+    tail: int | None
+    since: str
+    limit: int | None
+    follow: bool
+    timestamps: bool
+    stream: str
+
+    @classmethod
+    def of(cls, query: Mapping[str, str], now: datetime) -> Wanted:
+        """What the parameters of a request say.
+
+        Raises:
+            ApiError: 400, one of them makes no sense.
+        """
+        seconds = _number(query, "sinceSeconds")
+        since = query.get("sinceTime", "")
+        if seconds is not None:
+            since = (now - timedelta(seconds=seconds)).isoformat()
+        stream = query.get("stream", "All")
+        return cls(
+            tail=_number(query, "tailLines"),
+            since=_moment(since) if since else "",
+            limit=_number(query, "limitBytes"),
+            follow=query.get("follow") == "true",
+            timestamps=query.get("timestamps") == "true",
+            stream="" if stream == "All" else stream.lower(),
+        )
+
+
+class ProcessLogs:
+    """Answers requests for the log of a pod: `server.hooks.pod_log`.
+
+    Args:
+        server: knows the pods.
+        outputs: what their containers wrote.
+        wall: the time in UTC.
+    """
+
+    def __init__(self, server: ApiServer, outputs: Outputs, wall: Callable[[], datetime]) -> None:
+        self._pods = server.store.table("pods")
+        self._outputs = outputs
+        self._wall = wall
+
+    async def __call__(self, request: Request, where: ResourcePath) -> Answer:
+        """The log of one container; with `follow` it goes on until the container ends.
+
+        Raises:
+            ApiError: 400, there is no such container, or it has not started yet.
+        """
+        pod: dict[str, Any] = self._pods.items[f"{where.namespace}/{where.name}"].object
+        name = chosen_container(pod, request.query.get("container", ""))
+        previous = request.query.get("previous") == "true"
+        wanted = Wanted.of(request.query, self._wall())
+        output = self._outputs.find(pod["metadata"]["uid"], name, previous=previous)
+        if output is None:
+            why = why_no_log(pod, name, previous=previous)
+            raise bad_request(why or f'the log of container "{name}" is not kept any more')
+        return Answer(200, read(output, wanted), {"content-type": "text/plain"})
+
+
+async def read(output: Output, wanted: Wanted) -> AsyncGenerator[bytes, None]:
+    """What is wanted of an output, in pieces."""
+    left = wanted.limit
+    position = Position(output)
+    first = position.take()
+    if wanted.tail is not None:
+        first = _tail(first, wanted)
+    piece = b""
+    while True:
+        for line in first:
+            piece += _shown(line, wanted)
+            if left is not None and len(piece) >= left:
+                yield piece[:left]
+                return
+            if len(piece) > _PIECE:
+                yield piece
+                left = None if left is None else left - len(piece)
+                piece = b""
+        if piece:
+            yield piece
+            left = None if left is None else left - len(piece)
+            piece = b""
+        if not wanted.follow or (output.is_closed and position.is_at_end):
+            return
+        if position.is_at_end:
+            await output.next_change()
+        first = position.take()
+
+
+class Position:
+    """How far a reader has come in an output."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._generation = max(0, output.generation - 1)
+        self._offset = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether there is nothing more at present."""
+        return (self._generation, self._offset) == (self._output.generation, self._output.size)
+
+    def take(self) -> Iterator[bytes]:
+        """The whole lines from here to the present end."""
+        while True:
+            path = self._output.file(self._generation)
+            if path is not None:
+                with path.open("rb") as file:
+                    file.seek(self._offset)
+                    for line in file:
+                        self._offset += len(line)
+                        yield line
+            if self._generation >= self._output.generation:
+                return
+            self._generation = max(self._generation + 1, self._output.generation - 1)
+            self._offset = 0
+
+
+def _tail(lines: Iterator[bytes], wanted: Wanted) -> Iterator[bytes]:
+    """The last lines, where parts of a long line count as one."""
+    kept: deque[list[bytes]] = deque(maxlen=wanted.tail)
+    is_open = False
+    for line in lines:
+        if not _shown(line, wanted):
+            continue
+        if is_open and kept:
+            kept[-1].append(line)
+        else:
+            kept.append([line])
+        is_open = line.split(b" ", 3)[2] == b"P"
+    for parts in kept:
+        yield from parts
+
+
+def _shown(line: bytes, wanted: Wanted) -> bytes:
+    """A line as the client sees it, empty if it is not wanted."""
+    moment, stream, kind, text = line.split(b" ", 3)
+    if moment.decode() < wanted.since or (wanted.stream and stream.decode() != wanted.stream):
+        return b""
+    if kind == b"P":
+        text = text[:-1]
+    return moment + b" " + text if wanted.timestamps else text
+
+
+def _number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise bad_request(f"{name}: Invalid value: {text!r}: must be a whole number, 0 or more")
+    return int(text)
+
+
+def _moment(text: str) -> str:
+    """A time as the files have it."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise bad_request(f"sinceTime: Invalid value: {text!r}: not a time") from error
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

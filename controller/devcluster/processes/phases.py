@@ -1,0 +1,167 @@
+"""A pod's status as a pure function of its containers' statuses, as the kubelet computes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from controller.devcluster.nodes.pods import (
+    CONTAINERS_READY,
+    FAILED,
+    INITIALIZED,
+    PENDING,
+    READY,
+    RUNNING,
+    SCHEDULED,
+    SUCCEEDED,
+    PodIP,
+)
+from controller.devcluster.nodes.statuses import Verdict, with_conditions
+
+if TYPE_CHECKING:
+    from controller.devcluster.nodes.pods import ContainerStatus, PodStatus
+    from controller.devcluster.processes.specification import Pod
+
+READY_TO_START = "PodReadyToStartContainers"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the kubelet knows of a pod that it runs.
+
+    Attributes:
+        start_time: when it took the pod on.
+        host_ip: address of the node.
+        pod_ip: address of the pod, empty as long as it has no place.
+        is_over: whether all containers have ended and none will run again.
+        has_place: whether containers can be started.
+        reason: why the pod was ended as a whole, empty if it was not.
+        message: the same as a sentence.
+        init: statuses of the init containers.
+        main: statuses of the containers.
+    """
+
+    start_time: str
+    host_ip: str
+    pod_ip: str
+    is_over: bool
+    has_place: bool
+    reason: str
+    message: str
+    init: tuple[ContainerStatus, ...]
+    main: tuple[ContainerStatus, ...]
+
+
+def pod_status(pod: Pod, present: PodStatus, facts: Facts, now: str) -> PodStatus:
+    """The status to report.
+
+    Args:
+        pod: its specification.
+        present: what the API server has; conditions of others stay, and times of transition.
+        facts: what is the case.
+        now: a timestamp.
+    """
+    phase = _phase(pod, facts)
+    unready = _unready(pod, facts, phase)
+    gates = [gate.condition_type for gate in pod.spec.readiness_gates]
+    verdicts = (
+        Verdict(READY_TO_START, is_true=facts.has_place),
+        Verdict(SCHEDULED, is_true=True),
+        _initialised(pod, facts, phase),
+        _because(READY, unready or _gated(gates, present)),
+        _because(CONTAINERS_READY, unready),
+    )
+    return replace(
+        present,
+        phase=phase,
+        reason=facts.reason,
+        message=facts.message,
+        start_time=facts.start_time,
+        host_ip=facts.host_ip,
+        host_ips=(PodIP(ip=facts.host_ip),),
+        pod_ip=facts.pod_ip,
+        pod_ips=(PodIP(ip=facts.pod_ip),) if facts.pod_ip else (),
+        conditions=with_conditions(present.conditions, verdicts, now),
+        init_container_statuses=facts.init,
+        container_statuses=facts.main,
+    )
+
+
+def _because(kind: str, why_not: tuple[str, str] | None) -> Verdict:
+    if why_not is None:
+        return Verdict(kind, is_true=True)
+    reason, message = why_not
+    return Verdict(kind, is_true=False, reason=reason, message=message or None)
+
+
+def _phase(pod: Pod, facts: Facts) -> str:
+    if facts.reason:
+        return FAILED
+    if facts.is_over:
+        ends = [*facts.main, *_one_time(pod, facts)]
+        return SUCCEEDED if all(_last_code(status) == 0 for status in ends) else FAILED
+    waits = any(s.state.waiting and not s.last_state.terminated for s in facts.main)
+    if waits or not all(_is_initialised(status, pod) for status in facts.init):
+        return PENDING
+    policy = pod.spec.restart_policy
+    if policy == "Always" or not all(s.state.terminated for s in facts.main):
+        return RUNNING
+    if all(_last_code(status) == 0 for status in facts.main):
+        return SUCCEEDED
+    return FAILED if policy == "Never" else RUNNING
+
+
+def _last_code(status: ContainerStatus) -> int | None:
+    ended = status.state.terminated or status.last_state.terminated
+    return ended.exit_code if ended else None
+
+
+def _one_time(pod: Pod, facts: Facts) -> list[ContainerStatus]:
+    sidecars = {c.name for c in pod.spec.init_containers if c.is_sidecar}
+    return [status for status in facts.init if status.name not in sidecars]
+
+
+def _is_initialised(status: ContainerStatus, pod: Pod) -> bool:
+    if any(c.is_sidecar and c.name == status.name for c in pod.spec.init_containers):
+        return status.started is True or status.restart_count > 0
+    return status.ready
+
+
+def _initialised(pod: Pod, facts: Facts, phase: str) -> Verdict:
+    if phase == SUCCEEDED:
+        return Verdict(INITIALIZED, is_true=True, reason="PodCompleted")
+    names = [status.name for status in facts.init if not _is_initialised(status, pod)]
+    if not names or any(s.state.running or s.last_state.terminated for s in facts.main):
+        return Verdict(INITIALIZED, is_true=True)
+    return Verdict(
+        INITIALIZED,
+        is_true=False,
+        reason="ContainersNotInitialized",
+        message=f"containers with incomplete status: [{' '.join(names)}]",
+    )
+
+
+def _unready(pod: Pod, facts: Facts, phase: str) -> tuple[str, str] | None:
+    """Why the containers are not ready, as reason and message; None if they are."""
+    if phase in (SUCCEEDED, FAILED):
+        return "PodCompleted" if phase == SUCCEEDED else "PodFailed", ""
+    sidecars = {c.name for c in pod.spec.init_containers if c.is_sidecar}
+    counted = [s for s in facts.init if s.name in sidecars] + list(facts.main)
+    names = [status.name for status in counted if not status.ready]
+    if not names:
+        return None
+    return "ContainersNotReady", f"containers with unready status: [{' '.join(names)}]"
+
+
+def _gated(gates: list[str], present: PodStatus) -> tuple[str, str] | None:
+    """Why a pod whose containers are ready is not; None if it is."""
+    texts = [
+        f'the status of pod readiness gate "{gate}" is not "True"'
+        if present.condition(gate)
+        else f'corresponding condition of pod readiness gate "{gate}" does not exist.'
+        for gate in gates
+        if not present.is_true(gate)
+    ]
+    return ("ReadinessGatesNotReady", ", ".join(texts)) if texts else None

@@ -1,0 +1,118 @@
+"""Reports of one pod's status: whatever has changed is written once the last write is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.nodes.statuses import status_patch
+from controller.kube.errors import Conflict, Invalid, KubeError, NotFound
+from informers import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.devcluster.nodes.pods import Pod, PodStatus
+    from controller.kube.client import Client
+
+_PAUSES = (0.2, 1.0, 5.0)  # seconds after failures in a row
+
+_log = structlog.get_logger(__name__)
+
+
+class StatusReports:
+    """Keeps the status of one pod in the API server up to date.
+
+    Args:
+        client: access to the API server.
+        pod: the pod as it was last seen.
+        compose: gives the status that should be there, from the one that is there.
+    """
+
+    def __init__(self, client: Client, pod: Pod, compose: Callable[[PodStatus], PodStatus]) -> None:
+        self._client = client
+        self._pod = pod
+        self._compose = compose
+        self._due = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._settled.set()
+        self._is_gone = False
+
+    def seen(self, pod: Pod) -> None:
+        """The pod as the API server has it."""
+        if not is_older(pod.metadata.resource_version, self._pod.metadata.resource_version):
+            self._pod = pod
+
+    def gone(self) -> None:
+        """There is nobody to report on any more."""
+        self._is_gone = True
+        self._settled.set()
+
+    def changed(self) -> None:
+        """There may be something to report."""
+        if not self._is_gone:
+            self._settled.clear()
+            self._due.set()
+
+    async def settle(self) -> None:
+        """Wait until everything is reported."""
+        await self._settled.wait()
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        failures = 0
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            try:
+                await self._report()
+            except NotFound:
+                self.gone()
+            except Conflict:
+                self._due.set()
+                await self._look()
+            except KubeError as error:
+                final = isinstance(error, Invalid)
+                log = _log.error if final else _log.debug
+                log("status not reported", pod=self._pod.metadata.key, error=repr(error))
+                self._due.set()
+                await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
+                failures += 1
+            else:
+                failures = 0
+                if not self._due.is_set():
+                    self._settled.set()
+
+    async def _report(self) -> None:
+        pod = self._pod
+        patch = status_patch(pod.status, self._compose(pod.status))
+        if not patch or self._is_gone:
+            return
+        meta = pod.metadata
+        body = {
+            "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+            "status": patch,
+        }
+        self.seen(
+            await self._client.merge_patch(
+                PODS, meta.namespace, meta.name, body, subresource="status"
+            )
+        )
+
+    async def _look(self) -> None:
+        """Read the pod after a conflict: it has changed, or another one has its name."""
+        meta = self._pod.metadata
+        try:
+            present = await self._client.get(PODS, meta.namespace, meta.name)
+        except NotFound:
+            self.gone()
+        except KubeError:
+            await asyncio.sleep(_PAUSES[0])
+        else:
+            if present.metadata.uid == meta.uid:
+                self.seen(present)
+            else:
+                self.gone()

@@ -1,0 +1,105 @@
+"""Config maps, secrets and claims as pods use them: read live, and announced when they change.
+
+Only their metadata is cached: no copy of a secret is kept in this program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.processes.environment import CLAIM, CONFIG_MAP, SECRET, Source
+from controller.devcluster.processes.specification import CONFIG_MAPS, SECRETS
+from controller.kube.errors import NotFound
+from controller.kube.objects import KubeObject
+from controller.kube.resources import CLAIMS, Resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controller.devcluster.nodes.surroundings import Surroundings
+
+_WATCHED: Mapping[str, Resource[Any]] = {
+    CLAIM: CLAIMS,
+    CONFIG_MAP: Resource("", "v1", "configmaps", "ConfigMap", KubeObject),
+    SECRET: Resource("", "v1", "secrets", "Secret", KubeObject),
+}
+
+
+class Sources:
+    """Reads config maps, secrets and claims for pods; of a claim the data is its `uid`."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self._client = surroundings.client
+        self._waiting: dict[tuple[str, Source], set[asyncio.Event]] = {}
+        for kind, resource in _WATCHED.items():
+            informer = surroundings.caches.informer(resource)
+            informer.add_handler(Enqueue(self._changed, _Keys(kind)), name="kubelet")
+
+    async def read(
+        self, namespace: str, wanted: Iterable[Source]
+    ) -> dict[Source, Mapping[str, bytes] | None]:
+        """The present data of each, None if it does not exist.
+
+        Raises:
+            controller.kube.errors.KubeError: one could not be read.
+        """
+        return {source: await self._read(namespace, source) for source in wanted}
+
+    def watch(self, namespace: str, wanted: Iterable[Source]) -> Subscription:
+        """An event that is set whenever one of them has changed; close it after use."""
+        return Subscription(self._waiting, [(namespace, source) for source in wanted])
+
+    async def _read(self, namespace: str, source: Source) -> Mapping[str, bytes] | None:
+        try:
+            if source.kind == CLAIM:
+                claim = await self._client.get(CLAIMS, namespace, source.name)
+                return {"uid": claim.metadata.uid.encode()}
+            if source.kind == SECRET:
+                return (await self._client.get(SECRETS, namespace, source.name)).data or {}
+            found = await self._client.get(CONFIG_MAPS, namespace, source.name)
+        except NotFound:
+            return None
+        texts = {key: text.encode() for key, text in (found.data or {}).items()}
+        return texts | (found.binary_data or {})
+
+    def _changed(self, key: tuple[str, Source]) -> None:
+        for event in self._waiting.get(key, ()):
+            event.set()
+
+
+class Subscription:
+    """Tells of changes. A context manager."""
+
+    def __init__(
+        self,
+        registry: dict[tuple[str, Source], set[asyncio.Event]],
+        keys: list[tuple[str, Source]],
+    ) -> None:
+        self._registry = registry
+        self._keys = keys
+        self.changed = asyncio.Event()
+
+    def __enter__(self) -> asyncio.Event:
+        """Subscribe."""
+        for key in self._keys:
+            self._registry.setdefault(key, set()).add(self.changed)
+        return self.changed
+
+    def __exit__(self, *exception: object) -> None:
+        """Unsubscribe."""
+        for key in self._keys:
+            events = self._registry[key]
+            events.discard(self.changed)
+            if not events:
+                del self._registry[key]
+
+
+class _Keys:
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __call__(self, obj: Any) -> tuple[tuple[str, Source]]:
+        meta = obj.metadata
+        return ((meta.namespace, Source(self._kind, meta.name)),)

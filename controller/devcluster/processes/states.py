@@ -1,0 +1,111 @@
+"""Statuses of containers that are processes: each function gives the one after a happening."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from controller.devcluster.nodes.pods import (
+    ContainerState,
+    ContainerStatus,
+    Running,
+    Terminated,
+    Waiting,
+)
+
+if TYPE_CHECKING:
+    from controller.devcluster.processes.specification import Container
+
+CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
+PULL_ERROR, PULL_BACK_OFF, NEVER_PULLED = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
+CONFIG_ERROR, CREATE_ERROR = "CreateContainerConfigError", "CreateContainerError"
+CRASH_LOOP = "CrashLoopBackOff"
+LOST = "ContainerStatusUnknown"
+
+KILLED_CODE = 137
+_LONGEST_MESSAGE = 4096
+
+
+def expected(container: Container, reason: str) -> ContainerStatus:
+    """Of a container that has never run."""
+    return ContainerStatus(
+        name=container.name,
+        image=container.image,
+        state=ContainerState(waiting=Waiting(reason=reason)),
+    )
+
+
+def held_up(status: ContainerStatus, reason: str, message: str) -> ContainerStatus:
+    """Of a container that cannot start, and why; an end just before it moves to `lastState`."""
+    last = ContainerState(terminated=status.state.terminated)
+    return replace(
+        status,
+        ready=False,
+        started=False,
+        state=ContainerState(waiting=Waiting(reason=reason, message=message)),
+        last_state=last if status.state.terminated else status.last_state,
+    )
+
+
+def running(
+    status: ContainerStatus, pod_uid: str, image_id: str, restarts: int, now: str
+) -> ContainerStatus:
+    """Of a container that has just been started, for the `restarts`-th time after the first."""
+    last = ContainerState(terminated=status.state.terminated)
+    return replace(
+        status,
+        container_id=f"process://{_digest(pod_uid, status.name, str(restarts))}",
+        image_id=image_id,
+        restart_count=restarts,
+        ready=False,
+        started=False,
+        state=ContainerState(running=Running(started_at=now)),
+        last_state=last if status.state.terminated else status.last_state,
+    )
+
+
+def probed(status: ContainerStatus, *, started: bool, ready: bool) -> ContainerStatus:
+    """Of a running container, after its probes have said something."""
+    return replace(status, started=started, ready=ready)
+
+
+def ended(
+    status: ContainerStatus, exit_code: int, now: str, *, reason: str = "", message: str = ""
+) -> ContainerStatus:
+    """Of a container that has ended.
+
+    `exit_code` is 128 + n after signal n, as container runtimes have it.
+    """
+    was_running = status.state.running
+    end = Terminated(
+        exit_code=exit_code,
+        reason=reason or ("Completed" if exit_code == 0 else "Error"),
+        started_at=was_running.started_at if was_running else now,
+        finished_at=now,
+        container_id=status.container_id,
+        message=message[-_LONGEST_MESSAGE:] or msgspec.UNSET,
+    )
+    return replace(status, ready=False, started=False, state=ContainerState(terminated=end))
+
+
+def initialized(status: ContainerStatus) -> ContainerStatus:
+    """Of an init container that has done its work."""
+    return replace(status, ready=True)
+
+
+def lost(status: ContainerStatus, now: str) -> ContainerStatus:
+    """Of a container that ran when a kubelet before this one stopped."""
+    message = "The container could not be located when the pod was deleted or the kubelet started."
+    return ended(status, KILLED_CODE, now, reason=LOST, message=message)
+
+
+def exit_code(status: ContainerStatus) -> int | None:
+    """With which code the container has ended, None if it has not."""
+    return status.state.terminated.exit_code if status.state.terminated else None
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,0 +1,155 @@
+"""An embedded API server with the process kubelet, in real time, and a user of both."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.processes.images import Image, Images
+from controller.devcluster.processes.kubelet import ProcessKubelet
+from controller.devcluster.processes.logs import ProcessLogs
+from controller.devcluster.processes.output import Outputs
+from controller.devcluster.processes.specification import PODS, Pod
+from controller.kube.client import Client
+from controller.kube.errors import NotFound
+from controller.kube.resources import CONFIG_MAPS, SECRETS
+from tests.devcluster.processes.plain import PlainIsolation
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+Json = dict[str, Any]
+PYTHON = Image(Path(sys.prefix), command=("sh", "-c", "echo the image's own command"))
+
+
+def wall() -> datetime:
+    return datetime.now(UTC)
+
+
+class World:
+    """One API server with one node, and a user."""
+
+    def __init__(self, folder: Path) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.server = ApiServer(wall=wall, clock=self.loop, rng=random.Random(1))
+        self.user = Client(self.server, user_agent="user", clock=self.loop)
+        self.folder = folder
+        self.isolation = PlainIsolation(folder / "pods")
+        self.isolation.root.mkdir()
+        self.outputs = Outputs(folder / "logs", wall)
+        self.server.hooks.pod_log = ProcessLogs(self.server, self.outputs, wall)
+
+    @asynccontextmanager
+    async def node(self, **settings: Any) -> AsyncIterator[None]:
+        usual = {"crash_back_off": 0.2, "crash_back_off_cap": 0.4, "image_back_off": 0.2}
+        async with run_nodes(
+            Client(self.server, user_agent="nodes", clock=self.loop),
+            clock=self.loop,
+            wall=wall,
+            rng=random.Random(2),
+            settings=NodeSettings(**usual | settings),
+            kubelet=lambda surroundings: ProcessKubelet(
+                surroundings,
+                isolation=self.isolation,
+                images=Images({"python": PYTHON}),
+                outputs=self.outputs,
+                root=self.folder,
+                memory=self.folder / "memory",
+                variables={"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+            ),
+        ):
+            yield
+
+    async def create(self, name: str, *containers: Json, **spec: Any) -> Pod:
+        """A pod that is never restarted, unless `spec` says otherwise."""
+        spec.setdefault("restartPolicy", "Never")
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "labels": {"app": name},
+                "annotations": {"note": "said"},
+                "finalizers": spec.pop("finalizers", []),
+            },
+            "spec": {"containers": list(containers), **spec},
+        }
+        return await self.user.create(PODS, "default", body)
+
+    async def configure(self, name: str, **data: str) -> None:
+        await self._store(CONFIG_MAPS, "ConfigMap", name, {"data": data})
+
+    async def hide(self, name: str, **data: str) -> None:
+        await self._store(SECRETS, "Secret", name, {"stringData": data})
+
+    async def _store(self, resource: Any, kind: str, name: str, content: Json) -> None:
+        meta = {"metadata": {"name": name, "namespace": "default"}}
+        body = {"apiVersion": "v1", "kind": kind, **meta, **content}
+        try:
+            await self.user.get(resource, "default", name)
+        except NotFound:
+            await self.user.create(resource, "default", body)
+        else:
+            await self.user.merge_patch(resource, "default", name, content)
+
+    async def pod(self, name: str) -> Pod:
+        return await self.user.get(PODS, "default", name)
+
+    async def until(self, name: str, reached: Callable[[Pod], Any], *, seconds: float = 8) -> Pod:
+        """Watch the pod until `reached` gives something true; the pod as it was then."""
+        table = self.server.store.table("pods")
+        async with asyncio.timeout(seconds):
+            while True:
+                pod = await self.pod(name)
+                if reached(pod):
+                    return pod
+                await table.next_change()
+
+    async def phase(self, name: str, phase: str) -> Pod:
+        return await self.until(name, lambda pod: pod.status.phase == phase)
+
+    async def gone(self, name: str, *, seconds: float = 8) -> None:
+        table = self.server.store.table("pods")
+        async with asyncio.timeout(seconds):
+            while f"default/{name}" in table.items:
+                await table.next_change()
+
+    async def delete(self, name: str, grace: int | None = None) -> None:
+        await self.user.delete(PODS, "default", name, grace_seconds=grace)
+
+    async def log(self, name: str, **query: str) -> str:
+        path = PODS.path("default", name, "log")
+        return await self.user.request_json("GET", path, query=query)
+
+    async def events(self, name: str) -> list[tuple[str, str]]:
+        """Reasons and messages of all events about a pod, once they are sent."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+        answer = await self.user.request_json("GET", "/api/v1/namespaces/default/events")
+        return [
+            (event["reason"], event["message"])
+            for event in answer["items"]
+            if event["involvedObject"]["name"] == name
+        ]
+
+
+@pytest.fixture
+async def world(tmp_path):
+    opened = World(tmp_path)
+    yield opened
+    await opened.server.aclose()
+
+
+def sh(script: str, *, name: str = "main", **more: Any) -> Json:
+    """A container that runs a shell script."""
+    return {"name": name, "image": "python:3", "command": ["sh", "-c", script], **more}

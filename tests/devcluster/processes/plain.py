@@ -1,0 +1,98 @@
+"""The simplest places for pods: ordinary processes, with paths of mounts replaced in commands."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.processes.isolation import Launch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from controller.devcluster.processes.isolation import Mode, Mount
+
+_SCRIPT = 'echo $$ >>"$PIDS"; cd "$DIR" && exec "$@"'
+
+
+class PlainRoom:
+    def __init__(self, root: Path, cwd: str, env: Mapping[str, str], mounts: Sequence[Mount]):
+        self.root = root
+        self._cwd = self._replaced(cwd or str(root), mounts)
+        self._mounts = mounts
+        self._env = {name: self._replaced(value, mounts) for name, value in env.items()}
+        self._missing = ""
+
+    def command(self, argv: Sequence[str]) -> Launch:
+        words = [self._replaced(word, self._mounts) for word in argv]
+        if shutil.which(words[0], path=self._env.get("PATH", os.defpath)) is None:
+            self._missing = f"{words[0]}: not found"
+        env = self._env | {"PIDS": str(self.root / "pids"), "DIR": self._cwd}
+        argv = ("/bin/sh", "-c", _SCRIPT, "sh", *words)
+        return Launch(argv, env, self.root, signal.SIGKILL)
+
+    exec = command
+
+    def start_error(self) -> str:
+        return self._missing
+
+    async def close(self) -> None:
+        pids = self.root / "pids"
+        for pid in pids.read_text().split() if pids.exists() else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(pid), signal.SIGKILL)
+        shutil.rmtree(self.root)
+
+    @staticmethod
+    def _replaced(word: str, mounts: Sequence[Mount]) -> str:
+        for mount in mounts:
+            word = word.replace(mount.target, str(mount.source))
+        return word
+
+
+@dataclass
+class PlainPlace:
+    root: Path
+    ip: str = "127.0.0.1"
+    rooms: int = 0
+
+    async def room(
+        self, container: str, *, cwd: str, env: Mapping[str, str], mounts: Sequence[Mount]
+    ) -> PlainRoom:
+        self.rooms += 1
+        root = self.root / f"{container}.{self.rooms}"
+        root.mkdir()
+        return PlainRoom(root, cwd, env, mounts)
+
+
+@dataclass
+class PlainIsolation:
+    root: Path
+    mode: Mode = "shared"
+    description: str = "for tests"
+    host_ip: str = "127.0.0.1"
+    places: dict[str, PlainPlace] = field(default_factory=dict)
+    refusals: list[OSError] = field(default_factory=list)
+
+    async def open_pod(self, uid: str, **_: Any) -> PlainPlace:
+        if self.refusals:
+            raise self.refusals.pop(0)
+        if uid not in self.places:
+            root = self.root / uid
+            root.mkdir()
+            self.places[uid] = PlainPlace(root)
+        return self.places[uid]
+
+    async def close_pod(self, place: PlainPlace) -> None:
+        for uid in [uid for uid, one in self.places.items() if one is place]:
+            del self.places[uid]
+        shutil.rmtree(place.root)
+
+    async def aclose(self) -> None:
+        for place in list(self.places.values()):
+            await self.close_pod(place)
