@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from controller.command.planning.differences import differences
-from controller.command.planning.outcome import ClusterPlan, Item
+from controller.command.planning.outcome import Item, ObjectPlan
 from controller.command.planning.source import three_way_patch
 from controller.command.planning.text import write_text
 
@@ -14,7 +14,7 @@ def told(old: object, new: object) -> list[tuple[object, ...]]:
     return [(each.path, each.old, each.new) for each in differences(old, new)]
 
 
-def text(plan: ClusterPlan) -> str:
+def text(plan: ObjectPlan) -> str:
     stream = io.StringIO()
     write_text([plan], stream)
     return stream.getvalue()
@@ -51,7 +51,9 @@ def test_a_patch_drops_what_the_last_applied_manifest_had():
 def test_the_text_counts_names_and_explains():
     names = tuple(f"c-g-worker-{i}" for i in range(7))
     gone = Item("delete", "Pod", names, group="g", count=7, why="it is named in workersToDelete")
-    plan = ClusterPlan(namespace="n", name="c", exists=True, items=(gone,), notes=("mind this",))
+    plan = ObjectPlan(
+        kind="RayCluster", namespace="n", name="c", exists=True, items=(gone,), notes=("mind this",)
+    )
     assert text(plan).splitlines() == [
         "RayCluster n/c: 7 to delete",
         "  the operator would",
@@ -64,13 +66,15 @@ def test_the_text_counts_names_and_explains():
 
 
 def test_nothing_to_do_is_said():
-    assert text(ClusterPlan(namespace="n", name="c", exists=True)) == (
+    assert text(ObjectPlan(kind="RayCluster", namespace="n", name="c", exists=True)) == (
         "RayCluster n/c: nothing to do\n"
     )
 
 
 def test_a_refusal_is_said():
-    lines = text(ClusterPlan(namespace="n", name="c", problem="spec.x: no")).splitlines()
+    lines = text(
+        ObjectPlan(kind="RayCluster", namespace="n", name="c", problem="spec.x: no")
+    ).splitlines()
     assert lines == [
         "RayCluster n/c (new): would be refused; nothing would be done",
         "  ! spec.x: no",

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from controller.command.planning.planner import Planner
+from controller.command.planning.subjects import subjects
 from controller.kube.bodies import JSON
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
@@ -16,15 +17,15 @@ from controller.ray.cluster import ClusterSettings
 from tests.integration.harness import example_cluster, role
 
 if TYPE_CHECKING:
-    from controller.command.planning.outcome import ClusterPlan
+    from controller.command.planning.outcome import ObjectPlan
     from tests.integration.harness import World
 
 
 def planner(world: World) -> Planner:
-    return Planner(world.user, ClusterSettings(), world.wall())
+    return Planner(world.user, subjects(ClusterSettings()), world.wall())
 
 
-async def planned(world: World, manifest: dict[str, Any]) -> ClusterPlan:
+async def planned(world: World, manifest: dict[str, Any]) -> ObjectPlan:
     return await planner(world).for_manifest(manifest, world.namespace)
 
 
@@ -45,7 +46,7 @@ async def ready(world: World, manifest: dict[str, Any]) -> None:
     await world.eventually(world.is_ready)
 
 
-def by_action(plan: ClusterPlan) -> dict[str, list[tuple[str, str, int]]]:
+def by_action(plan: ObjectPlan) -> dict[str, list[tuple[str, str, int]]]:
     found: dict[str, list[tuple[str, str, int]]] = {}
     for item in plan.items:
         found.setdefault(item.action, []).append((item.kind, item.group, item.count))

@@ -49,19 +49,21 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     differences: tuple[Difference, ...] = ()
 
 
-class ClusterPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything that applying one manifest would lead to.
 
     Attributes:
-        namespace: of the RayCluster.
-        name: of the RayCluster.
-        exists: whether there is such a RayCluster already.
+        kind: of the object.
+        namespace: of the object.
+        name: of the object.
+        exists: whether there is such an object already.
         problem: why it would be refused; then nothing else happens.
-        edits: what the manifest changes in the RayCluster itself.
+        edits: what the manifest changes in the object itself.
         items: what the operator does about it.
         notes: what would be odd, or not yet so.
     """
 
+    kind: str
     namespace: str
     name: str
     exists: bool = msgspec.field(default=False)
@@ -97,7 +99,7 @@ def items_of(
 
 
 def edits_of(old: Json | None, new: Json) -> tuple[Difference, ...]:
-    """What differs between two states of a RayCluster in what its users write."""
+    """What differs between two states of an object in what its users write."""
     if old is None:
         return ()
     return tuple(differences(_written(old), _written(new)))

@@ -1,4 +1,4 @@
-"""`manta plan`: read manifests or take the clusters that there are, plan for them, print."""
+"""`manta plan`: read manifests or take the objects that there are, plan for them, print."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import sys
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from controller.command.clock import wall
 from controller.command.manifests import load
 from controller.command.operator import cluster_settings
 from controller.command.planning.planner import Planner
+from controller.command.planning.subjects import subjects
 from controller.command.planning.text import write_text
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
@@ -26,14 +27,16 @@ from controller.kube.resources import CRDS
 from controller.ray.api import custom_resource_definitions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Iterator
+    from collections.abc import AsyncGenerator, Collection, Container, Iterator
     from pathlib import Path
 
-    from controller.command.planning.outcome import Action, ClusterPlan
+    from controller.command.planning.outcome import Action, ObjectPlan
     from controller.ray.api import FeatureGates
 
 Json = dict[str, Any]
 USER_AGENT = f"manta-plan/{controller.__version__}"
+
+_LISTS: Final = {"RayCluster": "clusters", "RayJob": "jobs", "RayCronJob": "cronJobs"}
 
 MOST_PODS = 100_000
 """Pods that one plan may create here: all at once, where the operator goes batch by batch."""
@@ -44,8 +47,8 @@ class Question:
     """What to plan for.
 
     Attributes:
-        file: a manifest, or a folder of them; None for every RayCluster that there is.
-        namespace: for manifests that name none; of the clusters, empty for all namespaces.
+        file: a manifest, or a folder of them; None for everything that there is.
+        namespace: for manifests that name none; of the objects, empty for all namespaces.
         offline: plan for an empty cluster instead of asking one.
         feature_gates: as the operator has them.
         kubeconfig: see `manta run`.
@@ -73,17 +76,19 @@ async def plan(
     Raises:
         ConfigurationError: unusable file, credentials or API server.
     """
-    manifests = list(_clusters(load(question.file))) if question.file else None
+    known = subjects(replace(cluster_settings(question.feature_gates), batch=MOST_PODS))
+    manifests = list(_plannable(load(question.file), known)) if question.file else None
     if manifests == []:
-        raise ConfigurationError(f"{question.file} holds no RayCluster of ray.io/v1")
+        kinds = " and no ".join(known)
+        raise ConfigurationError(f"{question.file} holds no {kinds} of ray.io/v1")
     opened = _embedded() if question.offline else _connected(question)
     async with opened as client:
         try:
-            plans = await _plans(client, question, manifests)
+            plans = await _plans(Planner(client, known, wall()), question, manifests)
         except KubeError as error:
             raise ConfigurationError(f"cannot ask the cluster: {error}") from error
     if output == "json":
-        text = msgspec.json.format(msgspec.json.encode({"clusters": plans}), indent=2)
+        text = msgspec.json.format(msgspec.json.encode(_by_kind(plans)), indent=2)
         sys.stdout.write(f"{text.decode()}\n")
     else:
         write_text(plans, sys.stdout)
@@ -96,19 +101,25 @@ async def plan(
 
 
 async def _plans(
-    client: Client, question: Question, manifests: list[Json] | None
-) -> list[ClusterPlan]:
-    settings = replace(cluster_settings(question.feature_gates), batch=MOST_PODS)
-    planner = Planner(client, settings, wall())
+    planner: Planner, question: Question, manifests: list[Json] | None
+) -> list[ObjectPlan]:
     if manifests is None:
         return await planner.for_existing(question.namespace)
     namespace = question.namespace or "default"
     return [await planner.for_manifest(manifest, namespace) for manifest in manifests]
 
 
-def _clusters(documents: list[Json]) -> Iterator[Json]:
+def _by_kind(plans: list[ObjectPlan]) -> dict[str, list[ObjectPlan]]:
+    """`clusters`, and a list for each other kind that there is a plan for."""
+    found: dict[str, list[ObjectPlan]] = {"clusters": []}
+    for plan in plans:
+        found.setdefault(_LISTS[plan.kind], []).append(plan)
+    return found
+
+
+def _plannable(documents: list[Json], known: Container[str]) -> Iterator[Json]:
     for document in documents:
-        if document.get("kind") == "RayCluster":
+        if document.get("kind", "") in known:
             yield document
         else:
             meta: Json = document.get("metadata") or {}

@@ -41,20 +41,23 @@ class Rehearsal:
     events: list[Event] = field(default_factory=list["Event"])
 
 
-def rehearse(kind: Kind[Any], key: str, snapshot: Snapshot, now: datetime) -> Rehearsal:
-    """Bring the object `key` of the snapshot to rest.
+def rehearse(
+    kind: Kind[Any], key: str, snapshot: Snapshot, now: datetime, rehearsal: Rehearsal
+) -> None:
+    """Bring the object `key` of the snapshot to rest; what is done is added to `rehearsal`.
+
+    Nothing is handed over to the kind's `outside`, and nothing is known from there.
 
     Raises:
         NeverRestsError: after `MOST_ROUNDS` plans there was still something to do.
     """
-    rehearsal = Rehearsal()
     for _ in range(MOST_ROUNDS):
         seen = kind.observe(key, snapshot)
         if seen is None:
-            return rehearsal
+            return
         plan = kind.plan(seen, now)
         if not _carry_out(plan, kind, key, snapshot, rehearsal):
-            return rehearsal
+            return
     raise NeverRestsError(f"{kind.primary.kind} {key}: still busy after {MOST_ROUNDS} plans")
 
 

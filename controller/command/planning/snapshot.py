@@ -12,7 +12,8 @@ import msgspec
 
 from controller.devcluster.apiserver.patches.json import json_patch
 from controller.kube.objects import KubeObject
-from controller.runtime.kind import OWNER_INDEX, LogText
+from controller.kube.resources import PODS
+from controller.runtime.kind import OWNER_INDEX, LogText, Owned
 from controller.runtime.merging import apply_merge_patch
 from controller.runtime.ownership import index_by_owner
 from controller.runtime.plan import Create, Delete, JsonPatch, Lookup, MergePatch, Replace
@@ -35,23 +36,22 @@ class Snapshot:
     """Implements `kind.Reads` over plain objects.
 
     Args:
-        kind: whose resources it holds.
+        kinds: whose resources it holds.
         now: creation time of what is made on it.
     """
 
-    def __init__(self, kind: Kind[Any], *, now: datetime) -> None:
+    def __init__(self, kinds: Sequence[Kind[Any]], *, now: datetime) -> None:
         self._now = rfc3339(now)
-        self._resources: list[Resource[Any]] = [kind.primary]
-        self._raw: dict[str, dict[str, Json]] = {str(kind.primary): {}}
+        self._resources: list[Resource[Any]] = []
+        self._raw: dict[str, dict[str, Json]] = {}
         self._views: dict[tuple[str, str], KubeObject] = {}
         self._indexes: dict[str, _Index] = {}
         self._absent: set[tuple[str, str]] = set()
         self._served: set[str] = set()
         self._writes = 0
-        for owned in kind.owned:
-            self._resources.append(owned.resource)
-            self._raw[str(owned.resource)] = {}
-            self._indexes[str(owned.resource)] = {OWNER_INDEX: index_by_owner, **owned.indexes}
+        for kind in kinds:
+            for owned in (Owned(kind.primary), *kind.owned):
+                self._hold(owned)
 
     def add(self, resource: Resource[Any], objects: Iterable[Json]) -> None:
         """Take in objects as the API server has them; it serves this resource."""
@@ -59,6 +59,12 @@ class Snapshot:
         for obj in objects:
             meta = obj["metadata"]
             self._put(resource, _key(meta.get("namespace", ""), meta["name"]), obj)
+
+    def run_pods(self) -> None:
+        """Let every pod that was made become ready, and be seen by its controller."""
+        for number, (key, pod) in enumerate(self._raw.get(str(PODS), {}).items()):
+            if "status" not in pod:
+                self._put(PODS, key, pod | {"status": _running(pod, number, self._now)})
 
     def contents(self) -> dict[Resource[Any], dict[str, Json]]:
         """All objects as they are now, by key; later writes do not change what is returned."""
@@ -163,10 +169,19 @@ class Snapshot:
                 self._change(target, lambda raw: json_patch(copy.deepcopy(raw), operations))
         self._writes += 1
 
+    def _hold(self, owned: Owned[Any]) -> None:
+        name = str(owned.resource)
+        if name not in self._raw:
+            self._resources.append(owned.resource)
+            self._raw[name] = {}
+            self._indexes[name] = {OWNER_INDEX: index_by_owner}
+        self._indexes[name] |= owned.indexes
+
     def _created(self, target: Target, body: Mapping[str, Any]) -> Json:
         meta: Json = {
             "uid": f"planned-{self._writes}",
             "creationTimestamp": self._now,
+            "generation": 1,
             "namespace": target.namespace,
         }
         return {**body, "metadata": {**meta, **body["metadata"], "name": target.name}}
@@ -189,3 +204,22 @@ class Snapshot:
 
 def _key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
+
+
+def _running(pod: Json, number: int, now: str) -> Json:
+    """The status of a pod whose containers run and are ready."""
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
+    return {
+        "phase": "Running",
+        "podIP": f"10.0.{number // 250}.{number % 250 + 1}",
+        "conditions": [ready],
+        "containerStatuses": [
+            {
+                "name": container["name"],
+                "ready": True,
+                "restartCount": 0,
+                "state": {"running": {"startedAt": now}},
+            }
+            for container in pod["spec"]["containers"]
+        ],
+    }

@@ -12,11 +12,10 @@ import msgspec
 
 from controller.kube.bodies import JSON, MERGE_PATCH
 from controller.kube.errors import NotFound, PathNotFound
-from controller.ray.api import RAYCLUSTERS
 from controller.runtime.merging import difference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
@@ -28,33 +27,40 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _DRY_RUN: Final = {"dryRun": "All", "fieldManager": "manta-plan"}
 
 
-async def present(client: Client, namespace: str, name: str) -> Json | None:
-    """The RayCluster as it is, None if there is none."""
+async def present(
+    client: Client, resource: Resource[Any], namespace: str, name: str
+) -> Json | None:
+    """The object as it is, None if there is none."""
     try:
-        return await client.get_raw(RAYCLUSTERS, namespace, name)
+        return await client.get_raw(resource, namespace, name)
     except NotFound:
         return None
 
 
-async def existing(client: Client, namespace: str) -> list[Json]:
-    """All RayClusters of a namespace, or of all namespaces if it is empty, by name."""
-    listed: Json = await client.request_json("GET", RAYCLUSTERS.path(namespace))
+async def existing(client: Client, resource: Resource[Any], namespace: str) -> list[Json]:
+    """All objects of a namespace, or of all namespaces if it is empty, by name."""
+    try:
+        listed: Json = await client.request_json("GET", resource.path(namespace))
+    except PathNotFound:
+        return []  # an API that this cluster does not have
     items: list[Json] = listed.get("items") or []
     return sorted(items, key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
 
 
-async def applied(client: Client, namespace: str, manifest: Json, now: Json | None) -> Json:
-    """The RayCluster as it would be after `kubectl apply` of the manifest.
+async def applied(
+    client: Client, resource: Resource[Any], namespace: str, manifest: Json, now: Json | None
+) -> Json:
+    """The object as it would be after `kubectl apply` of the manifest.
 
     Raises:
         StatusError: the API server would refuse it, in its own words.
     """
     if now is None:
-        path = RAYCLUSTERS.path(namespace)
+        path = resource.path(namespace)
         return await client.request_json(
             "POST", path, query=_DRY_RUN, body=manifest, content_type=JSON
         )
-    path = RAYCLUSTERS.path(namespace, manifest["metadata"]["name"])
+    path = resource.path(namespace, manifest["metadata"]["name"])
     patch = three_way_patch(now, manifest)
     return await client.request_json(
         "PATCH", path, query=_DRY_RUN, body=patch, content_type=MERGE_PATCH
@@ -62,11 +68,11 @@ async def applied(client: Client, namespace: str, manifest: Json, now: Json | No
 
 
 async def children(
-    client: Client, kind: Kind[Any], namespace: str
+    client: Client, kinds: Iterable[Kind[Any]], namespace: str
 ) -> dict[Resource[Any], list[Json]]:
-    """All objects in the namespace that the kind could have made, of the APIs that there are."""
+    """All objects in the namespace that the kinds could have made, of the APIs that there are."""
     found: dict[Resource[Any], list[Json]] = {}
-    for owned in kind.owned:
+    for owned in {each.resource: each for kind in kinds for each in kind.owned}.values():
         query = {"labelSelector": owned.label_selector} if owned.label_selector else {}
         try:
             listed: Json = await client.request_json(

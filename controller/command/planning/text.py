@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from controller.command.planning.differences import Difference
-    from controller.command.planning.outcome import Action, ClusterPlan, Item
+    from controller.command.planning.outcome import Action, Item, ObjectPlan
 
 Line = tuple[str, str]  # a style of `rich`, and the text
 
@@ -26,7 +26,7 @@ _MOST_NAMES: Final = 5
 _LONGEST_VALUE: Final = 100
 
 
-def write_text(plans: Sequence[ClusterPlan], stream: TextIO) -> None:
+def write_text(plans: Sequence[ObjectPlan], stream: TextIO) -> None:
     """Write all plans, in colour if the stream is a terminal and wants it."""
     lines = [line for plan in plans for line in text_of(plan)]
     console = _console(stream)
@@ -37,10 +37,10 @@ def write_text(plans: Sequence[ClusterPlan], stream: TextIO) -> None:
             console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def text_of(plan: ClusterPlan) -> Iterator[Line]:
+def text_of(plan: ObjectPlan) -> Iterator[Line]:
     """The lines of one plan."""
     state = "" if plan.exists else " (new)"
-    yield "bold", f"RayCluster {plan.namespace}/{plan.name}{state}: {_summary(plan)}"
+    yield "bold", f"{plan.kind} {plan.namespace}/{plan.name}{state}: {_summary(plan)}"
     if plan.problem:
         yield "red", f"  ! {plan.problem}"
     if plan.edits:
@@ -56,7 +56,7 @@ def text_of(plan: ClusterPlan) -> Iterator[Line]:
         yield "cyan", f"  note: {note}"
 
 
-def _summary(plan: ClusterPlan) -> str:
+def _summary(plan: ObjectPlan) -> str:
     if plan.problem:
         return "would be refused; nothing would be done"
     counts = [f"{plan.count(action)} to {action}" for action in _SIGNS if plan.count(action)]
