@@ -1,0 +1,26 @@
+"""The orders that a keeper takes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.processes.keeper.beside import run_beside
+from controller.devcluster.processes.keeper.inside import exec_inside, run_inside
+from controller.devcluster.processes.keeper.pod import hold
+from controller.devcluster.processes.keeper.room import read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Obey `hold HOSTNAME LIFELINE pod|host` or `run|exec ROOM COMMAND...`; the exit status."""
+    verb = arguments[0]
+    if verb == "hold":
+        return hold(arguments[1], arguments[2], arguments[3] == "host")
+    room: dict[str, Any] = json.loads(read(f"{arguments[1]}/room.json"))
+    argv = arguments[2:]
+    if room["pod"]:
+        return run_inside(room, argv) if verb == "run" else exec_inside(room, argv)
+    return run_beside(room, argv, main=verb == "run")

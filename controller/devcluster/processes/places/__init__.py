@@ -1,0 +1,1 @@
+"""Ways to isolate pods from one another on one machine."""

@@ -1,0 +1,145 @@
+"""The network of mode "namespaces": a bridge with an address, and pairs of links to pods.
+
+Everything goes through `ip` (iproute2). Links into pods vanish with the pods' namespaces, so the
+bridge alone is recorded; the addresses of services are addresses of the bridge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controller.devcluster.processes.places.host import Host
+
+_ALL = ipaddress.IPv4Network("10.88.0.0/16")
+_PREFIX = 20
+
+
+class IpFailed(OSError):  # noqa: N818 - what OSErrors are called
+    """`ip` refused."""
+
+
+async def ip(*commands: str) -> str:
+    """Run `ip` commands in one go, in order, up to the first that fails.
+
+    Raises:
+        IpFailed: one of them failed, or there is no `ip` on this machine.
+    """
+    program = shutil.which("ip")
+    if program is None:
+        raise IpFailed("there is no program `ip` on this machine: install iproute2")
+    process = await asyncio.create_subprocess_exec(
+        program,
+        "-json",
+        "-batch",
+        "-",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    text = "".join(f"{command}\n" for command in commands)
+    out, err = await process.communicate(text.encode())
+    if process.returncode:
+        raise IpFailed(f"ip: {err.decode(errors='replace').strip()} ({'; '.join(commands)})")
+    return out.decode()
+
+
+class Bridge:
+    """The bridge that all pods of one cluster hang on.
+
+    Attributes:
+        name: of the link.
+        network: the addresses of pods.
+        address: of the bridge, by which pods reach this machine.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.name = f"manta-{host.id}"
+        self.network = list(_ALL.subnets(new_prefix=_PREFIX))[host.number]
+        self.address = str(self.network[1])
+        self._free = iter(self.network.hosts())
+        next(self._free)  # the bridge's
+        self._links = 0
+        self._services: set[str] = set()
+
+    async def open(self) -> None:
+        """Make the bridge.
+
+        Raises:
+            IpFailed: `ip` refused, or this machine uses these addresses already.
+        """
+        taken = _overlapping(self.network, await ip("route show table all"))
+        if taken:
+            raise IpFailed(f"this machine has a route to {taken}, which overlaps {self.network}")
+        self._host.record_link(self.name)
+        await ip(
+            f"link add {self.name} type bridge",
+            f"addr add {self.address}/{_PREFIX} dev {self.name}",
+            f"link set {self.name} up",
+        )
+
+    def assign(self) -> str:
+        """The next free address for a pod; never one that another pod had a moment ago.
+
+        Raises:
+            OSError: all are used up.
+        """
+        address = next(self._free, None)
+        if address is None:
+            raise OSError(f"all addresses of {self.network} are used up: start again")
+        return str(address)
+
+    async def connect(self, pod: int) -> None:
+        """Make a link from the bridge to `eth0` in the network namespace of process `pod`.
+
+        Raises:
+            IpFailed: `ip` refused.
+        """
+        self._links += 1
+        link = f"m{self._host.id}-{self._links}"
+        await ip(
+            f"link add {link} type veth peer name eth0 netns {pod}",
+            f"link set {link} master {self.name} up",
+        )
+
+    def commands_inside(self, address: str) -> list[str]:
+        """What `ip` must do within the pod's namespace."""
+        return [
+            "link set lo up",
+            f"addr add {address}/{_PREFIX} dev eth0",
+            "link set eth0 up",
+            f"route add default via {self.address}",
+        ]
+
+    async def hold_services(self, addresses: Iterable[str]) -> None:
+        """Have exactly these addresses of services, besides the bridge's own.
+
+        Raises:
+            IpFailed: `ip` refused.
+        """
+        wanted = set(addresses)
+        commands = [f"addr del {old}/32 dev {self.name}" for old in self._services - wanted]
+        commands += [f"addr add {new}/32 dev {self.name}" for new in wanted - self._services]
+        if commands:
+            await ip(*commands)
+        self._services = wanted
+
+
+def _overlapping(network: ipaddress.IPv4Network, routes: str) -> str:
+    """A destination among `routes` (JSON) that is in `network`, or that contains it."""
+    for route in json.loads(routes or "[]"):
+        destination = route["dst"]
+        if (
+            destination != "default"
+            and ":" not in destination
+            and network.overlaps(ipaddress.ip_network(destination))
+        ):
+            return destination
+    return ""

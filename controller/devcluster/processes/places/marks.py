@@ -1,0 +1,40 @@
+"""Marks by which a pod's processes are known: a variable in their environment.
+
+It names the folder of the room that a process belongs to, and is inherited by all that the
+process starts, whatever session or parent that has.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOM = "MANTA_ROOM"
+
+
+def marked(prefix: str) -> Iterator[tuple[int, int]]:
+    """Process ids and start times of the processes whose mark begins with `prefix`."""
+    wanted = f"{ROOM}={prefix}".encode()
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        pid = int(folder.name)
+        started = started_at(pid)
+        try:
+            environment = (folder / "environ").read_bytes()
+        except OSError:
+            continue  # it has ended, or it is somebody else's
+        if any(entry.startswith(wanted) for entry in environment.split(b"\0")):
+            yield pid, started
+
+
+def started_at(pid: int) -> int:
+    """When the process started, in ticks since boot; 0 if there is none or it is a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] == "Z" else int(fields[19])

@@ -1,0 +1,119 @@
+"""Rooms: the folder of one run of one container, and the keeper's orders in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.processes.isolation import Launch
+from controller.devcluster.processes.keeper.room import KILL
+from controller.devcluster.processes.places.host import end_all
+from controller.devcluster.processes.places.marks import ROOM
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.devcluster.processes.isolation import Mount
+
+
+_START = str(Path(__file__).parent.parent / "keeper" / "start.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the rooms of one pod have in common.
+
+    Attributes:
+        root: folder of the pod.
+        lifeline: see `Host.lifeline`.
+        pod: process that holds the pod's namespaces; 0 if there are none.
+        host_network: whether the pod has no network of its own.
+        network: folder with the pod's hosts and resolv.conf.
+    """
+
+    root: Path
+    lifeline: Path
+    pod: int = 0
+    host_network: bool = False
+    network: Path | None = None
+
+
+class ProcessRoom:
+    """A room whose commands run in a keeper of their own."""
+
+    def __init__(self, root: Path) -> None:
+        """Take a folder that `furnish` has made."""
+        self.root = root
+
+    def command(self, argv: Sequence[str]) -> Launch:
+        """The container's main command."""
+        return self._launch("run", argv)
+
+    def exec(self, argv: Sequence[str]) -> Launch:
+        """Another command beside the main one."""
+        return self._launch("exec", argv)
+
+    def _launch(self, verb: str, argv: Sequence[str]) -> Launch:
+        command = keeper_command(verb, str(self.root), *argv)
+        return Launch(command, {ROOM: f"{self.root}/"}, self.root, KILL)
+
+    def start_error(self) -> str:
+        """Why the command could not be started; empty if it could."""
+        try:
+            return (self.root / "error").read_text()
+        except FileNotFoundError:
+            return ""
+
+    async def close(self) -> None:
+        """End every process that is left in it, and remove its folder."""
+        await asyncio.to_thread(end_all, f"{self.root}/")
+        await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
+
+
+def keeper_command(*arguments: str) -> tuple[str, ...]:
+    """The keeper as a process of its own: without site packages, which it does not need."""
+    return (sys.executable, "-I", "-S", _START, *arguments)
+
+
+def furnish(
+    setting: Setting,
+    number: int,
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    mounts: Sequence[Mount],
+) -> ProcessRoom:
+    """Make the folder of a room, with the order for the keeper in it.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    root = setting.root / str(number)
+    root.mkdir(mode=0o700)
+    order: dict[str, Any] = {
+        "root": str(root),
+        "lifeline": str(setting.lifeline),
+        "pod": setting.pod,
+        "host_network": setting.host_network,
+        "network": str(setting.network or ""),
+        "cwd": cwd,
+        "env": {**env, ROOM: f"{root}/"},
+        "mounts": [
+            {
+                "source": str(mount.source.resolve(strict=True)),
+                "target": os.path.normpath(mount.target),
+                "read_only": mount.read_only,
+            }
+            for mount in mounts
+        ],
+    }
+    file = os.open(root / "room.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w") as stream:
+        json.dump(order, stream)
+    return ProcessRoom(root)
