@@ -32,7 +32,11 @@ def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: J
         settings: what an administrator decided.
     """
     meta, mode = job.metadata, spec.submission_mode
-    annotations = {k: v for k, v in (meta.annotations or {}).items() if k != _OF_THE_JOB}
+    annotations = {
+        name: value
+        for name, value in (meta.annotations or {}).items()
+        if name != _OF_THE_JOB and not name.startswith(labels.OWN_PREFIX)
+    }
     if mode is SubmissionMode.SIDECAR:
         annotations[labels.DISABLE_HEAD_RESTART] = "true"
         cluster_spec = with_sidecar(spec, name, job_id, settings)
@@ -50,7 +54,7 @@ def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: J
             "name": name,
             "namespace": meta.namespace,
             "labels": (meta.labels or {}) | own,
-            "annotations": annotations,
+            **({"annotations": annotations} if annotations else {}),
             "ownerReferences": [owner_reference(RAYJOBS, meta)],
         },
         "spec": cluster_spec,

@@ -61,7 +61,7 @@ def submission_script(spec: JobSpec, job_id: str, dashboard: Dashboard) -> str:
 def _wait(url: str) -> Iterator[str]:
     """Until the dashboard says that it is well."""
     health = f"{url}/api/gcs_healthz"
-    yield from ("until", "python", "-c", f'"{_HEALTHY.format(url=health)}"', ">/dev/null", "2>&1")
+    yield from ("until", "python3", "-c", f'"{_HEALTHY.format(url=health)}"', ">/dev/null", "2>&1")
     yield from (";", "do", "echo", f'"Waiting for the dashboard of Ray at {url} ..."', ";")
     yield from ("sleep", "2", ";", "done", ";")
 

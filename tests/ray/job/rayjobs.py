@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -16,13 +17,18 @@ UID = "uid-of-job"
 
 def job_manifest(name: str = "example", **spec: Any) -> dict[str, Any]:
     """A RayJob on a cluster like our example, with these fields of its spec; None removes."""
-    full = {"entrypoint": "python job.py", "rayClusterSpec": manifest()["spec"]} | spec
+    full = {"entrypoint": "python job.py", "rayClusterSpec": copy.deepcopy(_cluster_spec())} | spec
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayJob",
         "metadata": {"name": name, "namespace": "default", "uid": UID},
         "spec": {key: value for key, value in full.items() if value is not None},
     }
+
+
+@cache
+def _cluster_spec() -> dict[str, Any]:
+    return manifest()["spec"]
 
 
 def rayjob(raw: dict[str, Any] | None = None, **spec: Any) -> RayJob:

@@ -1,0 +1,62 @@
+"""Everything that is made for the RayJob of a manifest, as plain documents."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controller.ray.api import RayCluster, RayJob, SubmissionMode
+from controller.ray.api.raycluster import parse_spec
+from controller.ray.job.head_service import job_head_service
+from controller.ray.job.job_cluster import cluster_body
+from controller.ray.job.settings import JobSettings
+from controller.ray.job.submission import submission
+from controller.ray.job.submitter import Target, submitter_job
+from tests.ray.golden_pods import DEFAULTED
+from tests.ray.job.rayjobs import valid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CLUSTER = "CLUSTER"
+JOB_ID = "JOB-ID"
+SETTINGS = JobSettings()
+
+
+def made_for(raw: dict[str, Any], existing: dict[str, Any] | None = None) -> Iterator[Any]:
+    """RayCluster and head service unless the job chose a cluster; then what is submitted.
+
+    Args:
+        raw: manifest of the RayJob.
+        existing: manifest of the RayCluster that it chose.
+    """
+    job = stored(raw)
+    spec = valid(job)
+    cluster = msgspec.convert(existing, RayCluster) if existing else None
+    if cluster is None:
+        body = cluster_body(job, spec, CLUSTER, JOB_ID, SETTINGS)
+        yield body
+        cluster = msgspec.convert(body, RayCluster)
+        yield job_head_service(job, cluster, parse_spec(cluster), SETTINGS)
+    name, mode = cluster.metadata.name, spec.submission_mode
+    address = f"{name}-head-svc.default.svc.cluster.local:8265"
+    if mode is SubmissionMode.K8S_JOB:
+        target = Target(name, parse_spec(cluster), address, JOB_ID)
+        yield submitter_job(job, spec, target, SETTINGS)
+    if mode is SubmissionMode.HTTP:
+        yield submission(spec, JOB_ID).body()
+
+
+def stored(raw: dict[str, Any]) -> RayJob:
+    """The job as the API server stores it."""
+    raw = copy.deepcopy(raw)
+    meta = raw["metadata"]
+    meta.setdefault("name", f"{meta.pop('generateName', '')}abcde")
+    meta |= {"namespace": "default", "uid": f"uid-of-{meta['name']}"}
+    cluster = raw["spec"].get("rayClusterSpec", {})
+    if "workerGroupSpecs" in cluster:
+        groups = cluster["workerGroupSpecs"]
+        cluster["workerGroupSpecs"] = [DEFAULTED | group for group in groups]
+    return msgspec.convert(raw, RayJob)

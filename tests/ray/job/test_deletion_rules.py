@@ -1,0 +1,186 @@
+"""What is deleted after a job, and when: the rules, the two policies of old, the shutdown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.ray.api import FeatureGates, RayCluster
+from controller.ray.api.rayjob import DeletionPolicy
+from controller.ray.job.deletion_rules import (
+    ClusterLeft,
+    Deletion,
+    Ended,
+    due_deletion,
+    worker_suspensions,
+)
+from controller.ray.job.settings import JobSettings
+from tests.ray.job.rayjobs import rayjob, valid
+
+END = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
+CLUSTER, WORKERS, SELF = DeletionPolicy.CLUSTER, DeletionPolicy.WORKERS, DeletionPolicy.SELF
+STAGED = {
+    "deletionRules": [
+        {"policy": "DeleteWorkers", "condition": {"jobStatus": "FAILED", "ttlSeconds": 30}},
+        {"policy": "DeleteCluster", "condition": {"jobStatus": "FAILED", "ttlSeconds": 60}},
+        {"policy": "DeleteSelf", "condition": {"jobStatus": "FAILED", "ttlSeconds": 90}},
+        {"policy": "DeleteNone", "condition": {"jobStatus": "SUCCEEDED"}},
+    ]
+}
+LEGACY = {"onSuccess": {"policy": "DeleteWorkers"}, "onFailure": {"policy": "DeleteCluster"}}
+
+
+def due(
+    seconds: float,
+    *,
+    status: str = "SUCCEEDED",
+    deployment: str = "",
+    left: ClusterLeft = ClusterLeft.ALL,
+    settings: JobSettings | None = None,
+    **spec: Any,
+) -> tuple[DeletionPolicy | None, float | None]:
+    """What is due so long after the end, and after how many seconds to ask again."""
+    deployment = deployment or ("Failed" if status == "FAILED" else "Complete")
+    ended = Ended(END, status, deployment, left)
+    now = END + timedelta(seconds=seconds)
+    found = due_deletion(valid(rayjob(**spec)), ended, now, settings or JobSettings())
+    assert isinstance(found, Deletion)
+    wake = found.wake_after
+    return found.action, None if wake is None else wake.total_seconds()
+
+
+def test_without_a_wish_nothing_is_deleted():
+    assert due(10**6) == (None, None)
+
+
+def test_shutdown_deletes_the_cluster_when_its_time_has_come():
+    job = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 10}
+    assert due(0, **job) == (None, 10)
+    assert due(9.5, **job) == (None, 0.5)
+    assert due(10, **job) == (CLUSTER, None)
+    assert due(10, left=ClusterLeft.HEAD, **job) == (CLUSTER, None)
+    assert due(10, left=ClusterLeft.NOTHING, **job) == (None, None)
+
+
+def test_shutdown_without_a_time_is_at_once_whatever_the_outcome():
+    for status in ("SUCCEEDED", "FAILED", "STOPPED", ""):
+        assert due(0, status=status, shutdownAfterJobFinishes=True) == (CLUSTER, None)
+
+
+def test_an_administrator_may_have_finished_jobs_deleted_themselves():
+    settings = JobSettings(delete_finished_jobs=True)
+    gone = ClusterLeft.NOTHING
+    for left in (ClusterLeft.ALL, gone):
+        found = due(0, left=left, settings=settings, shutdownAfterJobFinishes=True)
+        assert found == (SELF, None)
+    assert due(0, settings=settings) == (None, None)
+
+
+def test_a_cluster_of_somebody_else_is_not_shut_down():
+    job = {"clusterSelector": {"ray.io/cluster": "a"}, "shutdownAfterJobFinishes": True}
+    assert due(0, **job) == (None, None)
+    assert due(0, settings=JobSettings(delete_finished_jobs=True), **job) == (None, None)
+
+
+def test_rules_come_due_one_after_the_other():
+    def at(seconds: float, left: ClusterLeft) -> tuple[DeletionPolicy | None, float | None]:
+        return due(seconds, status="FAILED", left=left, deletionStrategy=STAGED)
+
+    assert at(0, ClusterLeft.ALL) == (None, 30)
+    assert at(30, ClusterLeft.ALL) == (WORKERS, 30)
+    assert at(31, ClusterLeft.HEAD) == (None, 29)
+    assert at(60, ClusterLeft.HEAD) == (CLUSTER, 30)
+    assert at(61, ClusterLeft.NOTHING) == (None, 29)
+    assert at(90, ClusterLeft.NOTHING) == (SELF, None)
+
+
+def test_of_several_rules_that_are_due_the_one_that_deletes_most_acts():
+    assert due(70, status="FAILED", deletionStrategy=STAGED) == (CLUSTER, 20)
+    assert due(95, status="FAILED", deletionStrategy=STAGED) == (SELF, None)
+
+
+def test_a_rule_that_was_met_otherwise_is_not_waited_for():
+    gone = ClusterLeft.NOTHING
+    assert due(0, status="FAILED", left=gone, deletionStrategy=STAGED) == (None, 90)
+
+
+@pytest.mark.parametrize("status", ["SUCCEEDED", "STOPPED", ""])
+def test_rules_for_another_outcome_do_nothing(status: str):
+    assert due(10**6, status=status, deletionStrategy=STAGED) == (None, None)
+
+
+def test_a_rule_may_be_about_the_deployment():
+    condition = {"jobDeploymentStatus": "Failed", "ttlSeconds": 5}
+    strategy = {"deletionRules": [{"policy": "DeleteCluster", "condition": condition}]}
+    assert due(5, status="", deployment="Failed", deletionStrategy=strategy) == (CLUSTER, None)
+    assert due(5, status="", deployment="Complete", deletionStrategy=strategy) == (None, None)
+
+
+def test_a_job_on_a_cluster_of_somebody_else_may_delete_itself():
+    strategy = {"deletionRules": [{"policy": "DeleteSelf", "condition": {"jobStatus": "FAILED"}}]}
+    selector = {"ray.io/cluster": "a"}
+    found = due(0, status="FAILED", clusterSelector=selector, deletionStrategy=strategy)
+    assert found == (SELF, None)
+
+
+def test_the_two_policies_of_old_wait_for_the_jobs_time_to_live():
+    job: dict[str, Any] = {
+        "deletionStrategy": LEGACY,
+        "ttlSecondsAfterFinished": 10,
+        "shutdownAfterJobFinishes": True,
+    }
+    assert due(0, **job) == (None, 10)
+    assert due(10, **job) == (WORKERS, None)
+    assert due(10, status="FAILED", **job) == (CLUSTER, None)
+    assert due(10, left=ClusterLeft.HEAD, **job) == (None, None)
+    for status in ("STOPPED", ""):
+        assert due(10, status=status, deployment="Failed", **job) == (None, None)
+
+
+def test_delete_none_deletes_nothing():
+    none = {"policy": "DeleteNone"}
+    strategy = {"onSuccess": none, "onFailure": none}
+    assert due(10**6, deletionStrategy=strategy) == (None, None)
+
+
+def test_without_the_gate_a_strategy_is_not_followed():
+    settings = JobSettings(feature_gates=FeatureGates.parse("RayJobDeletionPolicy=false"))
+    assert due(100, status="FAILED", settings=settings, deletionStrategy=STAGED) == (None, None)
+    job: dict[str, Any] = {"deletionStrategy": LEGACY, "shutdownAfterJobFinishes": True}
+    assert due(0, settings=settings, **job) == (CLUSTER, None)
+
+
+def cluster(*groups: Any, **metadata: Any) -> RayCluster:
+    raw = {"metadata": {"name": "a"} | metadata, "spec": {"workerGroupSpecs": list(groups)}}
+    return msgspec.convert(raw, RayCluster)
+
+
+ON, OFF = {"groupName": "on"}, {"groupName": "off", "suspend": True}
+
+
+@pytest.mark.parametrize(
+    ("present", "left"),
+    [
+        (None, ClusterLeft.NOTHING),
+        (cluster(ON, deletionTimestamp="2026-08-20T10:00:00Z"), ClusterLeft.NOTHING),
+        (cluster(ON), ClusterLeft.ALL),
+        (cluster(ON, OFF), ClusterLeft.ALL),
+        (cluster(OFF), ClusterLeft.HEAD),
+        (cluster(), ClusterLeft.HEAD),
+        (RayCluster(spec="x"), ClusterLeft.HEAD),
+        (cluster(5, None), ClusterLeft.ALL),
+    ],
+)
+def test_what_is_left_of_a_cluster(present: RayCluster | None, left: ClusterLeft):
+    assert ClusterLeft.of(present) is left
+
+
+def test_workers_are_deleted_by_suspending_the_groups_that_are_not():
+    assert list(worker_suspensions(cluster(OFF, ON))) == [
+        {"op": "test", "path": "/spec/workerGroupSpecs/1/groupName", "value": "on"},
+        {"op": "add", "path": "/spec/workerGroupSpecs/1/suspend", "value": True},
+    ]
+    assert list(worker_suspensions(cluster(OFF))) == []

@@ -1,0 +1,214 @@
+"""What a RayJob makes: the rules behind the objects that are written down whole elsewhere."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.ray.api import FeatureGates, RayCluster
+from controller.ray.api.raycluster import ClusterSpec, parse_spec
+from controller.ray.api.validation import validate_cluster
+from controller.ray.job.job_cluster import cluster_body
+from controller.ray.job.names import (
+    cluster_name,
+    generated_submission_id,
+    head_service_name,
+    submitter_name,
+)
+from controller.ray.job.settings import JobSettings
+from controller.ray.job.submission import submission
+from controller.ray.job.submitter import Target, submitter_job
+from controller.runtime.names import ALPHABET
+from tests.ray.job.rayjobs import job_manifest, rayjob, valid
+from tests.ray.support import with_meta
+
+RESTARTS = JobSettings(feature_gates=FeatureGates.parse("SidecarSubmitterRestart=true"))
+LOGIN = JobSettings(login_shell=True)
+
+
+def made_cluster(settings: JobSettings | None = None, **spec: Any) -> dict[str, Any]:
+    job = rayjob(**spec)
+    return cluster_body(job, valid(job), "example-bcdfg", "id", settings or JobSettings())
+
+
+def sidecar(settings: JobSettings | None = None, **spec: Any) -> dict[str, Any]:
+    """The submitter's container in the head."""
+    body = made_cluster(settings, submissionMode="SidecarMode", **spec)
+    return body["spec"]["headGroupSpec"]["template"]["spec"]["containers"][-1]
+
+
+def submitter(settings: JobSettings | None = None, **spec: Any) -> dict[str, Any]:
+    job = rayjob(**spec)
+    cluster = msgspec.convert({"spec": job.spec["rayClusterSpec"]}, RayCluster)
+    target = Target("example-bcdfg", parse_spec(cluster), "head:8265", "id")
+    return submitter_job(job, valid(job), target, settings or JobSettings())
+
+
+def test_names_are_kuberays_and_those_of_an_attempt_never_change():
+    meta = rayjob().metadata
+    for name in (cluster_name(meta, "1"), generated_submission_id(meta, "1")):
+        stem, _, suffix = name.rpartition("-")
+        assert stem == "example"
+        assert len(suffix) == 5
+        assert set(suffix) <= set(ALPHABET)
+    assert cluster_name(meta, "1") == cluster_name(meta, "1")
+    assert submitter_name(meta) == "example"
+    assert head_service_name(meta) == "example-head-svc"
+
+
+def test_each_attempt_and_each_namesake_has_names_of_its_own():
+    meta = rayjob().metadata
+    other = with_meta(rayjob(), uid="another").metadata
+    names = {cluster_name(each, str(n)) for n in range(100) for each in (meta, other)}
+    ids = {generated_submission_id(each, str(n)) for n in range(100) for each in (meta, other)}
+    assert len(names | ids) == 400
+
+
+def test_the_longest_name_of_a_job_gives_a_cluster_that_is_valid():
+    job = rayjob(job_manifest("a" * 47))
+    name = cluster_name(job.metadata, "1")
+    assert len(name) == 53
+    body = cluster_body(job, valid(job), name, "id", JobSettings())
+    assert isinstance(validate_cluster(msgspec.convert(body, RayCluster)), ClusterSpec)
+
+
+def test_a_cluster_carries_the_jobs_labels_and_annotations_but_not_what_kubectl_noted():
+    job = with_meta(
+        rayjob(),
+        labels={"kueue.x-k8s.io/queue-name": "q", "ray.io/originated-from-cr-name": "x"},
+        annotations={"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+    )
+    meta = cluster_body(job, valid(job), "a", "id", JobSettings())["metadata"]
+    assert meta["labels"]["kueue.x-k8s.io/queue-name"] == "q"
+    assert meta["labels"]["ray.io/originated-from-cr-name"] == "example"
+    assert meta["annotations"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode"])
+def test_a_cluster_says_how_its_job_is_submitted(mode: str):
+    meta = made_cluster(submissionMode=mode)["metadata"]
+    assert meta["labels"]["ray.io/job-submission-mode"] == mode
+    never = meta.get("annotations", {}).get("ray.io/disable-provisioned-head-restart")
+    assert never == ("true" if mode == "SidecarMode" else None)
+
+
+def test_making_objects_changes_no_cached_job():
+    job = rayjob(submissionMode="SidecarMode")
+    before = msgspec.json.encode(job.spec)
+    spec = valid(job)
+    body = cluster_body(job, spec, "a", "id", JobSettings())
+    body["spec"]["headGroupSpec"]["template"]["spec"]["containers"].clear()
+    assert msgspec.json.encode(job.spec) == before
+    assert spec.ray_cluster_spec is not None
+    assert len(spec.ray_cluster_spec["headGroupSpec"]["template"]["spec"]["containers"]) == 1
+
+
+def test_a_sidecar_submits_once_and_is_not_restarted():
+    container = sidecar()
+    assert "restartPolicy" not in container
+    assert "ray job status" not in container["args"][0]
+    assert container["command"] == ["/bin/bash", "-ce", "--"]
+
+
+def test_with_the_gate_a_sidecar_may_be_restarted_and_asks_before_it_submits():
+    container = sidecar(RESTARTS)
+    assert container["restartPolicy"] == "OnFailure"
+    assert "if ! ray job status --address http://127.0.0.1:8265 id" in container["args"][0]
+
+
+def test_a_sidecar_comes_after_the_users_containers_and_the_head_is_not_restarted():
+    raw = job_manifest(submissionMode="SidecarMode")
+    pod = raw["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    pod["containers"].append({"name": "beside"})
+    job = rayjob(raw)
+    body = cluster_body(job, valid(job), "a", "id", JobSettings())
+    made = body["spec"]["headGroupSpec"]["template"]["spec"]
+    assert [each["name"] for each in made["containers"]][1:] == ["beside", "ray-job-submitter"]
+    assert made["restartPolicy"] == "Never"
+
+
+def test_bug_21_the_retries_of_the_submitter_are_the_users_to_choose():
+    assert submitter()["spec"]["backoffLimit"] == 2
+    assert submitter(submitterConfig={})["spec"]["backoffLimit"] == 2
+    for limit in (0, 5):
+        body = submitter(submitterConfig={"backoffLimit": limit})
+        assert body["spec"]["backoffLimit"] == limit
+
+
+def test_bug_20_a_submitter_that_runs_again_only_follows_the_log():
+    (script,) = submitter()["spec"]["template"]["spec"]["containers"][0]["args"]
+    asks, submits, follows = (script.index(f"ray job {what}") for what in ("st", "su", "lo"))
+    assert asks < submits < follows
+    assert "--no-wait" in script
+    assert script.endswith("--follow id"), "its exit code says nothing about the job"
+
+
+def test_a_login_shell_may_run_the_script():
+    assert sidecar(LOGIN)["command"] == ["/bin/bash", "-cel", "--"]
+    pod = submitter(LOGIN)["spec"]["template"]["spec"]
+    assert pod["containers"][0]["command"] == ["/bin/bash", "-cel", "--"]
+
+
+def test_a_template_without_restart_policy_gets_one_that_a_job_may_have():
+    template = {"spec": {"containers": [{"name": "a"}]}}
+    pod = submitter(submitterPodTemplate=template)["spec"]["template"]["spec"]
+    assert pod["restartPolicy"] == "Never"
+
+
+def test_a_users_command_is_kept_and_gets_the_variables():
+    template = {"spec": {"containers": [{"name": "a", "command": ["x"], "args": ["y"]}]}}
+    pod = submitter(submitterPodTemplate=template)["spec"]["template"]["spec"]
+    container = pod["containers"][0]
+    assert (container["command"], container["args"]) == (["x"], ["y"])
+    assert {entry["name"]: entry["value"] for entry in container["env"]} == {
+        "PYTHONUNBUFFERED": "1",
+        "RAY_DASHBOARD_ADDRESS": "head:8265",
+        "RAY_JOB_SUBMISSION_ID": "id",
+    }
+
+
+def test_arguments_without_a_command_give_way_to_the_script():
+    template = {"spec": {"containers": [{"name": "a", "args": ["y"]}]}}
+    pod = submitter(submitterPodTemplate=template)["spec"]["template"]["spec"]
+    assert "ray job submit" in pod["containers"][0]["args"][0]
+
+
+def test_what_is_submitted_over_http_has_no_amounts_below_zero():
+    made = submission(valid(rayjob(submissionMode="HTTPMode", entrypointNumCpus=-1)), "id")
+    assert made.body() == {"entrypoint": "python job.py", "submission_id": "id"}
+
+
+def test_the_entrypoint_goes_over_http_as_it_was_written():
+    made = submission(valid(rayjob(submissionMode="HTTPMode", entrypoint=" a && b\n")), "id")
+    assert made.entrypoint == " a && b\n"
+
+
+def test_settings_have_kuberays_variables_and_defaults():
+    assert JobSettings.from_environment({}) == JobSettings()
+    settings = JobSettings.from_environment(
+        {
+            "RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS": "60",
+            "RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS": "70",
+            "DELETE_RAYJOB_CR_AFTER_JOB_FINISHES": "True",
+            "ENABLE_LOGIN_SHELL": "true",
+            "CLUSTER_DOMAIN": "example.com",
+            "ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE": "true",
+        }
+    )
+    assert settings == JobSettings(
+        status_check_timeout=timedelta(seconds=60),
+        transition_grace_period=timedelta(seconds=70),
+        delete_finished_jobs=True,
+        login_shell=True,
+        cluster_domain="example.com",
+        head_cluster_ip_service=True,
+    )
+
+
+@pytest.mark.parametrize("value", ["", "0", "-5", "x", "1.5", "٣", "9" * 30])
+def test_a_time_that_is_no_positive_number_is_ignored(value: str):
+    environment = {"RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS": value}
+    assert JobSettings.from_environment(environment) == JobSettings()
