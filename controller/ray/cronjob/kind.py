@@ -39,6 +39,7 @@ class RayCronJobKind:
         Owned(RAYJOBS, indexes={CRON_JOB_INDEX: naming_keys}, also_wakes=naming_keys),
     )
     outside = None
+    optional = True
 
     def __init__(self, settings: CronJobSettings | None = None) -> None:
         self._settings = settings or CronJobSettings()

@@ -1,0 +1,388 @@
+"""RayCronJobs on an API server, in virtual time: one RayJob a tick, whatever goes wrong.
+
+Nobody runs the RayJobs here; where a test needs one to end, its user says so in the status.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from controller.kube.errors import NotFound, PathNotFound
+from controller.kube.faults import Lag, LostAnswer, LostRequest, Refusal, Rule
+from controller.kube.resources import CONFIG_MAPS, EVENTS
+from controller.ray.api.crds import raycronjob_definition, rayjob_definition
+from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.cronjob import RayCronJobKind
+from controller.runtime.timestamps import parse_rfc3339
+from tests.integration.harness import embedded_world, example_cluster, install_crds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.kube.faults import Entry
+    from controller.ray.api.raycronjob import RayCronJob
+    from controller.ray.api.rayjob import RayJob
+    from tests.integration.harness import RunningOperator, World
+
+SHARED = Path(__file__).parents[3] / "shared"
+SAMPLE = Path(os.environ.get("MANTA_SAMPLES") or SHARED / "samples") / "ray-cronjob.sample.yaml"
+THEIR_CRDS = SHARED / "crds"
+MINUTE = 60.0
+
+embedded_only = pytest.mark.embedded_only
+
+
+async def prepare(world: World, *definitions: dict[str, Any]) -> None:
+    await install_crds(world, *(definitions or (raycronjob_definition(), rayjob_definition())))
+    await world.eventually(lambda: served(world))
+
+
+async def served(world: World) -> bool:
+    try:
+        await world.user.list(RAYCRONJOBS, world.namespace, limit=1)
+        await world.user.list(RAYJOBS, world.namespace, limit=1)
+    except (NotFound, PathNotFound):
+        return False
+    return True
+
+
+def start(world: World, *rules: Rule) -> RunningOperator:
+    return world.start_operator(kinds=[RayCronJobKind()], rules=rules)
+
+
+async def create(world: World, name: str = "cron", **spec: Any) -> RayCronJob:
+    template = {"entrypoint": "python job.py", "rayClusterSpec": example_cluster()["spec"]}
+    body = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCronJob",
+        "metadata": {"name": name},
+        "spec": {"schedule": "*/5 * * * *", "jobTemplate": template} | spec,
+    }
+    return await world.user.create(RAYCRONJOBS, world.namespace, body)
+
+
+async def cron(world: World, name: str = "cron") -> RayCronJob:
+    return await world.user.get(RAYCRONJOBS, world.namespace, name)
+
+
+async def jobs(world: World) -> list[RayJob]:
+    found = await world.user.list(RAYJOBS, world.namespace)
+    return sorted(found.items, key=lambda job: job.metadata.name)
+
+
+async def names(world: World) -> list[str]:
+    return [job.metadata.name for job in await jobs(world)]
+
+
+async def end(world: World, name: str, deployment: str = "Complete") -> None:
+    status = {
+        "jobDeploymentStatus": deployment,
+        "jobStatus": "SUCCEEDED" if deployment == "Complete" else "FAILED",
+        "endTime": world.wall().strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    patch = {"status": status}
+    await world.user.merge_patch(RAYJOBS, world.namespace, name, patch, subresource="status")
+
+
+async def reason(world: World) -> str:
+    status = (await cron(world)).status
+    found = [each for each in status.get("conditions", ()) if each["type"] == "Ready"]
+    return found[0]["reason"] if found else ""
+
+
+def at(minutes: float) -> datetime:
+    """So many minutes after the world began."""
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+
+
+def name_at(minutes: int, cron_name: str = "cron") -> str:
+    return f"{cron_name}-{int(at(minutes).timestamp()) // 60}"
+
+
+async def sleep_until(world: World, minutes: float) -> None:
+    await world.settle((at(minutes) - world.wall()).total_seconds())
+
+
+def requests(operator: RunningOperator) -> dict[tuple[str, str], int]:
+    """Requests so far, by verb and resource, without watches and events."""
+    counts: dict[tuple[str, str], int] = {}
+    for entry in operator.transport.journal.entries:
+        verb, resource = entry.attributes.verb, entry.attributes.resource
+        if verb != "watch" and not resource.startswith("events"):
+            counts[verb, resource] = counts.get((verb, resource), 0) + 1
+    return counts
+
+
+@embedded_only
+async def test_each_tick_makes_one_rayjob_in_its_second_with_two_requests(world: World):
+    await prepare(world)
+    operator = start(world)
+    await create(world)
+    await sleep_until(world, 4)
+    before = requests(operator)
+    await sleep_until(world, 32)
+    made = await jobs(world)
+    assert [job.metadata.name for job in made] == [name_at(5 * n) for n in range(1, 7)]
+    for number, job in enumerate(made, 1):
+        born = parse_rfc3339(job.metadata.creation_timestamp or "")
+        assert timedelta(0) <= born - at(5 * number) < timedelta(seconds=1)
+        assert job.metadata.controller is not None
+        assert job.metadata.controller.name == "cron"
+        assert (job.metadata.labels or {})["ray.io/cronjob-name"] == "cron"
+    status = (await cron(world)).status
+    assert status["lastScheduleTime"] == "2026-01-01T00:30:00Z"
+    assert len(status["active"]) == 6
+    after = requests(operator)
+    spent = {key: count - before.get(key, 0) for key, count in after.items()}
+    assert {key: count for key, count in spent.items() if count} == {
+        ("create", "rayjobs.ray.io"): 6,
+        ("patch", "raycronjobs.ray.io"): 6,
+    }
+
+
+@embedded_only
+async def test_between_ticks_nothing_is_asked_and_nothing_written(world: World):
+    await prepare(world)
+    operator = start(world)
+    await create(world, schedule="@daily")
+    await sleep_until(world, 5)
+    before = requests(operator)
+    await sleep_until(world, 90)
+    assert requests(operator) == before
+
+
+@embedded_only
+async def test_after_an_hour_without_an_operator_one_rayjob_makes_up_for_it(world: World):
+    await prepare(world)
+    operator = start(world)
+    await create(world)
+    await sleep_until(world, 6)
+    await operator.stop()
+    await sleep_until(world, 63)
+    start(world)
+    await sleep_until(world, 64)
+    assert await names(world) == [name_at(5), name_at(60)]
+    await sleep_until(world, 66)
+    assert await names(world) == [name_at(5), name_at(60), name_at(65)]
+
+
+def kill_at(world: World, operator: RunningOperator, number: int, *, applied: bool) -> None:
+    """Kill the operator at its n-th write from now on and start another one."""
+    seen = 0
+
+    async def restart() -> None:
+        await operator.kill()
+        start(world)
+
+    def strike(entry: Entry) -> None:
+        nonlocal seen
+        if entry.attributes.writes:
+            seen += 1
+            if seen == number + 1:
+                operator.transport.sever()
+                world.background(restart())
+
+    hooks = operator.transport.on_answer if applied else operator.transport.on_request
+    hooks.append(strike)
+
+
+FAULTS: dict[str, Callable[[World, RunningOperator, int], None]] = {
+    "killed before": lambda w, o, n: kill_at(w, o, n, applied=False),
+    "killed after": lambda w, o, n: kill_at(w, o, n, applied=True),
+    "answer lost": lambda _, o, n: o.transport.rules.append(
+        Rule(LostAnswer(), verbs=frozenset({"create", "patch", "delete"}), skip=n, times=1)
+    ),
+    "request lost": lambda _, o, n: o.transport.rules.append(
+        Rule(LostRequest(), verbs=frozenset({"create", "patch", "delete"}), skip=n, times=1)
+    ),
+}
+
+
+@embedded_only
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_whatever_happens_to_a_single_write_each_tick_has_one_rayjob(fault: str):
+    wrong: dict[int, list[str]] = {}
+    for number in range(11):
+        async with embedded_world() as world:
+            await prepare(world)
+            begin = 5 * (int((world.wall() - at(0)).total_seconds()) // 300 + 1)
+            await sleep_until(world, begin)
+            created: set[str] = set()
+            operator = start(world, Rule(Lag(10.0), resource="rayjobs.ray.io"))
+            FAULTS[fault](world, operator, number)
+            await create(world, successfulJobsHistoryLimit=1)
+            ticks = [begin + minutes for minutes in (5, 10, 15)]
+            for tick in ticks:
+                await sleep_until(world, tick + 2)
+                created |= {f"{j.metadata.name} {j.metadata.uid}" for j in await jobs(world)}
+                await end(world, name_at(tick))
+            await sleep_until(world, begin + 19)
+            last = parse_rfc3339((await cron(world)).status["lastScheduleTime"])
+            kept = await names(world)
+            once = [each.split()[0] for each in sorted(created)] == list(map(name_at, ticks))
+            if not once or (last, kept) != (at(ticks[-1]), [name_at(ticks[-1])]):
+                wrong[number] = [*sorted(created), str(last), *kept]
+    assert wrong == {}
+
+
+@embedded_only
+async def test_a_name_that_belongs_to_somebody_else_is_said_until_it_is_free(world: World):
+    await prepare(world)
+    await create(world)
+    body = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": name_at(5)}}
+    spec = (await cron(world)).spec["jobTemplate"]
+    await world.user.create(RAYJOBS, world.namespace, body | {"spec": spec})
+    start(world)
+    await sleep_until(world, 6)
+    assert await reason(world) == "NameTaken"
+    assert "lastScheduleTime" not in (await cron(world)).status
+    await world.user.delete(RAYJOBS, world.namespace, name_at(5))
+    await sleep_until(world, 7)
+    (job,) = await jobs(world)
+    assert job.metadata.controller is not None
+    assert await reason(world) == "Scheduled"
+
+
+@embedded_only
+async def test_a_name_that_is_taken_unseen_is_met_and_not_taken_over(world: World):
+    await prepare(world)
+    start(world, Rule(Lag(60.0), resource="rayjobs.ray.io"))
+    await create(world)
+    await sleep_until(world, 4.95)
+    body = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": name_at(5)}}
+    spec = (await cron(world)).spec["jobTemplate"]
+    await world.user.create(RAYJOBS, world.namespace, body | {"spec": spec})
+    await sleep_until(world, 7)
+    (job,) = await jobs(world)
+    assert job.metadata.controller is None
+    assert await reason(world) == "NameTaken"
+    assert "lastScheduleTime" not in (await cron(world)).status
+
+
+@embedded_only
+async def test_forbid_and_replace_do_as_they_say(world: World):
+    await prepare(world)
+    start(world)
+    await create(world, "patient", concurrencyPolicy="Forbid")
+    await create(world, "hasty", concurrencyPolicy="Replace")
+    await sleep_until(world, 12)
+    assert await names(world) == [name_at(10, "hasty"), name_at(5, "patient")]
+    await end(world, name_at(5, "patient"))
+    await sleep_until(world, 13)
+    assert name_at(10, "patient") in await names(world)
+
+
+@embedded_only
+async def test_history_beyond_its_limits_goes_when_a_rayjob_ends(world: World):
+    await prepare(world)
+    start(world)
+    await create(world, successfulJobsHistoryLimit=1, failedJobsHistoryLimit=1)
+    for tick, deployment in ((5, "Complete"), (10, "Failed"), (15, "Complete"), (20, "Failed")):
+        await sleep_until(world, tick + 1)
+        await end(world, name_at(tick), deployment)
+    await sleep_until(world, 23)
+    assert await names(world) == [name_at(15), name_at(20)]
+    status = (await cron(world)).status
+    assert status["lastSuccessfulTime"] == "2026-01-01T00:16:00Z"
+    assert not status.get("active")
+
+
+@embedded_only
+async def test_a_suspended_one_rests_and_then_makes_up_for_the_latest_tick(world: World):
+    await prepare(world)
+    start(world)
+    await create(world, suspend=True)
+    await sleep_until(world, 18)
+    assert await names(world) == []
+    assert await reason(world) == "SuspendedRayCronJob"
+    patch = {"spec": {"suspend": False}}
+    await world.user.merge_patch(RAYCRONJOBS, world.namespace, "cron", patch)
+    await sleep_until(world, 19)
+    assert await names(world) == [name_at(15)]
+    events = (await world.user.list(EVENTS, world.namespace)).items
+    assert len(events) == 2  # suspended, created
+
+
+@embedded_only
+async def test_a_deleted_ones_rayjobs_go_with_it(world: World):
+    await prepare(world)
+    start(world)
+    await create(world)
+    await sleep_until(world, 11)
+    assert len(await jobs(world)) == 2
+    await world.user.delete(RAYCRONJOBS, world.namespace, "cron")
+    await sleep_until(world, 16)
+    assert await names(world) == []
+
+
+@embedded_only
+async def test_a_refused_rayjob_is_said_and_tried_again(world: World):
+    await prepare(world)
+    refusal = Refusal(403, "Forbidden", "exceeded quota")
+    rule = Rule(refusal, resource="rayjobs.ray.io", verbs=frozenset({"create"}))
+    operator = start(world, rule)
+    await create(world)
+    await sleep_until(world, 6)
+    assert await reason(world) == "FailedToCreateRayJob"
+    operator.transport.rules.remove(rule)
+    await sleep_until(world, 9)
+    assert await names(world) == [name_at(5)]
+    assert await reason(world) == "Scheduled"
+
+
+@embedded_only
+async def test_one_that_is_put_right_begins_to_tick(world: World):
+    await prepare(world)
+    start(world)
+    await create(world, timeZone="Mars/Olympus")
+    await sleep_until(world, 6)
+    assert await reason(world) == "InvalidRayCronJobSpec"
+    patch = {"spec": {"timeZone": "Asia/Taipei"}}
+    await world.user.merge_patch(RAYCRONJOBS, world.namespace, "cron", patch)
+    await sleep_until(world, 7)
+    assert await names(world) == [name_at(5)]
+    assert (await cron(world)).status["observedGeneration"] == 2
+
+
+@embedded_only
+async def test_kuberays_definitions_serve_as_well(world: World):
+    files = [THEIR_CRDS / f"ray.io_{plural}.yaml" for plural in ("raycronjobs", "rayjobs")]
+    if not all(file.exists() for file in files):
+        pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {THEIR_CRDS}")
+    await prepare(world, *(yaml.load(f.read_text(), Loader=yaml.CSafeLoader) for f in files))
+    operator = start(world)
+    await create(world)
+    await sleep_until(world, 11)
+    assert await names(world) == [name_at(5), name_at(10)]
+    assert (await cron(world)).status == {"lastScheduleTime": "2026-01-01T00:10:00Z"}
+    before = requests(operator)
+    await sleep_until(world, 14.9)
+    assert requests(operator) == before
+
+
+@pytest.mark.skipif(
+    not SAMPLE.exists(), reason="SKIPPED, NOT PASSED: KubeRay's sample of a RayCronJob is not there"
+)
+@pytest.mark.timeout(200)
+async def test_the_sample_makes_a_rayjob_unchanged(world: World):
+    await prepare(world)
+    start(world)
+    manifest, code = yaml.safe_load_all(SAMPLE.read_text())
+    await world.user.create(CONFIG_MAPS, world.namespace, code)
+    await world.user.create(RAYCRONJOBS, world.namespace, manifest)
+
+    async def one_is_there() -> bool:
+        status = (await cron(world, "raycronjob-sample")).status
+        return bool(await jobs(world)) and "lastScheduleTime" in status
+
+    await world.eventually(one_is_there, seconds=2 * MINUTE)
+    job, *_ = await jobs(world)
+    assert job.spec["entrypoint"] == manifest["spec"]["jobTemplate"]["entrypoint"]
+    assert job.metadata.name.startswith("raycronjob-sample-")
