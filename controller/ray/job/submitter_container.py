@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.ray.api.custom_object import dig
+
 if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec
 
@@ -14,11 +16,14 @@ SUBMITTER: Final = "ray-job-submitter"
 
 
 def default_container(cluster: ClusterSpec) -> Body:
-    """The container without its command: the head's image, and little of the machine."""
-    head: Body = cluster.head_group_spec.template["spec"]["containers"][0]
+    """The container without its command: the head's image, and little of the machine.
+
+    A cluster of somebody else may be of any shape; without an image the API server refuses the Job.
+    """
+    image = dig(cluster.head_group_spec.template, "spec", "containers", 0, "image")
     return {
         "name": SUBMITTER,
-        "image": head.get("image", ""),
+        "image": image if isinstance(image, str) else "",
         "resources": {
             "requests": {"cpu": "500m", "memory": "200Mi"},
             "limits": {"cpu": "1", "memory": "1Gi"},

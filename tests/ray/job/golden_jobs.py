@@ -55,8 +55,8 @@ def stored(raw: dict[str, Any]) -> RayJob:
     meta = raw["metadata"]
     meta.setdefault("name", f"{meta.pop('generateName', '')}abcde")
     meta |= {"namespace": "default", "uid": f"uid-of-{meta['name']}"}
-    cluster = raw["spec"].get("rayClusterSpec", {})
-    if "workerGroupSpecs" in cluster:
+    cluster = raw["spec"].get("rayClusterSpec")
+    if isinstance(cluster, dict) and "workerGroupSpecs" in cluster:
         groups = cluster["workerGroupSpecs"]
         cluster["workerGroupSpecs"] = [DEFAULTED | group for group in groups]
     return msgspec.convert(raw, RayJob)

@@ -1,0 +1,51 @@
+"""Whatever stands in a RayJob, it is told what is wrong, or everything for it can be made."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+import yaml
+
+from controller.ray.api import JobSpec, Problem
+from controller.ray.api.job_validation import validate_job
+from tests.ray.job.golden_jobs import made_for, stored
+from tests.ray.test_any_shape import ODD, paths, with_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FEATURES = sorted((Path(__file__).parent / "golden" / "features").glob("*.job.yaml"))
+HUGE: list[Any] = [10**400, -(10**30), "x" * 70, "a b"]
+
+
+def variants(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The manifest with each value in turn replaced by everything that is odd there."""
+    for path in paths(raw["spec"]):
+        for value in [*ODD, *HUGE] if path else ():
+            yield with_value(raw, ("spec", *path), value)
+
+
+@pytest.mark.parametrize("manifest", FEATURES, ids=lambda path: path.name.split(".")[0])
+def test_bug_32_a_job_of_any_shape_can_be_made_or_is_told_why_not(manifest: Path):
+    given = {each["kind"]: each for each in yaml.safe_load_all(manifest.read_text())}
+    existing = given.get("RayCluster")
+    outcomes = {JobSpec: 0, Problem: 0}
+    for raw in variants(given["RayJob"]):
+        found = validate_job(stored(raw))
+        outcomes[type(found)] += 1
+        if isinstance(found, JobSpec):
+            msgspec.json.encode(list(made_for(copy.deepcopy(raw), existing)))
+    assert min(outcomes.values()) > 5
+
+
+@pytest.mark.parametrize("template", [{}, {"spec": 5}, {"spec": {"containers": [None]}}])
+def test_bug_32_a_cluster_of_somebody_else_may_be_of_any_shape(template: dict[str, Any]):
+    [manifest] = [path for path in FEATURES if path.name.startswith("existing")]
+    job, cluster = yaml.safe_load_all(manifest.read_text())
+    cluster["spec"]["headGroupSpec"]["template"] = template
+    (submitter,) = made_for(job, cluster)
+    assert submitter["spec"]["template"]["spec"]["containers"][0]["image"] == ""
