@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     # argparse has no public name for it
     Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "raycluster.yaml"
+EXAMPLES = {
+    kind: Path(__file__).parents[1] / "examples" / f"{kind}.yaml"
+    for kind in ("raycluster", "rayjob")
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,18 +134,51 @@ def _add_dev(commands: Commands) -> None:
     dev.add_argument(
         "--crds", type=Path, help="file or folder of CRDs to install instead of Manta's own"
     )
+    dev.add_argument(
+        "--ray",
+        action="store_true",
+        help="run pods as processes with real Ray; its environment (about 500 MB) is made once, in "
+        "~/.cache/manta",
+    )
+    _add_machine(dev)
     dev.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     dev.set_defaults(start=_dev)
+
+
+def _add_machine(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        dest="images",
+        help="run pods as processes; those of image NAME (any tag, unless NAME has one) with the "
+        "programs of a virtual environment; may be repeated",
+    )
+    command.add_argument(
+        "--isolation",
+        choices=["auto", "namespaces", "shim", "shared"],
+        default="auto",
+        help="how pods that are processes are kept apart (default: the best that is possible here)",
+    )
 
 
 def _add_demo(commands: Commands) -> None:
     demo = commands.add_parser(
         "demo",
-        help="watch a cluster become ready, grow, shrink and go",
+        help="watch a cluster become ready, grow, shrink and go, or a job compute something",
         description="Embedded cluster, operator and an example in one process. The exit status "
         "says whether everything worked.",
     )
-    demo.add_argument("-f", "--file", type=Path, default=EXAMPLE, help="a RayCluster manifest")
+    demo.add_argument(
+        "--kind",
+        choices=sorted(EXAMPLES),
+        default="raycluster",
+        help="a RayCluster with simulated pods (default), or a RayJob with real Ray, whose "
+        "environment (about 500 MB) is made once",
+    )
+    demo.add_argument("-f", "--file", type=Path, help="a manifest of that kind")
+    _add_machine(demo)
     demo.set_defaults(start=_demo)
 
 
@@ -234,23 +270,37 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _dev(options: argparse.Namespace) -> int:
-    from controller.command.dev import default_kubeconfig, dev  # noqa: PLC0415
+    from controller.command.dev import DevOptions, default_kubeconfig, dev  # noqa: PLC0415
 
-    return asyncio.run(
-        dev(
-            port=options.port,
-            kubeconfig=options.kubeconfig or default_kubeconfig(),
-            crds=options.crds,
-            operator=not options.no_operator,
-            log_level=options.log_level,
-        )
+    chosen = DevOptions(
+        port=options.port,
+        kubeconfig=options.kubeconfig or default_kubeconfig(),
+        crds=options.crds,
+        operator=not options.no_operator,
+        log_level=options.log_level,
+        ray=options.ray,
+        images=tuple(options.images),
+        isolation=options.isolation,
     )
+    if options.isolation != "auto" and not chosen.processes:
+        raise ConfigurationError(
+            f"--isolation {options.isolation}: pods are simulated; add --ray or --image NAME=PATH"
+        )
+    return asyncio.run(dev(chosen))
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from controller.command.demos import cluster_demo  # noqa: PLC0415
+    from controller.command.demos import cluster_demo, job_demo  # noqa: PLC0415
+    from controller.command.signals import interruptible  # noqa: PLC0415
 
-    return asyncio.run(cluster_demo(options.file))
+    manifest = options.file or EXAMPLES[options.kind]
+    if options.kind == "rayjob":
+        demo = job_demo(manifest, options.images, options.isolation)
+    elif options.images or options.isolation != "auto":
+        raise ConfigurationError("--image and --isolation are for --kind rayjob")
+    else:
+        demo = cluster_demo(manifest)
+    return asyncio.run(interruptible(demo))
 
 
 def _plan(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from controller.command.clock import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.logs import SimulatedLogs
-from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.nodes import Kubelet, NodeSettings, run_nodes
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CRDS
@@ -22,6 +22,8 @@ from controller.kube.resources import CRDS
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
     from pathlib import Path
+
+    from controller.command.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +40,29 @@ class EmbeddedCluster:
 
 @asynccontextmanager
 async def embedded_cluster(
-    *, port: int, crds: Iterable[Mapping[str, Any]], nodes: NodeSettings
+    *,
+    port: int,
+    crds: Iterable[Mapping[str, Any]],
+    nodes: NodeSettings,
+    machine: Machine | None = None,
 ) -> AsyncGenerator[EmbeddedCluster]:
     """Start API server and node components, install `crds`, and stop all of it at the end.
 
     Args:
         port: TCP port on the loopback interface, 0 for any free one.
         crds: CustomResourceDefinitions to install before anything else starts.
-        nodes: delays and size of the simulated node.
+        nodes: delays and size of the node.
+        machine: what runs the pods; None simulates them.
 
     Raises:
         ConfigurationError: the port cannot be had; the message says why.
     """
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random())
-    server.hooks.pod_log = SimulatedLogs(server)
+    if machine:
+        machine.answer_for(server)
+    else:
+        server.hooks.pod_log = SimulatedLogs(server)
     try:
         http = await serve(server, "127.0.0.1", port)
     except (OSError, OverflowError) as error:
@@ -69,6 +79,7 @@ async def embedded_cluster(
             wall=wall,
             rng=random.Random(),
             settings=nodes,
+            kubelet=machine.kubelet if machine else Kubelet,
         ):
             yield cluster
     finally:

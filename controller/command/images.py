@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.command.rayenv import VARIABLES, make_ray_environment, ray_environment
 from controller.command.rayenv.progress import progress_for_people
-from controller.devcluster.processes.images import Image
+from controller.devcluster.processes.images import Image, Images
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -49,6 +49,18 @@ def _environment(option: str, path: str) -> Path:
             "(python3 -m venv FOLDER makes one)"
         )
     return folder
+
+
+async def images_for(options: Sequence[str], *, ray: bool) -> Images:
+    """Environments for all images that there are; with `ray`, one for Ray's in any case.
+
+    Raises:
+        ConfigurationError: one of them cannot be had; the message says why and what helps.
+    """
+    images = parse_images(options)
+    if ray and RAY_IMAGE not in images:
+        images[RAY_IMAGE] = await ray_image()
+    return Images(images)
 
 
 async def ray_image() -> Image:

@@ -5,18 +5,59 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+T = TypeVar("T")
+
+INTERRUPTED = 130
+"""Exit status of who was told to stop before its work was done."""
 
 
 def stop_on_signals() -> asyncio.Event:
     """An event that SIGTERM or SIGINT sets; a second signal exits with status 1 at once."""
     stop = asyncio.Event()
+    _on_signals(stop.set, has_been_asked=stop.is_set)
+    return stop
 
+
+async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result of `work`; None if `stop` was set first, when `work` has been cancelled."""
+    working = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        working.cancel()
+        await asyncio.wait((working,))
+        return None
+    finally:
+        working.cancel()
+        stopping.cancel()
+
+
+async def interruptible(work: Coroutine[Any, Any, int]) -> int:
+    """The exit status of `work`, or `INTERRUPTED` when a signal has cancelled it.
+
+    It may clean up for as long as it likes; a second signal exits with status 1 at once.
+    """
+    working = asyncio.ensure_future(work)
+    _on_signals(working.cancel, has_been_asked=lambda: working.cancelling() > 0)
+    try:
+        return await working
+    except asyncio.CancelledError:
+        return INTERRUPTED
+
+
+def _on_signals(ask: Callable[[], Any], *, has_been_asked: Callable[[], bool]) -> None:
     def on_signal() -> None:
-        if stop.is_set():
+        if has_been_asked():
             os._exit(1)
-        stop.set()
+        ask()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
-    return stop

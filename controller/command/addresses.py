@@ -1,0 +1,71 @@
+"""Where the dashboards of Ray can be reached from this machine, said when a head is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from controller.command.view import Feed
+from controller.command.view.pods import pod_state
+from controller.kube.resources import PODS
+from controller.kube.source import ResourceSource
+from informers import Codec, SharedInformer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from controller.command.embedded import EmbeddedCluster
+    from controller.kube.objects import Pod
+
+_PORT = 8265  # of Ray's dashboard, unless the head names another port so
+
+
+@asynccontextmanager
+async def dashboard_addresses(
+    cluster: EmbeddedCluster, say: Callable[[str], None]
+) -> AsyncGenerator[None]:
+    """Say the address of the dashboard of every head that becomes ready.
+
+    It is the address of the head's pod, so a head in the place of another has a new one.
+    """
+    heads = SharedInformer(
+        "dev-heads",
+        ResourceSource(cluster.client("manta-dev"), PODS, label_selector="ray.io/node-type=head"),
+        Codec(PODS.view),
+        clock=asyncio.get_running_loop(),
+        rng=random.Random(),
+    )
+    heads.add_handler(Feed(_Heads(say).saw_pod))
+    running = asyncio.create_task(heads.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait((running,))
+
+
+class _Heads:
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._said: dict[str, str] = {}
+
+    def saw_pod(self, key: str, pod: Pod | None) -> None:
+        """Say where its dashboard is, once for each address."""
+        if pod is None:
+            self._said.pop(key, None)
+        elif pod_state(pod) == "Ready":
+            address = f"http://{pod.status.pod_ip}:{_port(pod)}"
+            if self._said.get(key) != address:
+                self._said[key] = address
+                cluster = (pod.metadata.labels or {}).get("ray.io/cluster", "")
+                self._say(
+                    f"RayCluster {pod.metadata.namespace}/{cluster}: dashboard at {address} "
+                    f"(ray job submit --address {address} -- COMMAND)"
+                )
+
+
+def _port(pod: Pod) -> int:
+    ports = (port for container in pod.spec.containers for port in container.ports)
+    return next((port.container_port for port in ports if port.name == "dashboard"), _PORT)
