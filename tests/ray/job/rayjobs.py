@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import copy
+import os
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
 from controller.ray.api import JobSpec, RayJob
 from controller.ray.api.job_validation import validate_job
 from tests.ray.support import manifest
 
 UID = "uid-of-job"
+SAMPLES = Path(os.environ.get("MANTA_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")
+"""KubeRay's samples, which lie beside the project where it is developed."""
 
 
 def job_manifest(name: str = "example", **spec: Any) -> dict[str, Any]:
@@ -60,3 +65,17 @@ def changed(raw: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         else:
             node[last] = value
     return raw
+
+
+def sample_jobs() -> list[dict[str, Any]]:
+    """KubeRay's samples of RayJobs with a cluster, with names; none if they are not there."""
+    found = [
+        document
+        for path in sorted(SAMPLES.glob("ray-job.*.yaml"))
+        for document in yaml.safe_load_all(path.read_text())
+        if document and document["kind"] == "RayJob"
+    ]
+    for document in found:
+        meta = document["metadata"]
+        meta.setdefault("name", f"{meta.pop('generateName', '')}abcde")
+    return found

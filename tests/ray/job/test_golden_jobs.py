@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from tests.ray.job.golden_jobs import made_for
+from tests.ray.job.rayjobs import SAMPLES
 
 GOLDEN = Path(__file__).parent / "golden"
 FEATURES = sorted((GOLDEN / "features").glob("*.job.yaml"))
-SAMPLES = Path(__file__).parents[4] / "shared" / "samples"
 WRITTEN = sorted((GOLDEN / "samples").glob("*.yaml"))
 
 
