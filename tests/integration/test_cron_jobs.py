@@ -15,7 +15,7 @@ import yaml
 
 from controller.kube.errors import NotFound, PathNotFound
 from controller.kube.faults import Lag, LostAnswer, LostRequest, Refusal, Rule
-from controller.kube.resources import CONFIG_MAPS, EVENTS
+from controller.kube.resources import CONFIG_MAPS, CRDS, EVENTS
 from controller.ray.api.crds import raycronjob_definition, rayjob_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
@@ -39,9 +39,16 @@ MINUTE = 60.0
 embedded_only = pytest.mark.embedded_only
 
 
-async def prepare(world: World, *definitions: dict[str, Any]) -> None:
-    await install_crds(world, *(definitions or (raycronjob_definition(), rayjob_definition())))
+async def prepare(world: World) -> None:
+    await install_crds(world, raycronjob_definition(), rayjob_definition())
     await world.eventually(lambda: served(world))
+
+
+async def put_in_place(world: World, theirs: dict[str, Any]) -> None:
+    """Have this definition in the place of ours."""
+    name = theirs["metadata"]["name"]
+    present = await world.user.get_raw(CRDS, "", name)
+    await world.user.replace(CRDS, "", name, present | {"spec": theirs["spec"]})
 
 
 async def served(world: World) -> bool:
@@ -356,7 +363,10 @@ async def test_kuberays_definitions_serve_as_well(world: World):
     files = [THEIR_CRDS / f"ray.io_{plural}.yaml" for plural in ("raycronjobs", "rayjobs")]
     if not all(file.exists() for file in files):
         pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {THEIR_CRDS}")
-    await prepare(world, *(yaml.load(f.read_text(), Loader=yaml.CSafeLoader) for f in files))
+    await prepare(world)
+    for file in files:
+        await put_in_place(world, yaml.load(file.read_text(), Loader=yaml.CSafeLoader))
+    await world.settle(2.0)
     operator = start(world)
     await create(world)
     await sleep_until(world, 11)
@@ -386,3 +396,14 @@ async def test_the_sample_makes_a_rayjob_unchanged(world: World):
     job, *_ = await jobs(world)
     assert job.spec["entrypoint"] == manifest["spec"]["jobTemplate"]["entrypoint"]
     assert job.metadata.name.startswith("raycronjob-sample-")
+
+
+@embedded_only
+async def test_where_rayjobs_are_not_served_it_is_said(world: World):
+    await prepare(world)
+    await world.user.delete(CRDS, "", "rayjobs.ray.io")
+    await world.settle(1.0)
+    start(world)
+    await create(world)
+    await sleep_until(world, 6)
+    assert await reason(world) == "FailedToCreateRayJob"

@@ -36,7 +36,12 @@ class RayCronJobKind:
     name = "raycronjob-controller"
     primary: Resource[Any] = RAYCRONJOBS
     owned: tuple[Owned[Any], ...] = (
-        Owned(RAYJOBS, indexes={CRON_JOB_INDEX: naming_keys}, also_wakes=naming_keys),
+        Owned(
+            RAYJOBS,
+            indexes={CRON_JOB_INDEX: naming_keys},
+            also_wakes=naming_keys,
+            optional=True,
+        ),
     )
     outside = None
     optional = True

@@ -62,6 +62,8 @@ def observe_cron_job(
     if cron is None:
         return None
     meta = cron.metadata
+    if not reads.serves(RAYJOBS):  # the server will say so when one is to be made
+        return Observation(cron, design_of(cron))
     runs = sorted((Run.of(job) for job in reads.by_index(RAYJOBS, "owner", meta.uid)), key=_order)
     unreadable = reads.unreadable(RAYJOBS, meta.namespace)
     foreign = {

@@ -123,7 +123,13 @@ def succeeded(tick: datetime, **more: Any) -> RayJob:
 class CronReads(FakeReads):
     """Reads that know the indexes of RayJobs."""
 
+    rayjobs_served: bool = True
+
+    def serves(self, resource: Resource[Any]) -> bool:
+        return resource is not RAYJOBS or self.rayjobs_served
+
     def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
+        assert self.serves(resource)
         function = {"owner": index_by_owner, CRON_JOB_INDEX: naming_keys}[index]
         found = [obj for (plural, _), obj in self.objects.items() if plural == resource.plural]
         return [obj for obj in found if value in function(obj)]

@@ -258,6 +258,10 @@ def test_while_a_write_is_unknown_nothing_is_made_and_nothing_deleted():
     assert made.wake_after == 3600
 
 
+def test_where_there_are_no_rayjobs_the_server_is_asked_to_make_one_all_the_same():
+    assert created(plan(cron_job(), now=at(10), rayjobs_served=False)) == [name_of(at(10))]
+
+
 def test_what_the_ledger_doubts_is_a_condition():
     made = plan(cron_job(), now=at(9, 40), said=("admission changed label x",))
     assert made.status is not None

@@ -1,0 +1,214 @@
+"""Which RayCronJobs are refused, and in which words; what their operator takes for its zone."""
+
+from __future__ import annotations
+
+import copy
+import zoneinfo
+from datetime import UTC
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+
+from controller.ray.api.cronjob_validation import ValidCronJob, validate_cron_job
+from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.problem import Problem
+from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy, RayCronJob
+from controller.ray.cronjob import CronJobSettings, RayCronJobKind
+from controller.runtime.plan import Failure
+from tests.ray.cronjob.support import (
+    CronReads,
+    at,
+    cron_job,
+    job,
+    job_spec,
+    plan,
+    reads,
+    succeeded,
+    with_status,
+    writes,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def judge(cron: RayCronJob) -> ValidCronJob | Problem:
+    return validate_cron_job(cron, FeatureGates(), UTC)
+
+
+def with_template(**changes: Any) -> dict[str, Any]:
+    return {"jobTemplate": job_spec() | changes}
+
+
+WRONG = [
+    ({"schedule": "* * * *"}, "spec.schedule", "has 4 fields instead of five"),
+    ({"schedule": ""}, "spec.schedule", "is empty"),
+    ({"schedule": "TZ=UTC * * * * *"}, "spec.schedule", "say it in spec.timeZone"),
+    ({"schedule": "CRON_TZ=UTC @daily"}, "spec.schedule", "say it in spec.timeZone"),
+    ({"schedule": 5}, "spec.schedule", "Expected `str`"),
+    ({"schedule": None}, "spec", "schedule"),
+    ({"timeZone": ""}, "spec.timeZone", "leave it out for the operator's own"),
+    ({"timeZone": "Mars/Olympus"}, "spec.timeZone", "'Mars/Olympus' is not a time zone"),
+    ({"timeZone": "America"}, "spec.timeZone", "is not a time zone"),
+    ({"timeZone": "../../etc/passwd"}, "spec.timeZone", "is not a time zone"),
+    ({"timeZone": "/etc/localtime"}, "spec.timeZone", "is not a time zone"),
+    ({"timeZone": "UTC\0"}, "spec.timeZone", "is not a time zone"),
+    ({"timeZone": "é" * 300}, "spec.timeZone", "is not a time zone"),
+    ({"jobTemplate": None}, "spec", "jobTemplate"),
+    ({"jobTemplate": []}, "spec.jobTemplate", "Expected `object`"),
+    (with_template(rayClusterSpec=None), "spec.jobTemplate", ""),
+    (with_template(backoffLimit=-1), "spec.jobTemplate.backoffLimit", "negative"),
+    (with_template(submissionMode="Nonsense"), "spec.jobTemplate.submissionMode", "none of"),
+    (with_template(suspend=True), "spec.jobTemplate.suspend", "spec.jobTemplate.shutdownAfter"),
+    ({"concurrencyPolicy": "Sometimes"}, "spec.concurrencyPolicy", "Sometimes"),
+    ({"startingDeadlineSeconds": -1}, "spec.startingDeadlineSeconds", ">= 0"),
+    ({"successfulJobsHistoryLimit": -1}, "spec.successfulJobsHistoryLimit", ">= 0"),
+    ({"failedJobsHistoryLimit": "all"}, "spec.failedJobsHistoryLimit", "Expected `int"),
+]
+
+
+@pytest.mark.parametrize(("spec", "field", "words"), WRONG)
+def test_what_is_wrong_is_told_with_its_path(spec: dict[str, Any], field: str, words: str):
+    problem = judge(cron_job(**spec))
+    assert isinstance(problem, Problem)
+    assert problem.field.startswith(field), problem
+    assert words in problem.message
+    assert problem.reason == "InvalidRayCronJobSpec"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a" * 37, "has 37 characters; at most 36"),
+        ("a.b", "begin with a letter"),
+        ("1a", "begin with a letter"),
+    ],
+)
+def test_a_name_must_suit_the_rayjobs_that_are_named_after_it(name: str, words: str):
+    problem = judge(cron_job(name=name))
+    assert isinstance(problem, Problem)
+    assert (problem.field, problem.reason) == ("metadata.name", "InvalidRayCronJobSpec")
+    assert words in problem.message
+    assert isinstance(judge(cron_job(name="a" * 36)), ValidCronJob)
+
+
+def test_what_is_right_is_read():
+    valid = judge(
+        cron_job(
+            schedule="@every 1h30m",
+            timeZone="Asia/Taipei",
+            concurrencyPolicy="Replace",
+            startingDeadlineSeconds=0,
+            suspend=None,
+        )
+    )
+    assert isinstance(valid, ValidCronJob)
+    assert valid.zone == ZoneInfo("Asia/Taipei")
+    assert valid.spec.concurrency_policy is ConcurrencyPolicy.REPLACE
+    assert valid.spec.starting_deadline_seconds == 0
+    assert not valid.spec.suspend
+
+
+def test_time_zones_are_there_where_the_machine_has_none():
+    try:
+        zoneinfo.reset_tzpath([])
+        ZoneInfo.clear_cache()
+        assert isinstance(judge(cron_job(timeZone="Asia/Taipei")), ValidCronJob)
+    finally:
+        zoneinfo.reset_tzpath()
+
+
+@pytest.mark.parametrize(
+    ("variable", "zone"),
+    [
+        ("Asia/Taipei", "Asia/Taipei"),
+        (":Asia/Taipei", "Asia/Taipei"),
+        ("", "UTC"),
+        ("Mars/Olympus", "UTC"),
+        ("../x", "UTC"),
+    ],
+)
+def test_the_operators_own_zone_is_named_by_its_environment(variable: str, zone: str):
+    settings = CronJobSettings.from_environment({"TZ": variable}, Path("/nonexistent"))
+    assert str(settings.local_zone) == zone
+
+
+def test_without_a_variable_the_machine_says_where_it_is(tmp_path: Path):
+    local = tmp_path / "localtime"
+    assert CronJobSettings.from_environment({}, local).local_zone == UTC
+    local.write_bytes(b"nonsense")
+    assert CronJobSettings.from_environment({}, local).local_zone == UTC
+    taipei = resources.files("tzdata").joinpath("zoneinfo", "Asia", "Taipei")
+    local.write_bytes(taipei.read_bytes())
+    zone = CronJobSettings.from_environment({}, local).local_zone
+    assert at(12).astimezone(zone).hour == 20
+
+
+ODD: list[Any] = [None, -1, 2**63, 1.5, "x", "", [], {}, True, [None], {"a": 5}, [[]]]
+
+
+def whole() -> dict[str, Any]:
+    cron = cron_job(
+        timeZone="Asia/Taipei",
+        suspend=False,
+        concurrencyPolicy="Forbid",
+        startingDeadlineSeconds=60,
+        successfulJobsHistoryLimit=1,
+        failedJobsHistoryLimit=1,
+    )
+    made = plan(cron, succeeded(at(9)), job(at(10)), now=at(10, 30))
+    return msgspec.to_builtins(with_status(cron, made))
+
+
+def paths(node: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield above
+    members = node.items() if isinstance(node, dict) else []
+    members = enumerate(node) if isinstance(node, list) else members
+    for name, member in members:
+        if name != "rayClusterSpec":
+            yield from paths(member, (*above, name))
+
+
+def with_value(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(raw)
+    node: Any = changed
+    for name in path[:-1]:
+        node = node[name]
+    node[path[-1]] = value
+    return changed
+
+
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_whatever_stands_in_it_planning_says_what_is_wrong_instead_of_raising(part: str):
+    raw, kind = whole(), RayCronJobKind()
+    for path in paths(raw[part], (part,)):
+        for value in ODD:
+            cron = msgspec.convert(with_value(raw, path, value), RayCronJob)
+            for now in (at(10, 30), at(11, 0, 30), at(11, 30)):
+                kept = reads(cron, succeeded(at(9)), job(at(10)))
+                seen = kind.observe("default/cron", kept)
+                assert seen is not None
+                made = kind.plan(seen, now)
+                failures = tuple(Failure(write, "Forbidden", "no") for write in writes(made))
+                kind.status_after(seen, made, failures, now)
+
+
+def test_whatever_stands_in_its_rayjobs_they_are_counted():
+    raw = msgspec.to_builtins(succeeded(at(10)))
+    kind = RayCronJobKind()
+    for path in paths({"status": raw["status"]}):
+        for value in ODD if path else ():
+            odd = msgspec.convert(with_value(raw, path, value), type(job(at(10))))
+            seen = kind.observe("default/cron", reads(cron_job(), odd))
+            assert seen is not None
+            assert len(seen.runs) == 1
+            assert writes(kind.plan(seen, at(10, 30))) == []
+
+
+def test_one_that_is_gone_is_not_observed():
+    assert RayCronJobKind().observe("default/cron", CronReads()) is None
+    assert RAYCRONJOBS.path("default") == "/apis/ray.io/v1/namespaces/default/raycronjobs"
