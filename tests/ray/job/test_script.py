@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -80,6 +82,31 @@ def test_the_script_waits_until_the_dashboard_says_that_it_is_well():
 def test_amounts_that_are_not_positive_are_not_asked_for(amount: int):
     text = script(entrypointNumCpus=amount, entrypointNumGpus=amount)
     assert "--entrypoint-num" not in text
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "well"),
+    [(200, b"success", True), (200, b"starting", False), (503, b"success", False)],
+)
+def test_the_dashboard_is_well_if_it_says_success(status: int, words: bytes, *, well: bool):
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/api/gcs_healthz"
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(words)
+
+        def log_message(self, *_: Any) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        text = script(Dashboard(url, url, repeatable=False))
+        question = text.removeprefix("until ").split(" >/dev/null")[0]
+        found = subprocess.run(["/bin/bash", "-c", question], check=False, capture_output=True)
+        thread.join()
+    assert (found.returncode == 0) is well
 
 
 STUB = f"""#!/bin/bash
