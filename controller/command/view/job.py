@@ -88,17 +88,14 @@ class JobView:
         """Take over a new state of the job, None once it is gone."""
         if key.partition("/")[2] != self.name:
             return
-        before = _words(self.status), self.attempts
+        known, words = len(self.attempts), self._words
         self.job = job
-        after = _words(self.status), self.attempts
-        if job is None:
-            self._screen.change(f"RayJob {self.name}: gone")
-        else:
-            for attempt in after[1][len(before[1]) :]:
-                self._screen.change(attempt.text())
+        for attempt in self.attempts[known:]:
+            self._screen.change(attempt.text())
+            if attempt.message:
                 self._screen.change(f"  {attempt.message}")
-            if after[0] != before[0]:
-                self._screen.change(f"RayJob {self.name}: {after[0]}")
+        if self._words != words:
+            self._screen.change(f"RayJob {self.name}: {self._words}")
         self._redraw()
 
     def saw_cluster(self, key: str, cluster: RayCluster | None) -> None:
@@ -134,6 +131,10 @@ class JobView:
         """Wait until the picture satisfies `reached`. The caller sets the time limit."""
         await self._changes.until(lambda: reached(self))
 
+    @property
+    def _words(self) -> str:
+        return ", ".join(_parts(self.status)) or ("new" if self.job else "gone")
+
     def _redraw(self) -> None:
         self._screen.draw(self._picture)
         self._changes.tell()
@@ -143,15 +144,11 @@ class JobView:
         from rich.panel import Panel  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        title = f"RayJob {self.name}: {_words(self.status) if self.job else 'gone'}"
+        title = f"RayJob {self.name}: {self._words}"
         attempts = [Text(attempt.text()) for attempt in self.attempts]
         output = Text("\n".join(self._last_lines) or "nothing yet", no_wrap=True)
         printed = Panel(output, title="what the job prints", title_align="left")
         return Group(pods_table(title, self.pods), *attempts, printed)
-
-
-def _words(status: dict[str, Any]) -> str:
-    return ", ".join(_parts(status)) or "new"
 
 
 def _parts(status: dict[str, Any]) -> Iterator[str]:
