@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 RAY_PODS: Final = Owned(
     PODS,
-    label_selector=f"{labels.NODE_TYPE} in ({labels.HEAD},{labels.WORKER})",
+    label_selector=f"{labels.NODE_TYPE} in ({labels.HEAD},{labels.WORKER},{labels.SUBMITTER})",
     indexes={HEAD_INDEX: head_keys},
     also_wakes=head_keys,
 )

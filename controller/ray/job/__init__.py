@@ -1,1 +1,11 @@
-"""The RayJob controller: runs a job on a cluster of its own, once or several times."""
+"""The RayJob controller: a job from its manifest to its end, as pure functions.
+
+What comes next, and whether a failed attempt is retried, is decided in `transitions.py`.
+"""
+
+from __future__ import annotations
+
+from controller.ray.job.kind import RayJobKind
+from controller.ray.job.settings import JobSettings
+
+__all__ = ["JobSettings", "RayJobKind"]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.head import Head
     from controller.ray.dashboard.send import DashboardRequest
 
-EPOCH = datetime(2026, 11, 20, 12, tzinfo=UTC)
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the same as that of tests/integration/harness.py
 NEVER = float("inf")
 STOPPING = 2.6
 """Seconds from a stop until the status says so, as real Ray took."""

@@ -1,0 +1,98 @@
+"""The RayJob kind: joins observing, planning and reporting for the runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.resources import JOBS, PODS, SERVICES
+from controller.ray.api.job_validation import validate_job, validate_job_status
+from controller.ray.api.problem import Problem
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayjob import RAYJOBS, status_of
+from controller.ray.cluster.kind import OUR_JOBS, RAY_PODS
+from controller.ray.job.clock import Clock
+from controller.ray.job.followers import Followers, submitter_keys
+from controller.ray.job.heads import parsed
+from controller.ray.job.observe import SUBMITTER_PODS, Sources, observe_job
+from controller.ray.job.plan import plan_job
+from controller.ray.job.settings import JobSettings
+from controller.ray.job.status.report import report
+from controller.ray.memo import IdentityMemo
+from controller.runtime.kind import Owned
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.resources import Resource
+    from controller.ray.api.rayjob import JobSpec, RayJob
+    from controller.ray.dashboard import Dashboards
+    from controller.ray.job.observe import Observation
+    from controller.runtime.kind import Reads
+    from controller.runtime.outside import Outside
+    from controller.runtime.plan import Failure, Plan, StatusPatch
+
+
+class RayJobKind:
+    """Brings RayJobs to their end.
+
+    Args:
+        dashboards: what Ray says.
+        outside: who asks Ray; the same object as `dashboards` in an operator.
+        settings: what an administrator decided for all jobs.
+    """
+
+    name = "rayjob-controller"
+    primary: Resource[Any] = RAYJOBS
+    optional = True  # a cluster may have the definition of RayClusters only
+
+    def __init__(
+        self,
+        dashboards: Dashboards,
+        outside: Outside | None = None,
+        settings: JobSettings | None = None,
+    ) -> None:
+        self.outside = outside
+        self._settings = settings or JobSettings()
+        self._followers = Followers()
+        self._sources = Sources(
+            IdentityMemo(self._design), IdentityMemo(parsed), dashboards, self._settings
+        )
+        self.owned: tuple[Owned[Any], ...] = (
+            Owned(RAYCLUSTERS, also_wakes=self._followers.of_cluster),
+            Owned(
+                PODS,
+                label_selector=RAY_PODS.label_selector,
+                indexes={**RAY_PODS.indexes, SUBMITTER_PODS: submitter_keys},
+                also_wakes=self._followers.of_pod,
+            ),
+            Owned(SERVICES),
+            Owned(JOBS, label_selector=OUR_JOBS),
+        )
+
+    def observe(self, key: str, reads: Reads) -> Observation | None:
+        """Everything the plan depends on; None if the job is gone."""
+        seen = observe_job(key, reads, self._sources)
+        cluster = "" if seen is None else seen.cluster_name
+        self._followers.follow(key, f"{key.partition('/')[0]}/{cluster}" if cluster else "")
+        return seen
+
+    def plan(self, observation: Observation, now: datetime) -> Plan:
+        """What to do about it."""
+        return plan_job(observation, self._settings, now)
+
+    def status_after(
+        self,
+        observation: Observation,
+        plan: Plan,  # noqa: ARG002  the same in every plan: what failed is what is said
+        failures: tuple[Failure, ...],
+        now: datetime,
+    ) -> StatusPatch | None:
+        """The status as it is, naming the first of the writes that failed."""
+        return report(observation, self._settings, Clock(now), failures)
+
+    def _design(self, job: RayJob) -> JobSpec | Problem:
+        spec = validate_job(job, self._settings.feature_gates)
+        if isinstance(spec, Problem):
+            return spec
+        state = status_of(job).get("jobDeploymentStatus", "")
+        return validate_job_status(spec, state) or spec

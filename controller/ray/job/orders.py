@@ -1,0 +1,13 @@
+"""The identities of what is asked of Ray: stable, so that asking again repeats nothing."""
+
+from __future__ import annotations
+
+
+def submission_id(job_id: str) -> str:
+    """Identity of the command that submits this job."""
+    return f"submit/{job_id}"
+
+
+def stop_id(job_id: str) -> str:
+    """Identity of the command that stops this job."""
+    return f"stop/{job_id}"

@@ -1,0 +1,141 @@
+"""What to do about a RayJob: read `plan_job` from top to bottom.
+
+Pure: the plan follows from the observation, the settings and the time alone. Which state comes
+next is decided in `transitions.py`; here each state has its writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api.custom_object import is_managed_elsewhere
+from controller.ray.job.asking import interests, stop, submit
+from controller.ray.job.assess import facts_of
+from controller.ray.job.clock import Clock
+from controller.ray.job.ending import carry_out, deletion
+from controller.ray.job.facts import ClusterFact, HeadFact
+from controller.ray.job.finalization import finalize, finalizer_patch
+from controller.ray.job.states import State
+from controller.ray.job.status.report import report
+from controller.ray.job.status.transition import transition
+from controller.ray.job.transitions import next_step
+from controller.ray.job.writes import (
+    create_cluster,
+    create_submitter,
+    delete_clusters,
+    delete_strays,
+    delete_submitter,
+    keep_head_service,
+    record_head,
+)
+from controller.runtime.plan import NOTHING, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from controller.ray.job.facts import Facts
+    from controller.ray.job.observe import Observation
+    from controller.ray.job.settings import JobSettings
+    from controller.ray.job.transitions import Step
+    from controller.runtime.plan import MergePatch, Write
+
+HINDERED_RETRY: Final = 30.0
+"""Seconds until a name that somebody else has taken is looked at again: nobody need tell us."""
+
+
+def plan_job(seen: Observation, settings: JobSettings, now: datetime) -> Plan:
+    """The plan that brings the job nearer to its end."""
+    if is_managed_elsewhere(seen.job):
+        return NOTHING
+    clock = Clock(now)
+    if seen.job.metadata.terminating:
+        return finalize(seen, clock)
+    facts = facts_of(seen, settings, clock)
+    step = next_step(seen.state, facts)
+    if step is not None:
+        return _move(seen, step, settings, clock)
+    plan = _act(seen, facts, settings, clock)
+    wake = HINDERED_RETRY if seen.foreign_cluster or seen.foreign_submitter else None
+    waits = [wait for wait in (plan.wake_after, clock.wait, wake) if wait is not None]
+    return replace(plan, interests=interests(seen), wake_after=min(waits, default=None))
+
+
+def _move(seen: Observation, step: Step, settings: JobSettings, clock: Clock) -> Plan:
+    """Into the next state: one write, before which the log of a lost attempt is read."""
+    watched = interests(seen)
+    if step.failed and seen.submitter.log is not None and seen.log is None:
+        return Plan(lookups=(seen.submitter.log,), interests=watched)
+    commit: MergePatch | None = None
+    if seen.state is State.NEW and step.state is State.INITIALIZING:
+        commit = finalizer_patch(seen)  # nothing is made before it is there
+    return Plan(commit=commit or transition(seen, step, settings, clock), interests=watched)
+
+
+def _act(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -> Plan:
+    """What the state asks for as long as the job is in it."""
+    match seen.state:
+        case State.INITIALIZING | State.WAITING:
+            return _prepare(seen, facts, settings, clock)
+        case State.RUNNING:
+            return _run(seen, facts, settings, clock)
+        case State.SUSPENDING | State.RETRYING:
+            return _clear(seen, facts, settings, clock)
+        case State.COMPLETE | State.FAILED:
+            return _clean_up(seen, settings, clock)
+        case _:
+            return Plan(status=report(seen, settings, clock))
+
+
+def _prepare(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -> Plan:
+    """Make the cluster; when it is ready, store on which head the attempt will run."""
+    writes = [*delete_strays(seen)]
+    if facts.cluster is ClusterFact.ABSENT and seen.state is State.INITIALIZING:
+        writes += create_cluster(seen, settings)
+    return Plan(
+        commit=record_head(seen) if facts.cluster is ClusterFact.READY else None,
+        stages=_stages(writes),
+        status=report(seen, settings, clock),
+    )
+
+
+def _run(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -> Plan:
+    """See to it that the job is submitted once; past its deadline, that it is stopped."""
+    if facts.deadline_passed:
+        return Plan(commands=stop(seen, clock.now), status=report(seen, settings, clock))
+    if facts.head is HeadFact.UNRECORDED:  # another operator had the job before
+        return Plan(commit=record_head(seen), status=report(seen, settings, clock))
+    writes: list[Write] = []
+    if facts.head is HeadFact.SAME:
+        writes += create_submitter(seen, settings)
+    return Plan(
+        commands=submit(seen, settings, clock.now),
+        stages=_stages(writes),
+        aside=(*keep_head_service(seen, settings), *delete_strays(seen)),
+        status=report(seen, settings, clock),
+    )
+
+
+def _clear(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -> Plan:
+    """End an attempt: stop its job in Ray, then delete what it was made of."""
+    status = report(seen, settings, clock)
+    if seen.state is State.SUSPENDING and not facts.stopped:
+        return Plan(commands=stop(seen, clock.now), status=status)
+    return Plan(stages=_stages([*delete_clusters(seen), *delete_submitter(seen)]), status=status)
+
+
+def _clean_up(seen: Observation, settings: JobSettings, clock: Clock) -> Plan:
+    """After the last attempt: what the rules of deletion say."""
+    due = deletion(seen, settings, clock.now)
+    wake = due.wake_after.total_seconds() if due.wake_after is not None else None
+    return Plan(
+        stages=_stages(carry_out(seen, due.action)),
+        status=report(seen, settings, clock),
+        wake_after=wake,
+    )
+
+
+def _stages(writes: Iterable[Write]) -> tuple[tuple[Write, ...], ...]:
+    stage = tuple(writes)
+    return (stage,) if stage else ()

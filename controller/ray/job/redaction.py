@@ -1,0 +1,49 @@
+"""Secrets taken out of what programs print, before it is kept where more people can read it.
+
+It errs on the side of hiding: a line of a log is for a first look, the log itself is elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+HIDDEN: Final = "[redacted]"
+
+_NAME: Final = (
+    r"[\w.-]*(?:passw(?:or)?d|passwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|"
+    r"credential|authorization|\bauth\b|signature|session[_-]?id|connection[_-]?string)[\w.-]*"
+)
+_PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
+    (
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+            re.DOTALL,
+        ),
+        HIDDEN,
+    ),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=:-]{8,}"), rf"\1 {HIDDEN}"),
+    (re.compile(r"(?i)(://)[^/\s:@]*:[^/\s@]+@"), rf"\1{HIDDEN}@"),
+    (
+        re.compile(rf"""(?i)(["']?{_NAME}["']?\s*[:=]\s*)("[^"\n]*"|'[^'\n]*'|[^\s,;&"']+)"""),
+        rf"\1{HIDDEN}",
+    ),
+    (re.compile(rf"(?i)(--{_NAME}\s+)(\S+)"), rf"\1{HIDDEN}"),
+    (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"), HIDDEN),
+    (re.compile(r"\b(?:gh[pousr]|github_pat|glpat|hf|xox[abprs])[_-][A-Za-z0-9_-]{10,}"), HIDDEN),
+    (re.compile(r"\bsk-[A-Za-z0-9_-]{16,}"), HIDDEN),
+    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"), HIDDEN),
+)
+
+
+def redact(text: str) -> str:
+    """The text without passwords, tokens and keys as they are usually written."""
+    for pattern, replacement in _PATTERNS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def last_lines(text: str, *, lines: int, characters: int) -> str:
+    """The redacted end of a text: so many lines and characters at most."""
+    end = "\n".join(redact(text).strip("\n").splitlines()[-lines:])
+    return end[-characters:]

@@ -1,0 +1,1 @@
+"""What a RayJob says about itself."""

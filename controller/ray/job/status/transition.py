@@ -1,0 +1,237 @@
+"""The one write that a transition is: state, counters, times, attempts and words together.
+
+It carries the resourceVersion of what was observed, so that it happens once or not at all, and
+with it all that must happen exactly once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.api.problem import Problem
+from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.dashboard import JobStatus
+from controller.ray.job.assess import result_of
+from controller.ray.job.facts import SubmitterFact
+from controller.ray.job.reasons import Reason
+from controller.ray.job.redaction import last_lines
+from controller.ray.job.states import State
+from controller.ray.job.status import attempts
+from controller.ray.job.status.causes import Cause
+from controller.ray.job.status.conditions import JobConditions
+from controller.ray.job.status.report import ray_fields
+from controller.ray.job.status.words import failure_message
+from controller.runtime.plan import Event, MergePatch, Target
+from controller.runtime.timestamps import rfc3339
+
+if TYPE_CHECKING:
+    from controller.ray.job.clock import Clock
+    from controller.ray.job.observe import Observation
+    from controller.ray.job.settings import JobSettings
+    from controller.ray.job.transitions import Step
+
+Status = dict[str, Any]
+
+LOG_LINES = 20
+LOG_CHARACTERS = 4096
+_EMPTY: Status = {
+    "dashboardURL": None,
+    "jobId": None,
+    "jobStatus": None,
+    "jobStatusCheckFailureStartTime": None,
+    "message": None,
+    "rayClusterName": None,
+    "rayClusterStatus": None,
+    "rayJobInfo": None,
+    "reason": None,
+}
+"""What is forgotten of an attempt when it is over and another may follow (KubeRay)."""
+
+
+def transition(seen: Observation, step: Step, settings: JobSettings, clock: Clock) -> MergePatch:
+    """The status write that takes the job into the next state."""
+    move = _Move(seen, step, settings, clock)
+    meta = seen.job.metadata
+    status = {
+        "jobDeploymentStatus": step.state.value or None,
+        "observedGeneration": meta.generation,
+        **move.changes(),
+        "conditions": move.conditions(),
+    }
+    return MergePatch(
+        Target(RAYJOBS, meta.namespace, meta.name, scope="status"),
+        meta.uid,
+        {"status": status},
+        subresource="status",
+        resource_version=meta.resource_version,
+        on_success=move.event(),
+    )
+
+
+class _Move:
+    """One transition: what it changes, and what is said about it."""
+
+    def __init__(self, seen: Observation, step: Step, settings: JobSettings, clock: Clock) -> None:
+        self._seen = seen
+        self._step = step
+        self._now = clock.now
+        self._failed = seen.status.get("failed", 0) + step.failed
+        self._message = ""
+        if step.reason is not None:
+            self._message = failure_message(seen, step.reason, settings, clock)
+
+    def changes(self) -> Status:  # noqa: PLR0911  one for each state
+        """The fields that it changes, None for those that it removes."""
+        if self._step.failed:
+            return self._failure()
+        match self._step.state:
+            case State.INITIALIZING if self._seen.state is State.NEW:
+                return self._begin()
+            case State.INITIALIZING:
+                return {"message": None, "reason": None}
+            case State.WAITING | State.RUNNING:
+                return self._run()
+            case State.COMPLETE:
+                return self._complete()
+            case State.VALIDATION_FAILED:
+                return {"reason": Reason.VALIDATION_FAILED.title, "message": self._message}
+            case State.SUSPENDING:
+                return self._attempt(endTime=rfc3339(self._now), result="Suspended")
+            case State.SUSPENDED | State.NEW if self._seen.state is not State.NEW:
+                return dict(_EMPTY)
+            case _:
+                return {}
+
+    def conditions(self) -> list[dict[str, Any]]:
+        """The conditions in the next state."""
+        conditions = JobConditions(self._seen, self._now)
+        conditions.set_ready(self._cause())
+        conditions.set_dashboard("")
+        if self._step.state is State.RETRYING and self._step.reason is not None:
+            conditions.set_retried(self._step.reason.title, self._retry_note())
+        return conditions.as_list()
+
+    def event(self) -> Event | None:
+        """What a person should read of it."""
+        step, seen = self._step, self._seen
+        reason = step.reason.title if step.reason is not None else ""
+        match step.state:
+            case State.RETRYING:
+                return Event("Warning", "RetryingRayJob", "Reconcile", self._retry_note())
+            case State.FAILED:
+                return Event("Warning", reason, "Reconcile", self._message)
+            case State.VALIDATION_FAILED if isinstance(seen.spec, Problem):
+                return Event("Warning", seen.spec.reason, "Validate", str(seen.spec))
+            case State.COMPLETE if seen.submitter.fact is SubmitterFact.FAILED:
+                note = f"Ray's result stands; the submitter failed: {seen.submitter.words}"
+                return Event("Warning", "SubmitterFailed", "Reconcile", note)
+            case _:
+                return None
+
+    def _begin(self) -> Status:
+        """The names of the attempt: stored before anything is made or asked for."""
+        seen, spec = self._seen, self._seen.valid_spec
+        interactive = spec.submission_mode is SubmissionMode.INTERACTIVE
+        job_id = spec.job_id or ("" if interactive else seen.names.submission_id)
+        cluster = spec.selected_cluster or seen.names.cluster
+        return {
+            "jobId": job_id or None,
+            "rayClusterName": cluster,
+            "startTime": rfc3339(self._now),
+            "reason": None,
+            "message": None,
+            "attempts": attempts.begin(
+                seen.status.get("attempts", ()),
+                failed=seen.status.get("failed", 0),
+                cluster=cluster,
+                job_id=job_id,
+                now=self._now,
+            ),
+        }
+
+    def _run(self) -> Status:
+        seen = self._seen
+        changes: Status = {"reason": None, "message": None}
+        if seen.head is not None:
+            changes["dashboardURL"] = seen.head.address
+        if seen.mode is SubmissionMode.INTERACTIVE and seen.valid_spec.job_id:
+            changes["jobId"] = seen.valid_spec.job_id
+            changes |= self._attempt(jobId=seen.valid_spec.job_id)
+        return changes
+
+    def _failure(self) -> Status:
+        """The end of an attempt: counted here and nowhere else."""
+        seen, reason = self._seen, self._step.reason
+        assert reason is not None
+        changes = ray_fields(seen) | {
+            "failed": self._failed,
+            "endTime": rfc3339(self._now),
+            "reason": reason.title,
+            "message": self._message,
+            **self._attempt(
+                endTime=rfc3339(self._now),
+                result="Failed",
+                reason=reason.title,
+                message=self._message,
+                log=_log(seen),
+            ),
+        }
+        if reason is Reason.TRANSITION_GRACE_PERIOD_EXCEEDED:
+            changes["jobStatus"] = JobStatus.FAILED.value
+        return changes
+
+    def _complete(self) -> Status:
+        seen, result = self._seen, result_of(self._seen)
+        ended = "Succeeded" if result is JobStatus.SUCCEEDED else "Stopped"
+        reason = self._step.reason.title if self._step.reason is not None else None
+        changes = ray_fields(seen) | {
+            "endTime": rfc3339(self._now),
+            "reason": reason,
+            "jobStatusCheckFailureStartTime": None,
+            **self._attempt(endTime=rfc3339(self._now), result=ended, reason=reason),
+        }
+        if result is JobStatus.SUCCEEDED:
+            changes["succeeded"] = 1
+        return changes
+
+    def _attempt(self, **changes: Any) -> Status:
+        """The entry of the present attempt, changed; nothing where the CRD keeps none."""
+        present = self._seen.status.get("attempts", ())
+        changed = attempts.change(present, self._seen.cluster_name, **changes)
+        return {} if changed is None else {"attempts": changed}
+
+    def _cause(self) -> Cause:
+        state, seen = self._step.state, self._seen
+        match state:
+            case State.COMPLETE:
+                result = result_of(seen) or JobStatus.SUCCEEDED
+                words = f"Ray says that the job ended: {result.value}"
+                return Cause(f"Job{result.value.capitalize()}", words, status="True")
+            case State.SUSPENDED:
+                return Cause("Suspended", "spec.suspend is true")
+            case State.INITIALIZING:
+                return Cause("RayClusterNotReady", "the cluster is being made")
+            case State.RUNNING:
+                return Cause("JobNotSubmitted", "the job is about to be submitted")
+            case State.WAITING:
+                return Cause("WaitingForJobId", "submit the job and set spec.jobId")
+            case _:
+                reason = self._step.reason.title if self._step.reason else state.title
+                return Cause(reason, self._message)
+
+    def _retry_note(self) -> str:
+        of = self._seen.valid_spec.backoff_limit + 1
+        reason = self._step.reason.title if self._step.reason is not None else ""
+        return (
+            f"attempt {self._failed} of {of} failed ({reason}): {self._message}; "
+            "the next one begins on a fresh cluster"
+        )
+
+
+def _log(seen: Observation) -> str:
+    """The end of the submitter's log, or why there is none."""
+    if seen.log is None:
+        return ""
+    if seen.log.unavailable:
+        return f"not available: {seen.log.unavailable}"
+    return last_lines(seen.log.text, lines=LOG_LINES, characters=LOG_CHARACTERS)

@@ -1,0 +1,146 @@
+"""What an attempt is made of: creating and deleting its cluster, submitter and head service.
+
+The names of events are KubeRay's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.kube.resources import JOBS, SERVICES
+from controller.ray.api import labels
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.job.assess import info_of, result_of
+from controller.ray.job.facts import SubmitterFact
+from controller.ray.job.head_service import job_head_service
+from controller.ray.job.job_cluster import cluster_body
+from controller.ray.job.observe import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
+from controller.ray.job.submitter import Target as SubmissionTarget
+from controller.ray.job.submitter import submitter_job
+from controller.runtime.merging import difference
+from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.job.observe import Observation
+    from controller.ray.job.settings import JobSettings
+    from controller.runtime.plan import Write
+
+
+def create_cluster(seen: Observation, settings: JobSettings) -> Iterator[Write]:
+    """Make the cluster of the attempt under its stored name, unless it is somebody else's."""
+    spec = seen.valid_spec
+    if seen.cluster is not None or seen.foreign_cluster or spec.selected_cluster:
+        return
+    if CLUSTER_SCOPE in seen.unsettled:
+        return
+    name = seen.cluster_name
+    body = cluster_body(seen.job, spec, name, seen.job_id, settings)
+    yield Create(_target(seen, name, CLUSTER_SCOPE), body, on_success=_created("RayCluster", name))
+
+
+def delete_clusters(seen: Observation) -> Iterator[Write]:
+    """Delete the cluster of the attempt and what is left of earlier ones; each by its uid."""
+    mine = [seen.cluster] if seen.cluster is not None and seen.owns_cluster else []
+    for cluster in (*mine, *seen.strays):
+        yield from delete_cluster(seen, cluster)
+
+
+def delete_strays(seen: Observation) -> Iterator[Write]:
+    """Delete clusters of this job that are not the present attempt's."""
+    for cluster in seen.strays:
+        yield from delete_cluster(seen, cluster)
+
+
+def delete_cluster(seen: Observation, cluster: RayCluster) -> Iterator[Write]:
+    """Delete one cluster, unless it goes already."""
+    name = cluster.metadata.name
+    if not cluster.metadata.terminating:
+        yield Delete(
+            _target(seen, name, CLUSTER_SCOPE),
+            cluster.metadata.uid,
+            on_success=Event("Normal", "DeletedRayCluster", "Delete", f"Deleted cluster {name}"),
+        )
+
+
+def create_submitter(seen: Observation, settings: JobSettings) -> Iterator[Write]:
+    """Make the submitter Job, unless Ray has the job: its script submits at most once."""
+    if seen.mode is not SubmissionMode.K8S_JOB or seen.submitter.fact is not SubmitterFact.ABSENT:
+        return
+    if seen.submitter_job is not None or SUBMITTER_SCOPE in seen.unsettled:
+        return
+    if info_of(seen) is not None or result_of(seen) is not None or seen.status.get("jobStatus"):
+        return
+    if seen.cluster is None or seen.cluster_spec is None or seen.head is None:
+        return
+    to = SubmissionTarget(
+        seen.cluster.metadata.name, seen.cluster_spec, seen.head.address, seen.job_id
+    )
+    body = submitter_job(seen.job, seen.valid_spec, to, settings)
+    body["spec"]["template"]["metadata"]["labels"][labels.NODE_TYPE] = labels.SUBMITTER
+    name: str = body["metadata"]["name"]
+    target = Target(JOBS, seen.job.metadata.namespace, name, SUBMITTER_SCOPE)
+    yield Create(target, body, on_success=_created("RayJobSubmitter", name))
+
+
+def delete_submitter(seen: Observation) -> Iterator[Write]:
+    """Delete the submitter Job with its pods."""
+    job = seen.submitter_job
+    if job is None or job.metadata.terminating:
+        return
+    name = job.metadata.name
+    yield Delete(
+        Target(JOBS, job.metadata.namespace, name, SUBMITTER_SCOPE),
+        job.metadata.uid,
+        propagation="Background",
+        on_success=Event("Normal", "DeletedRayJobSubmitter", "Delete", f"Deleted Job {name}"),
+    )
+
+
+def keep_head_service(seen: Observation, settings: JobSettings) -> Iterator[Write]:
+    """Make the job's own head service lead to the cluster of the attempt; only with its own."""
+    if not seen.owns_cluster or seen.cluster is None or seen.cluster_spec is None:
+        return
+    if SERVICE_SCOPE in seen.unsettled:
+        return
+    body = job_head_service(seen.job, seen.cluster, seen.cluster_spec, settings)
+    name: str = body["metadata"]["name"]
+    target = Target(SERVICES, seen.job.metadata.namespace, name, SERVICE_SCOPE)
+    if seen.service is None:
+        yield Create(target, body, on_success=_created("Service", name))
+        return
+    selector = seen.service.spec.selector or {}
+    wanted = body["spec"]["selector"]
+    patch = difference(selector, wanted | {key: None for key in selector if key not in wanted})
+    if patch:
+        yield MergePatch(
+            target,
+            seen.service.metadata.uid,
+            {"spec": {"selector": patch}},
+            on_success=Event("Normal", "UpdatedService", "Update", f"Updated Service {name}"),
+        )
+
+
+def record_head(seen: Observation) -> MergePatch | None:
+    """Store on which head the attempt runs, before anything is submitted to it."""
+    if seen.head is None or seen.head.incarnation == seen.recorded:
+        return None
+    meta = seen.job.metadata
+    value = f"{seen.cluster_name}/{seen.head.incarnation}"
+    return MergePatch(
+        Target(RAYJOBS, meta.namespace, meta.name, scope="head"),
+        meta.uid,
+        {"metadata": {"annotations": {labels.RUNS_ON: value}}},
+        resource_version=meta.resource_version,
+    )
+
+
+def _target(seen: Observation, name: str, scope: str) -> Target:
+    return Target(RAYCLUSTERS, seen.job.metadata.namespace, name, scope)
+
+
+def _created(what: str, name: str) -> Event:
+    return Event("Normal", f"Created{what}", "Create", f"Created {name}")

@@ -1,0 +1,236 @@
+"""RayJobs on a world: simulated Rays behind the heads, and submitters that do what theirs do."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
+from controller.kube.resources import CRDS, JOBS, PODS, Resource
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.crds import rayjob_definition
+from controller.ray.api.custom_object import CustomObject
+from controller.ray.api.rayjob import RAYJOBS, RayJob
+from controller.ray.cluster import RayClusterKind
+from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard.head import Head
+from controller.ray.job import JobSettings, RayJobKind
+from tests.integration.harness import EXAMPLES, cluster_of, is_ready
+from tests.ray.dashboard.simulated import Course, SimulatedRay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.kube.objects import Pod
+    from tests.integration.harness import RunningOperator, World
+    from tests.ray.dashboard.simulated import Incarnation
+
+RAW_PODS = Resource("", "v1", "pods", "Pod", CustomObject)
+TERMINAL = {"Complete", "Failed"}
+
+
+def job_manifest(name: str = "job", **spec: Any) -> dict[str, Any]:
+    """A RayJob in HTTPMode on a cluster of a head and one worker; None removes a field."""
+    example = yaml.safe_load((EXAMPLES / "raycluster.yaml").read_text())
+    cluster = copy.deepcopy(example["spec"])
+    cluster["workerGroupSpecs"] = cluster["workerGroupSpecs"][:1]
+    cluster["workerGroupSpecs"][0] |= {"replicas": 1, "minReplicas": 1, "maxReplicas": 1}
+    full = {
+        "entrypoint": "python job.py",
+        "submissionMode": "HTTPMode",
+        "rayClusterSpec": cluster,
+    } | spec
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": name},
+        "spec": {key: value for key, value in full.items() if value is not None},
+    }
+
+
+class Rays:
+    """All Rays of a world, and who talks to them.
+
+    Attributes:
+        ray: the simulated dashboards; a head service leads to the ready head of its cluster.
+        submitters_fail: whether submitters end with an exit code as soon as they run.
+    """
+
+    def __init__(self, world: World, settings: JobSettings | None = None) -> None:
+        self.world = world
+        self.settings = settings or JobSettings()
+        self.ray = SimulatedRay(live=self._live)
+        self.submitters_fail: Callable[[str], bool] = lambda _job_id: False
+        self.submitters_submit: Callable[[str], bool] = lambda _job_id: True
+        self._submitted: set[str] = set()
+
+    async def open(self) -> None:
+        """Have RayJobs served, and submitters played."""
+        try:
+            await self.world.user.create(CRDS, "", rayjob_definition())
+        except AlreadyExists:
+            pass
+        await self.world.eventually(self._served)
+        self.world.background(self._play_submitters())
+
+    def start_operator(self, **more: Any) -> RunningOperator:
+        """An operator for RayClusters and RayJobs, with dashboard actors of its own."""
+        actors = DashboardActors(
+            self.ray.connect,
+            clock=self.world.loop,
+            wall=self.world.wall,
+            rng=random.Random(self.world.rng.random()),
+        )
+        kinds = [RayClusterKind(), RayJobKind(actors, actors, self.settings)]
+        return self.world.start_operator(kinds=kinds, **more)
+
+    async def create(self, name: str = "job", **spec: Any) -> RayJob:
+        return await self.world.user.create(
+            RAYJOBS, self.world.namespace, job_manifest(name, **spec)
+        )
+
+    async def patch(self, name: str = "job", **spec: Any) -> None:
+        await self.world.user.merge_patch(RAYJOBS, self.world.namespace, name, {"spec": spec})
+
+    async def job(self, name: str = "job") -> RayJob:
+        return await self.world.user.get(RAYJOBS, self.world.namespace, name)
+
+    async def status(self, name: str = "job") -> dict[str, Any]:
+        return (await self.job(name)).status
+
+    async def state(self, name: str = "job") -> str:
+        return (await self.status(name)).get("jobDeploymentStatus", "")
+
+    async def reaches(
+        self, state: str, name: str = "job", *, seconds: float = 120.0
+    ) -> dict[str, Any]:
+        """Wait for a state; the status then."""
+
+        async def reached() -> bool:
+            return await self.state(name) == state
+
+        try:
+            await self.world.eventually(reached, seconds=seconds, pause=0.5)
+        except AssertionError:
+            status = await self.status(name)
+            raise AssertionError(f"not {state} within {seconds} s: {status}") from None
+        return await self.status(name)
+
+    async def clusters(self) -> list[str]:
+        found = await self.world.user.list(RAYCLUSTERS, self.world.namespace)
+        return sorted(each.metadata.name for each in found.items)
+
+    async def jobs_of_kubernetes(self) -> list[str]:
+        found = await self.world.user.list(JOBS, self.world.namespace)
+        return sorted(each.metadata.name for each in found.items)
+
+    async def is_gone(self, name: str = "job") -> bool:
+        try:
+            await self.job(name)
+        except NotFound:
+            return True
+        return False
+
+    async def events(self, name: str = "job") -> list[tuple[str, str]]:
+        """Reasons and notes of the events about a RayJob."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.world.namespace}/events"
+        found = json.loads(await self.world.user.read_page(path, {}))
+        return [
+            (event["reason"], event.get("note", ""))
+            for event in found["items"]
+            if event["regarding"]["kind"] == "RayJob" and event["regarding"]["name"] == name
+        ]
+
+    def heads(self) -> list[Pod]:
+        return [pod for pod in self.world.journal.present.values() if _role(pod) == "head"]
+
+    def head(self) -> Head:
+        """The head of the one cluster there is."""
+        (pod,) = (pod for pod in self.heads() if not pod.metadata.terminating)
+        return self.head_of(pod)
+
+    def head_of(self, pod: Pod) -> Head:
+        owner = pod.metadata.controller
+        assert owner is not None
+        return Head(
+            owner.uid, pod.metadata.uid, _restarts(pod), "default", f"{owner.name}-head-svc"
+        )
+
+    def _live(self, head: Head) -> Incarnation | None:
+        for pod in self.heads():
+            owner = pod.metadata.controller
+            if owner is not None and owner.uid == head.cluster_uid and is_ready(pod):
+                return (owner.uid, pod.metadata.uid, _restarts(pod))
+        return None
+
+    async def _served(self) -> bool:
+        try:
+            await self.world.user.list(RAYJOBS, self.world.namespace, limit=1)
+        except (NotFound, PathNotFound):
+            return False
+        return True
+
+    async def _play_submitters(self) -> None:
+        while True:
+            await asyncio.sleep(0.5)
+            for pod in list(self.world.journal.present.values()):
+                if _role(pod) == "submitter" and pod.status.phase == "Running":
+                    await self._play(pod)
+
+    async def _play(self, pod: Pod) -> None:
+        """What the script of a submitter does: submit unless Ray has it, then follow its log."""
+        try:
+            env = await self._environment(pod)
+        except NotFound:
+            return
+        job_id = env["RAY_JOB_SUBMISSION_ID"]
+        cluster = env["RAY_DASHBOARD_ADDRESS"].split(".")[0].removesuffix("-head-svc")
+        place = next((p for p in self.heads() if cluster_of(p) == cluster and is_ready(p)), None)
+        if self.submitters_fail(job_id):
+            await self._end(pod, "crash")
+            return
+        if place is None:
+            return
+        head = self.head_of(place)
+        job = self.ray.job(head, job_id)
+        if job is None and job_id not in self._submitted and self.submitters_submit(job_id):
+            self._submitted.add(job_id)
+            self.ray.add(head, job_id, course=self.ray.courses.get(job_id) or self.ray.course({}))
+        elif job is None or job.status(self.ray.now()).terminal:
+            await self._end(pod, "succeed")
+
+    async def _environment(self, pod: Pod) -> dict[str, str]:
+        raw = await self.world.user.get(RAW_PODS, self.world.namespace, pod.metadata.name)
+        entries = raw.spec["containers"][0]["env"]
+        return {entry["name"]: entry.get("value", "") for entry in entries}
+
+    async def _end(self, pod: Pod, outcome: str) -> None:
+        annotations = {"sim.manta.dev/outcome": outcome, "sim.manta.dev/fail-after": "0"}
+        try:
+            await self.world.user.merge_patch(
+                PODS,
+                self.world.namespace,
+                pod.metadata.name,
+                {"metadata": {"annotations": annotations}},
+            )
+        except NotFound:
+            pass
+
+
+def forever() -> Course:
+    """A job that runs until it is told otherwise."""
+    return Course(running=float("inf"))
+
+
+def _role(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get("ray.io/node-type", "")
+
+
+def _restarts(pod: Pod) -> int:
+    statuses = pod.status.container_statuses
+    return statuses[0].restart_count if statuses else 0
