@@ -6,6 +6,9 @@ PIP     = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 LAYERS ?= tests
 ARGS   ?=
 
+# make demo [KIND=rayjob]: rayjob runs real Ray, whose environment (about 500 MB) is made once
+KIND   ?= raycluster
+
 # make simulate [EXAMPLES=2000] [SEED=17]: random lives; make simulate SCENARIO=@FILE plays one
 EXAMPLES ?= 2000
 SEED     ?=
@@ -14,7 +17,7 @@ SCENARIO ?=
 .PHONY: demo ray test test-real simulate lint bench lock clean
 
 demo: $(VENV)/.runtime
-	$(VENV)/bin/manta demo $(ARGS)
+	$(VENV)/bin/manta demo --kind $(KIND) $(ARGS)
 
 # The environment with Ray of `manta dev --ray`, in ~/.cache/manta: made once, about 500 MB.
 ray: $(VENV)/.runtime

@@ -88,9 +88,9 @@ class JobView:
         """Take over a new state of the job, None once it is gone."""
         if key.partition("/")[2] != self.name:
             return
-        known, words = len(self.attempts), self._words
+        known, words = {attempt.number for attempt in self.attempts}, self._words
         self.job = job
-        for attempt in self.attempts[known:]:
+        for attempt in (one for one in self.attempts if one.number not in known):
             self._screen.change(attempt.text())
             if attempt.message:
                 self._screen.change(f"  {attempt.message}")
