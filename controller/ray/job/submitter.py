@@ -78,7 +78,8 @@ def _template(spec: JobSpec, target: Target, settings: JobSettings, own: dict[st
     add_variables(container, address=target.address, job_id=target.job_id)
     add_token_to_pod(pod, container, target.cluster, target.spec.auth_options)
     kept = {key: metadata[key] for key in _TEMPLATE_METADATA if metadata.get(key)}
-    return {"metadata": {"labels": metadata.get("labels", {}) | own, **kept}, "spec": pod}
+    found_by = own | {labels.NODE_TYPE: labels.SUBMITTER}
+    return {"metadata": {"labels": metadata.get("labels", {}) | found_by, **kept}, "spec": pod}
 
 
 def _labels(job: RayJob) -> dict[str, str]:
