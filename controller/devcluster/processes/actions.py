@@ -62,6 +62,8 @@ async def _get(action: HttpAction, container: Container, pod_ip: str) -> Result:
             is_good = 200 <= answer.status < 400
             text = f"HTTP probe failed with statuscode: {answer.status}"
             return Result(is_good, "" if is_good else text)
+    except aiohttp.ClientConnectorError as error:
+        return Result(is_good=False, text=f'Get "{url}": {error.strerror or error}')
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return Result(is_good=False, text=f'Get "{url}": {error or type(error).__name__}')
 

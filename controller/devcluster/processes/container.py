@@ -63,6 +63,7 @@ class ContainerRuns:
         self.status = status
         self.has_started = asyncio.Event()
         self._home = home
+        self._is_step = container in home.pod.spec.init_containers and not container.is_sidecar
         settings = home.shop.settings
         self._backoff = Backoff(settings.crash_back_off, settings.crash_back_off_cap)
         self._run: Run | None = None
@@ -72,8 +73,14 @@ class ContainerRuns:
         self._began = 0.0
         self._oom_kills = 0
 
-    async def supervise(self, restarts: Callable[[int], bool]) -> int:
-        """Run it until it ends with a code for which it is not started again: that code."""
+    async def supervise(self, restarts: Callable[[int], bool], *, resumes: bool = False) -> int:
+        """Run it until it ends with a code for which it is not started again: that code.
+
+        `resumes` says that an end under an earlier kubelet counts.
+        """
+        code = states.exit_code(self.status)
+        if resumes and code is not None and not restarts(code):
+            return code
         while True:
             run = await self._start()
             code = await self._attend(run)
@@ -165,7 +172,7 @@ class ContainerRuns:
         has_begun = not (self.container.startup_probe or self.container.lifecycle.post_start)
         is_ready = has_begun and not self.container.readiness_probe
         self._restarts += 1
-        self._set(states.probed(status, started=has_begun, ready=is_ready))
+        self._set(states.probed(status, started=has_begun, ready=is_ready and not self._is_step))
         return run
 
     async def _spawn(self, room: Room, call: Invocation) -> Run:
@@ -219,6 +226,7 @@ class ContainerRuns:
     def _probed(self, *, started: bool, ready: bool) -> None:
         if started:
             self.has_started.set()
+        ready = ready and not self._is_step
         self._set(states.probed(self.status, started=started, ready=ready))
 
     def _unhealthy(self, name: str, text: str) -> None:

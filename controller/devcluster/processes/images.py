@@ -40,6 +40,7 @@ class Image:
         return {
             "PATH": f"{programs}:{SYSTEM_PATH}",
             "VIRTUAL_ENV": str(self.path),
+            "HOME": "/tmp",  # noqa: S108  a container has its own
             "LANG": "C.UTF-8",
             **self.env,
         }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+import asyncio
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from controller.devcluster.logs import chosen_container, why_no_log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+    from pathlib import Path
     from typing import Any
 
     from controller.devcluster.apiserver import ApiServer
@@ -99,44 +101,58 @@ class ProcessLogs:
 async def read(output: Output, wanted: Wanted) -> AsyncGenerator[bytes, None]:
     """What is wanted of an output, in pieces."""
     left = wanted.limit
-    position = Position(output)
-    first = position.take()
-    if wanted.tail is not None:
-        first = _tail(first, wanted)
-    piece = b""
+    position = Position(output, wanted.tail)
     while True:
-        for line in first:
-            piece += _shown(line, wanted)
-            if left is not None and len(piece) >= left:
-                yield piece[:left]
-                return
-            if len(piece) > _PIECE:
-                yield piece
-                left = None if left is None else left - len(piece)
-                piece = b""
-        if piece:
-            yield piece
-            left = None if left is None else left - len(piece)
-            piece = b""
+        for piece in _pieces(position.take(), wanted):
+            yield piece[:left]
+            if left is not None:
+                left -= len(piece)
+                if left <= 0:
+                    return
+            await asyncio.sleep(0)  # a long log must not keep the others waiting
         if not wanted.follow or (output.is_closed and position.is_at_end):
             return
         if position.is_at_end:
             await output.next_change()
-        first = position.take()
+
+
+def _pieces(lines: Iterator[bytes], wanted: Wanted) -> Iterator[bytes]:
+    piece = b""
+    for line in lines:
+        piece += _shown(line, wanted)
+        if len(piece) > _PIECE:
+            yield piece
+            piece = b""
+    if piece:
+        yield piece
 
 
 class Position:
-    """How far a reader has come in an output."""
+    """How far a reader has come in an output.
 
-    def __init__(self, output: Output) -> None:
+    Args:
+        output: what is read.
+        tail: from how many lines before its end on, None for all that is kept.
+    """
+
+    def __init__(self, output: Output, tail: int | None = None) -> None:
         self._output = output
-        self._generation = max(0, output.generation - 1)
+        self._generation = output.generation
         self._offset = 0
+        before = output.file(output.generation - 1) if output.generation else None
+        if tail is not None:
+            self._offset, missing = _start_of_tail(output.file(output.generation), tail)
+            if missing and before:
+                self._generation -= 1
+                self._offset, _ = _start_of_tail(before, missing)
+        elif before:
+            self._generation -= 1
 
     @property
     def is_at_end(self) -> bool:
         """Whether there is nothing more at present."""
-        return (self._generation, self._offset) == (self._output.generation, self._output.size)
+        here = (self._generation, self._offset)
+        return self._output.is_removed or here == (self._output.generation, self._output.size)
 
     def take(self) -> Iterator[bytes]:
         """The whole lines from here to the present end."""
@@ -154,20 +170,25 @@ class Position:
             self._offset = 0
 
 
-def _tail(lines: Iterator[bytes], wanted: Wanted) -> Iterator[bytes]:
-    """The last lines, where parts of a long line count as one."""
-    kept: deque[list[bytes]] = deque(maxlen=wanted.tail)
-    is_open = False
-    for line in lines:
-        if not _shown(line, wanted):
-            continue
-        if is_open and kept:
-            kept[-1].append(line)
-        else:
-            kept.append([line])
-        is_open = line.split(b" ", 3)[2] == b"P"
-    for parts in kept:
-        yield from parts
+def _start_of_tail(path: Path | None, lines: int) -> tuple[int, int]:
+    """Where the last `lines` lines of a file begin, and how many lines fewer it has."""
+    if path is None:
+        return 0, lines
+    with path.open("rb") as file:
+        start = end = file.seek(0, os.SEEK_END)
+        if not lines:
+            return end, 0
+        while start:
+            size = min(_PIECE, start)
+            start -= size
+            file.seek(start)
+            chunk = file.read(size)
+            stop = len(chunk) - 1 if start + size == end else len(chunk)
+            while (stop := chunk.rfind(b"\n", 0, stop)) >= 0:
+                lines -= 1
+                if not lines:
+                    return start + stop + 1, 0
+    return 0, lines - (end > 0)
 
 
 def _shown(line: bytes, wanted: Wanted) -> bytes:

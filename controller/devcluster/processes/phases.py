@@ -76,8 +76,8 @@ def pod_status(pod: Pod, present: PodStatus, facts: Facts, now: str) -> PodStatu
     return replace(
         present,
         phase=phase,
-        reason=facts.reason,
-        message=facts.message,
+        reason=facts.reason if facts.is_over else "",
+        message=facts.message if facts.is_over else "",
         start_time=facts.start_time,
         host_ip=facts.host_ip,
         host_ips=(PodIP(ip=facts.host_ip),),
@@ -97,20 +97,15 @@ def _because(kind: str, why_not: tuple[str, str] | None) -> Verdict:
 
 
 def _phase(pod: Pod, facts: Facts) -> str:
-    if facts.reason:
-        return FAILED
+    """The phase, which is not final as long as anything may run."""
     if facts.is_over:
         ends = [*facts.main, *_one_time(pod, facts)]
-        return SUCCEEDED if all(_last_code(status) == 0 for status in ends) else FAILED
+        has_failed = facts.reason or any(_last_code(status) != 0 for status in ends)
+        return FAILED if has_failed else SUCCEEDED
     waits = any(s.state.waiting and not s.last_state.terminated for s in facts.main)
     if waits or not all(_is_initialised(status, pod) for status in facts.init):
         return PENDING
-    policy = pod.spec.restart_policy
-    if policy == "Always" or not all(s.state.terminated for s in facts.main):
-        return RUNNING
-    if all(_last_code(status) == 0 for status in facts.main):
-        return SUCCEEDED
-    return FAILED if policy == "Never" else RUNNING
+    return RUNNING
 
 
 def _last_code(status: ContainerStatus) -> int | None:
@@ -126,7 +121,7 @@ def _one_time(pod: Pod, facts: Facts) -> list[ContainerStatus]:
 def _is_initialised(status: ContainerStatus, pod: Pod) -> bool:
     if any(c.is_sidecar and c.name == status.name for c in pod.spec.init_containers):
         return status.started is True or status.restart_count > 0
-    return status.ready
+    return _last_code(status) == 0 and status.state.terminated is not None
 
 
 def _initialised(pod: Pod, facts: Facts, phase: str) -> Verdict:

@@ -111,6 +111,7 @@ class PodRun:
             await self._until_end(self._live())
             await self._stop()
             self._is_over = True
+            self._changed()
             await self._close()
             self._changed()
             await self._reports.settle()
@@ -141,6 +142,8 @@ class PodRun:
             return
         self._pod = pod
         self._take_on(pod)
+        if pod.spec.restart_policy == "Never" and any(s.state.terminated for s in self._expected):
+            return  # it ran under an earlier kubelet, and its files are gone
         self._place = await self._open(pod)
         self._volumes = self._make_volumes(pod, self._place)
         self._changed()
@@ -158,7 +161,10 @@ class PodRun:
                 for runs in self._main:
                     group.create_task(
                         runs.supervise(
-                            lambda code: policy == "Always" or (policy == "OnFailure" and code != 0)
+                            lambda code: (
+                                policy == "Always" or (policy == "OnFailure" and code != 0)
+                            ),
+                            resumes=True,
                         )
                     )
 
@@ -274,8 +280,6 @@ class PodRun:
                 self._spawn(runs.supervise(lambda _: True))
                 await runs.has_started.wait()
                 continue
-            if runs.status.ready and states.exit_code(runs.status) == 0:
-                continue
             code = await runs.supervise(lambda code: code != 0 and may_retry)
             if code != 0:
                 return False
@@ -284,7 +288,13 @@ class PodRun:
         return True
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._tasks.append(asyncio.create_task(work))
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._failed)
+        self._tasks.append(task)
+
+    def _failed(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("part of a pod given up", pod=self._meta.key, exc_info=error)
 
     # Its end.
 

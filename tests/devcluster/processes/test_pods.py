@@ -31,7 +31,7 @@ async def test_the_whole_of_it(world):
         await world.create(
             "a",
             sh(
-                "cat /etc/settings/file /shared/made; echo $WORD $POD; >/shared/ready; exec sleep 9",
+                "cat /etc/settings/file /shared/made; echo $WORD $POD; >/shared/ok; exec sleep 9",
                 env=[
                     {
                         "name": "WORD",
@@ -44,7 +44,7 @@ async def test_the_whole_of_it(world):
                     {"name": "shared", "mountPath": "/shared"},
                 ],
                 readinessProbe={
-                    "exec": {"command": ["test", "-e", "/shared/ready"]},
+                    "exec": {"command": ["test", "-e", "/shared/ok"]},
                     "periodSeconds": 1,
                 },
             ),
@@ -163,8 +163,7 @@ async def test_deletion_gives_time_and_then_kills(world):
             "kind", sh("trap 'echo bye; kill $!; exit 0' TERM; echo up; sleep 9 & wait")
         )
         await world.create("stubborn", sh("trap '' TERM; echo up; while :; do sleep 0.1; done"))
-        following = asyncio.create_task(_when_up(world, "kind"))
-        await following
+        await _when_up(world, "kind")
         await _when_up(world, "stubborn")
         last = asyncio.create_task(world.log("kind", follow="true"))
         await asyncio.sleep(0)

@@ -1,0 +1,212 @@
+"""The process kubelet when something goes wrong, or somebody is faster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+
+import pytest
+
+from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.processes import container as container_module
+from controller.devcluster.processes.grace import Grace
+from controller.kube.errors import NotFound
+from tests.devcluster.processes.conftest import sh
+
+MOUNT = {"name": "v", "mountPath": "/v"}
+
+
+def is_alive(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+FOREVER = "echo $$$$; trap '' TERM; while :; do sleep 0.05; done"
+
+
+async def first_line(world, name: str, container: str = "main") -> str:
+    """What a container says first, as soon as it has said it."""
+    await world.until(name, lambda pod: pod.status.phase == "Running")
+    uid = (await world.pod(name)).metadata.uid
+    output = world.outputs.find(uid, container)
+    while not output.size:
+        await output.next_change()
+    return await world.log(name)
+
+
+@pytest.mark.real_time
+async def test_nothing_survives_the_kubelet(world):
+    async with world.node():
+        await world.create("a", sh(FOREVER))
+        pid = int(await first_line(world, "a"))
+        assert is_alive(pid)
+    assert not is_alive(pid)
+    assert not world.isolation.places
+
+
+@pytest.mark.real_time
+async def test_what_ran_under_another_kubelet_counts_as_lost(world):
+    async with world.node():
+        await world.create("never", sh(FOREVER))
+        await world.create("always", sh(FOREVER), restartPolicy="Always")
+        await first_line(world, "never")
+        await first_line(world, "always")
+    async with world.node():
+        pod = await world.until("always", lambda pod: pod.status.is_true("Ready") and again(pod))
+        (status,) = pod.status.container_statuses
+        assert status.restart_count == 1
+        assert status.last_state.terminated.reason == "ContainerStatusUnknown"
+        pod = await world.phase("never", "Failed")
+        assert pod.status.container_statuses[0].state.terminated.exit_code == 137
+
+
+def again(pod) -> bool:
+    return pod.status.container_statuses[0].restart_count > 0
+
+
+@pytest.mark.real_time
+async def test_a_pod_that_is_deleted_at_once_goes_at_once(world):
+    async with world.node():
+        for _ in range(3):
+            await world.create("a", sh(FOREVER), initContainers=[sh(FOREVER, name="init")])
+            with suppress(NotFound):
+                await world.delete("a", grace=0)
+            await world.gone("a")
+        await world.create("b", sh(FOREVER))
+        await world.until("b", lambda pod: pod.spec.node_name)
+        await world.delete("b", grace=1)
+        await world.gone("b")
+    assert not world.isolation.places
+
+
+@pytest.mark.real_time
+async def test_a_pod_that_vanishes_is_killed_at_once(world):
+    async with world.node():
+        await world.create("a", sh(FOREVER))
+        pid = int(await first_line(world, "a"))
+        await world.delete("a", grace=0)
+        await world.create("a", sh("echo the second"))
+        await world.phase("a", "Succeeded")
+        assert await world.log("a") == "the second\n"
+        assert not is_alive(pid)
+
+
+@pytest.mark.real_time
+async def test_a_grace_period_can_be_shortened(world):
+    async with world.node():
+        await world.create("a", sh(FOREVER))
+        await first_line(world, "a")
+        await world.delete("a", grace=30)
+        await asyncio.sleep(0.1)
+        await world.delete("a", grace=1)
+        await world.gone("a", seconds=5)
+
+
+@pytest.mark.real_time
+async def test_finalizers_hold_a_pod_that_runs_no_more(world):
+    async with world.node():
+        await world.create("a", sh(FOREVER), finalizers=["x.io/held"])
+        await first_line(world, "a")
+        await world.delete("a", grace=1)
+        pod = await world.phase("a", "Failed")
+        assert pod.status.container_statuses[0].state.terminated.exit_code == 137
+        await world.until("a", lambda pod: pod.metadata.deletion_grace_period_seconds == 0)
+        await world.user.merge_patch(PODS, "default", "a", {"metadata": {"finalizers": None}})
+        await world.gone("a")
+
+
+@pytest.mark.real_time
+async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
+    monkeypatch.setattr("controller.devcluster.processes.podrun._PLACE_AGAIN", 0.1)
+    world.isolation.refusals.append(OSError("no more addresses"))
+    async with world.node():
+        await world.create("a", sh("true"))
+        await world.phase("a", "Succeeded")
+        expected = ("FailedCreatePodSandBox", "Failed to create pod sandbox: no more addresses")
+        assert expected in await world.events("a")
+
+
+@pytest.mark.real_time
+async def test_a_program_that_is_not_there_is_named(world):
+    async with world.node():
+        await world.create("a", {"name": "main", "image": "python", "command": ["no-such-thing"]})
+        pod = await world.phase("a", "Failed")
+    end = pod.status.container_statuses[0].state.terminated
+    assert (end.exit_code, end.reason, end.message) == (
+        128,
+        "StartError",
+        "no-such-thing: not found",
+    )
+
+
+@pytest.mark.real_time
+async def test_a_missing_volume_is_waited_for_and_kept_up_to_date(world):
+    script = "cat /v/key; while ! grep -q new /v/key; do sleep 0.05; done; cat /v/key"
+    async with world.node():
+        await world.create(
+            "a",
+            sh(script, volumeMounts=[MOUNT]),
+            volumes=[{"name": "v", "configMap": {"name": "c"}}],
+        )
+        pod = await world.until("a", lambda pod: pod.status.container_statuses)
+        assert pod.status.container_statuses[0].state.waiting.reason == "ContainerCreating"
+        await world.configure("other", key="no")
+        await world.configure("c", key="old\n")
+        assert await first_line(world, "a") == "old\n"
+        await world.configure("c", key="new\n")
+        await world.phase("a", "Succeeded")
+        assert await world.log("a") == "old\nnew\n"
+        text = 'MountVolume.SetUp failed for volume "v" : configmap "c" not found'
+        assert ("FailedMount", text) in await world.events("a")
+
+
+@pytest.mark.real_time
+async def test_a_pod_past_its_deadline_fails(world):
+    async with world.node():
+        await world.create("a", sh("exec sleep 9"), activeDeadlineSeconds=1)
+        pod = await world.phase("a", "Failed")
+    assert pod.status.reason == "DeadlineExceeded"
+    assert pod.status.container_statuses[0].state.terminated.exit_code == 143
+
+
+@pytest.mark.real_time
+async def test_last_words_come_from_the_file_or_from_the_log(world):
+    fallback = "FallbackToLogsOnError"
+    async with world.node():
+        await world.create("file", sh("printf words >/dev/termination-log; exit 3"))
+        log = sh("echo logged; exit 3", terminationMessagePolicy=fallback)
+        await world.create("log", log)
+        for name, message in (("file", "words"), ("log", "logged")):
+            pod = await world.phase(name, "Failed")
+            assert pod.status.container_statuses[0].state.terminated.message == message
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize(("kills", "reason"), [([0, 0], "Error"), ([0, 1], "OOMKilled")])
+async def test_a_kill_for_lack_of_memory_is_told_from_others(world, monkeypatch, kills, reason):
+    monkeypatch.setattr(container_module, "oom_kills", lambda: kills.pop(0))
+    async with world.node():
+        await world.create("a", sh("kill -9 $$$$"))
+        pod = await world.phase("a", "Failed")
+    end = pod.status.container_statuses[0].state.terminated
+    assert (end.exit_code, end.reason) == (137, reason)
+
+
+async def test_a_grace_ends_when_it_is_over_or_shortened():
+    loop = asyncio.get_running_loop()
+    never = loop.create_future()
+    began = loop.time()
+    assert await Grace(5).passes_before(never)
+    assert loop.time() - began == pytest.approx(5, abs=0.01)
+    grace = Grace(100)
+    loop.call_later(1, grace.shorten, 2)
+    assert await grace.passes_before(never)
+    assert loop.time() - began == pytest.approx(8, abs=0.01)
+    assert await grace.passes_before(never, least=2)
+    assert loop.time() - began == pytest.approx(10, abs=0.01)
+    loop.call_later(1, never.set_result, None)
+    assert not await Grace(5).passes_before(never)
+    assert not await Grace(0).passes_before(never)
