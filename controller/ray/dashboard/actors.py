@@ -25,7 +25,7 @@ from controller.ray.dashboard.pending import Pending
 from controller.ray.dashboard.probes import JobProbe
 from controller.ray.dashboard.requests import carry_out, name_of, probe_with
 from controller.ray.dashboard.settings import DashboardSettings
-from controller.ray.dashboard.slots import Slots
+from controller.ray.dashboard.slots import TICK, Slots
 from controller.ray.dashboard.statistics import NO_METRICS, DashboardStatistics
 from workqueue.delays import Delays
 
@@ -189,7 +189,7 @@ class DashboardActors:
         if actor.idle:
             self._end(actor)
             return
-        now = self._clock.time()
+        now = self._clock.time() + TICK
         if actor.task is None and actor.next_due() <= now:
             actor.queued = True
             self._slots.ask(actor, actor.trust, urgent=actor.urgent(now))
@@ -201,12 +201,12 @@ class DashboardActors:
             self._due.set(actor, when)
 
     def _released(self, actor: Actor, _due: float) -> None:
-        self._wake(actor.expire(self._clock.time()))
+        self._wake(actor.expire(self._clock.time() + TICK))
         self._settle(actor)
 
     def _start(self, actor: Actor, trust: Trust) -> bool:
         actor.queued = False
-        subject = actor.take(self._clock.time())
+        subject = actor.take(self._clock.time() + TICK)
         if subject is None:
             self._settle(actor)
             return False

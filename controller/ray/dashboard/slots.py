@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=Hashable)
 
+TICK = 0.001
+"""Seconds by which something may be due early: a loop calls a tick of its clock too early, and
+what were not due then would be armed again for the same moment, over and over."""
+
 
 class Trust(Enum):
     """What to expect of a dashboard's next answer."""
@@ -116,7 +120,7 @@ class Slots(Generic[K]):
     def _give(self) -> None:
         while (trust := self._next()) is not None:
             now = self._clock.time()
-            if self._paid - now > self._ahead:
+            if self._paid - now > self._ahead + TICK:
                 self._arm(self._paid - self._ahead)
                 return
             lane = self._lanes.pop(trust)
