@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import random
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from controller.command.clock import wall
+from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.client import Client
 from controller.kube.http import HttpTransport
 from controller.kube.metrics import RestClientMetrics
 from controller.kube.objects import KubeObject
-from controller.ray.api import RAYCLUSTERS, FeatureGates
-from controller.ray.cluster import ClusterCollector, ClusterSettings, RayClusterKind
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.cluster import ClusterCollector
+from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard.connect import Connector
+from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
 from controller.runtime.operator import Operator
 
 if TYPE_CHECKING:
@@ -37,9 +39,18 @@ async def operator_for(
     settings: Settings,
     *,
     user_agent: str,
-    feature_gates: FeatureGates | None = None,
+    kind_settings: KindSettings | None = None,
+    use_proxy: bool = True,
 ) -> AsyncGenerator[Operator]:
-    """The operator with every kind that Manta serves; its connections end with the context."""
+    """The operator with every kind that Manta serves; its connections end with the context.
+
+    Args:
+        credentials: of the API server.
+        settings: of the runtime.
+        user_agent: sent with each request.
+        kind_settings: of the kinds; None takes them from this process's environment.
+        use_proxy: whether Ray's dashboards are reached through the API server, not directly.
+    """
     loop = asyncio.get_running_loop()
     disable_created_metrics()  # series that upstream does not have
     registry = CollectorRegistry()
@@ -51,9 +62,15 @@ async def operator_for(
         concurrency=settings.client_concurrency,
         metrics=RestClientMetrics(registry).of(credentials.endpoint.host),
     )
+    decided = kind_settings or KindSettings.from_environment()
+    connector = Connector(client, proxied=use_proxy, cluster_domain=decided.cluster.cluster_domain)
+    dashboards = DashboardActors(
+        connector, clock=loop, wall=wall, rng=random.Random(), metrics=DashboardMetrics(registry)
+    )
+    registry.register(DashboardCollector(dashboards.statistics))
     operator = Operator(
         client,
-        [RayClusterKind(cluster_settings(feature_gates))],
+        kinds_of(decided, dashboards, dashboards),
         settings,
         clock=loop,
         wall=wall,
@@ -65,13 +82,9 @@ async def operator_for(
     try:
         yield operator
     finally:
+        await dashboards.aclose()
+        await connector.aclose()
         await transport.aclose()
-
-
-def cluster_settings(feature_gates: FeatureGates | None = None) -> ClusterSettings:
-    """What this process's environment and command line decide for all RayClusters."""
-    settings = ClusterSettings.from_environment(os.environ)
-    return replace(settings, feature_gates=feature_gates or FeatureGates())
 
 
 def _freeze() -> None:

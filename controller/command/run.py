@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import controller
+from controller.command.kinds import KindSettings
 from controller.command.operator import operator_for
 from controller.command.signals import stop_on_signals
 from controller.kube.credentials import load_credentials
+from controller.kube.incluster import InClusterCredentials
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ async def run(
     settings: Settings,
     *,
     feature_gates: FeatureGates,
+    use_proxy: bool | None,
     kubeconfig: str | None,
     context: str | None,
 ) -> int:
@@ -29,6 +32,8 @@ async def run(
     Args:
         settings: everything that can be set, already validated.
         feature_gates: what is switched on and off.
+        use_proxy: whether Ray's dashboards are reached through the API server; None decides by
+            whether this process runs in a pod of the cluster.
         kubeconfig: path or colon-separated paths; None means `KUBECONFIG`, then a pod's service
             account, then `~/.kube/config`.
         context: kubeconfig context, None for the current one.
@@ -40,6 +45,12 @@ async def run(
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     async with operator_for(
-        credentials, settings, user_agent=USER_AGENT, feature_gates=feature_gates
+        credentials,
+        settings,
+        user_agent=USER_AGENT,
+        kind_settings=KindSettings.from_environment(feature_gates),
+        use_proxy=not isinstance(credentials, InClusterCredentials)
+        if use_proxy is None
+        else use_proxy,
     ) as operator:
         return await operator.run(stop)

@@ -13,6 +13,7 @@ import yaml
 
 from controller.__main__ import _parser
 from controller.ray.api import custom_resource_definitions
+from controller.ray.permissions import PERMISSIONS
 from controller.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -90,6 +91,19 @@ def test_values_reach_the_command_line():
     assert options.namespaces == "a,b"
     assert options.metrics_address == ""
     assert options.feature_gates == "RayMultiHostIndexing=false"
+
+
+@needs_helm
+@pytest.mark.parametrize("scope", ["singleNamespaceInstall=false", "singleNamespaceInstall=true"])
+def test_dashboards_are_reached_by_the_proxy_only_with_the_right_to_it(scope: str):
+    kind = "ClusterRole" if scope.endswith("false") else "Role"
+    directly, proxied = render(scope), render(scope, "useKubernetesProxy=true")
+    assert settings_of(operator(directly)).use_kubernetes_proxy is None
+    assert settings_of(operator(proxied)).use_kubernetes_proxy is True
+    usual = only(kind, directly)["rules"]
+    (more,) = (rule for rule in only(kind, proxied)["rules"] if rule not in usual)
+    assert more["resources"] == ["services/proxy"]
+    assert set(more["verbs"]) <= PERMISSIONS["services/proxy"]
 
 
 @needs_helm

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.__main__ import _feature_gates, _parser, _settings
 
 
@@ -17,3 +19,24 @@ def test_kuberays_names_of_options_are_understood():
     assert settings.workers == 4
     assert settings.namespaces == ("a", "b")
     assert not _feature_gates(options).enabled("RayMultiHostIndexing")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("", None),
+        ("--use-kubernetes-proxy", True),
+        ("--use-kubernetes-proxy=true", True),
+        ("--use-kubernetes-proxy=F", False),
+    ],
+)
+def test_whether_dashboards_are_reached_by_the_proxy_is_said_or_left_open(
+    written: str, meant: bool | None
+):
+    assert _parser().parse_args(["run", *written.split()]).use_kubernetes_proxy is meant
+
+
+def test_a_truth_value_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["run", "--use-kubernetes-proxy=maybe"])
+    assert "'maybe' is neither true nor false" in capsys.readouterr().err

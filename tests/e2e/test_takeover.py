@@ -141,21 +141,21 @@ def test_nothing_changes_hands_if_a_pod_would_have_to_go(tmp_path: Path):
 
 
 def test_nothing_changes_hands_while_there_are_kinds_that_are_not_served(tmp_path: Path):
-    names = {"kind": "RayJob", "plural": "rayjobs", "singular": "rayjob"}
+    names = {"kind": "RayService", "plural": "rayservices", "singular": "rayservice"}
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "rayjobs.ray.io"},
+        "metadata": {"name": "rayservices.ray.io"},
         "spec": {"group": "ray.io", "scope": "Namespaced", "names": names, "versions": [version]},
     }
-    job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "training"}}
+    service = {"apiVersion": "ray.io/v1", "kind": "RayService", "metadata": {"name": "answers"}}
     with manta_dev(tmp_path, "--no-operator") as (_, kubectl):
         kubectl("create", "-f", "-", stdin=yaml.safe_dump_all([OPERATOR, definition]))
-        until(lambda: "rayjobs.ray.io" in kubectl("api-resources", "-o", "name"))
-        kubectl("create", "-f", "-", stdin=yaml.safe_dump(job))
+        until(lambda: "rayservices.ray.io" in kubectl("api-resources", "-o", "name"))
+        kubectl("create", "-f", "-", stdin=yaml.safe_dump(service))
         taken = script("take-over", kubectl, "--no-install")
         assert taken.returncode == 1, taken.stdout
-        assert "rayjob.ray.io/training" in taken.stderr
+        assert "rayservice.ray.io/answers" in taken.stderr
         assert replicas(kubectl) == "1"

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.command.kinds import KindSettings
 from controller.command.planning.planner import Planner
 from controller.command.planning.subjects import subjects
 from controller.kube.bodies import JSON
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.cluster import ClusterSettings
+
 from tests.integration.harness import example_cluster, role
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def planner(world: World) -> Planner:
-    return Planner(world.user, subjects(ClusterSettings()), world.wall())
+    return Planner(world.user, subjects(KindSettings()), world.wall())
 
 
 async def planned(world: World, manifest: dict[str, Any]) -> ObjectPlan:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from controller.command.kinds import KindSettings
+from controller.command.planning.subjects import subjects
 from controller.kube.resources import EVENTS, PODS, ROLES
-from controller.ray.cluster import RayClusterKind
 from controller.ray.permissions import ADDITIONS, PERMISSIONS, granted
 
 RULES: list[dict[str, Any]] = yaml.safe_load(
@@ -39,8 +40,10 @@ def test_the_chart_grants_what_is_named_as_an_addition():
 
 
 def test_what_is_watched_may_be_watched():
-    kind = RayClusterKind()
-    for resource in (kind.primary, *(owned.resource for owned in kind.owned)):
+    kinds = [subject.kind for subject in subjects(KindSettings()).values()]
+    watched = {kind.primary for kind in kinds}
+    watched |= {owned.resource for kind in kinds for owned in kind.owned}
+    for resource in watched:
         assert {"list", "watch"} <= granted(resource), str(resource)
         assert {"list", "watch"} <= chart_verbs()[str(resource)], str(resource)
 

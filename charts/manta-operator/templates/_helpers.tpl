@@ -49,3 +49,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- join "," $pairs -}}
 {{- end -}}
+
+{{/* What the operator may do. */}}
+{{- define "manta.rules" -}}
+{{ .Files.Get "rules.yaml" }}
+{{- if .Values.useKubernetesProxy }}
+# Ray's dashboards.
+- apiGroups: [""]
+  resources: [services/proxy]
+  verbs: [get, create]
+{{- end }}
+{{- end }}

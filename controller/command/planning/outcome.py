@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from controller.command.planning.differences import Difference, differences
-from controller.ray.api import labels
+from controller.ray.api import RAYCLUSTERS, labels
 from controller.runtime.plan import Delete
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Objects = dict[str, Json]
 Action = Literal["create", "change", "replace", "delete"]
 
 _NOT_WRITTEN: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_NOT_TOLD: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", labels.RUNS_ON})
 
 
 class Item(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,7 +95,7 @@ def items_of(
         gone = [(old[key], reasons.get((str(resource), key), "")) for key in old if key not in new]
         made = [new[key] for key in new if key not in old]
         items += _movements(resource, gone, made)
-    return tuple(items)
+    return tuple(_with_open_names(items, _keys_of_clusters_made(before, after)))
 
 
 def edits_of(old: Json | None, new: Json) -> tuple[Difference, ...]:
@@ -103,6 +103,25 @@ def edits_of(old: Json | None, new: Json) -> tuple[Difference, ...]:
     if old is None:
         return ()
     return tuple(differences(_written(old), _written(new)))
+
+
+def _keys_of_clusters_made(
+    before: Mapping[Resource[Any], Objects], after: Mapping[Resource[Any], Objects]
+) -> list[str]:
+    old = before.get(RAYCLUSTERS, {})
+    return [key for key in after.get(RAYCLUSTERS, {}) if key not in old]
+
+
+def _with_open_names(items: Iterable[Item], clusters: Iterable[str]) -> Iterator[Item]:
+    """A new cluster is named by the moment of its creation, and its parts after it."""
+    names = [key.rpartition("/")[2] for key in clusters]
+    for item in items:
+        made_for = next((name for name in names if item.new.startswith(name)), None)
+        if made_for is None:
+            yield item
+        else:
+            rest = item.new.removeprefix(made_for)
+            yield msgspec.structs.replace(item, new=_pattern(made_for) + rest)
 
 
 def _changes(resource: Resource[Any], old: Objects, new: Objects) -> Iterator[Item]:
@@ -166,7 +185,7 @@ def _written(obj: Json) -> Json:
     annotations: Json = meta.get("annotations") or {}
     kept: Json = {
         "labels": meta.get("labels") or {},
-        "annotations": {key: annotations[key] for key in annotations if key != _LAST_APPLIED},
+        "annotations": {key: annotations[key] for key in annotations if key not in _NOT_TOLD},
         "finalizers": meta.get("finalizers") or [],
     }
     rest = {key: obj[key] for key in obj if key not in _NOT_WRITTEN}

@@ -13,8 +13,8 @@ import msgspec
 
 import controller
 from controller.command.clock import wall
+from controller.command.kinds import KindSettings
 from controller.command.manifests import load
-from controller.command.operator import cluster_settings
 from controller.command.planning.planner import Planner
 from controller.command.planning.subjects import subjects
 from controller.command.planning.text import write_text
@@ -76,7 +76,8 @@ async def plan(
     Raises:
         ConfigurationError: unusable file, credentials or API server.
     """
-    known = subjects(replace(cluster_settings(question.feature_gates), batch=MOST_PODS))
+    settings = KindSettings.from_environment(question.feature_gates)
+    known = subjects(replace(settings, cluster=replace(settings.cluster, batch=MOST_PODS)))
     manifests = list(_plannable(load(question.file), known)) if question.file else None
     if manifests == []:
         kinds = " and no ".join(known)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controller.command.kinds import kinds_of
 from controller.ray.api import Problem
-from controller.ray.cluster import RayClusterKind
+from controller.ray.job.observe import Observation as JobObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from controller.ray.cluster import ClusterSettings
+    from controller.command.kinds import KindSettings
+    from controller.ray.dashboard import Head, Observation, Outcome, Probe
     from controller.runtime.kind import Kind
 
 
@@ -21,12 +21,10 @@ class Subject:
 
     Attributes:
         kind: its controller.
-        problem: why it would be refused, as its controller has observed it; empty if it is not.
         parts: controllers of what is made for it.
     """
 
     kind: Kind[Any]
-    problem: Callable[[Any], str]
     parts: tuple[Kind[Any], ...] = ()
 
     @property
@@ -34,13 +32,28 @@ class Subject:
         """All controllers that have a say."""
         return (self.kind, *self.parts)
 
-
-def subjects(settings: ClusterSettings) -> dict[str, Subject]:
-    """By the name of the kind."""
-    cluster = RayClusterKind(settings)
-    found = (Subject(cluster, lambda seen: _problem(seen.design)),)
-    return {subject.kind.primary.kind: subject for subject in found}
+    def problem(self, seen: Any) -> str:
+        """Why the controller that has observed the object refuses it; empty if it does not."""
+        found = seen.spec if isinstance(seen, JobObservation) else seen.design
+        return str(found) if isinstance(found, Problem) else ""
 
 
-def _problem(design: Any) -> str:
-    return str(design) if isinstance(design, Problem) else ""
+def subjects(settings: KindSettings) -> dict[str, Subject]:
+    """By the name of the kind. Each kind's objects are made for those of the next."""
+    kinds = kinds_of(settings, _Silence(), None)
+    return {
+        kind.primary.kind: Subject(kind, tuple(reversed(kinds[:number])))
+        for number, kind in enumerate(kinds)
+    }
+
+
+class _Silence:
+    """Implements `Dashboards` where nobody is asked."""
+
+    def observation(self, head: Head, probe: Probe) -> Observation | None:
+        """Nothing is known."""
+        del head, probe
+
+    def outcome(self, head: Head, command_id: str) -> Outcome | None:
+        """Nothing was ordered."""
+        del head, command_id

@@ -61,7 +61,7 @@ _RAYCRONJOB_COLUMNS: Final = (
 
 def custom_resource_definitions() -> list[Definition]:
     """All definitions, as plain data ready to be created."""
-    return [raycluster_definition()]
+    return [raycluster_definition(), rayjob_definition(), raycronjob_definition()]
 
 
 def raycluster_definition() -> Definition:

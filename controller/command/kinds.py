@@ -1,0 +1,62 @@
+"""All kinds that Manta serves, with what the environment and the command line decide for them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.api import FeatureGates
+from controller.ray.api.feature_gates import CRON_JOB
+from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cronjob import CronJobSettings, RayCronJobKind
+from controller.ray.job import JobSettings, RayJobKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.ray.dashboard import Dashboards
+    from controller.runtime.kind import Kind
+    from controller.runtime.outside import Outside
+
+
+@dataclass(frozen=True, slots=True)
+class KindSettings:
+    """The settings of each kind; all have the same feature gates."""
+
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
+    job: JobSettings = field(default_factory=JobSettings)
+    cron_job: CronJobSettings = field(default_factory=CronJobSettings)
+
+    @classmethod
+    def from_environment(
+        cls,
+        feature_gates: FeatureGates | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> KindSettings:
+        """Read KubeRay's environment variables."""
+        gates = feature_gates or FeatureGates()
+        return cls(
+            replace(ClusterSettings.from_environment(environment), feature_gates=gates),
+            replace(JobSettings.from_environment(environment), feature_gates=gates),
+            replace(CronJobSettings.from_environment(environment), feature_gates=gates),
+        )
+
+
+def kinds_of(
+    settings: KindSettings, dashboards: Dashboards, outside: Outside | None
+) -> list[Kind[Any]]:
+    """Every kind, RayCronJobs only if their feature gate is on.
+
+    Args:
+        settings: of the kinds.
+        dashboards: what Ray says.
+        outside: who asks Ray; None where nothing is to be asked.
+    """
+    kinds: list[Kind[Any]] = [
+        RayClusterKind(settings.cluster),
+        RayJobKind(dashboards, outside, settings.job),
+    ]
+    if settings.cron_job.feature_gates.enabled(CRON_JOB):
+        kinds.append(RayCronJobKind(settings.cron_job))
+    return kinds
