@@ -106,10 +106,27 @@ def _add_run(commands: Commands) -> None:
         default=default.sync_timeout_seconds,
         help="seconds until caches that cannot be filled end the process",
     )
+    run.add_argument(
+        "--use-kubernetes-proxy",
+        type=_truth,
+        nargs="?",
+        const=True,
+        metavar="BOOL",
+        help="reach Ray's dashboards through the API server's proxy (default: not in a pod)",
+    )
     _add_feature_gates(run)
     run.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     run.add_argument("--log-format", choices=["auto", "console", "json"], default="auto")
     run.set_defaults(start=_run)
+
+
+def _truth(text: str) -> bool:
+    """The words that KubeRay's flags understand."""
+    if text.lower() in {"1", "t", "true"}:
+        return True
+    if text.lower() in {"0", "f", "false"}:
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
 def _add_feature_gates(command: argparse.ArgumentParser) -> None:
@@ -239,6 +256,7 @@ def _run(options: argparse.Namespace) -> int:
         run(
             settings,
             feature_gates=_feature_gates(options),
+            use_proxy=options.use_kubernetes_proxy,
             kubeconfig=options.kubeconfig,
             context=options.context,
         )
