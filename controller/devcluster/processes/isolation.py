@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 if TYPE_CHECKING:
     import signal
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
 Mode = Literal["namespaces", "shim", "shared"]
@@ -158,6 +159,24 @@ class Isolation(Protocol):
 
     async def close_pod(self, place: PodPlace) -> None:
         """End every process that is left in it and remove its network and folder."""
+        ...
+
+    async def hold(self, addresses: AbstractSet[str]) -> Mapping[str, str]:
+        """Have exactly these addresses of services on this machine.
+
+        Returns the address to listen on, and to publish, for each.
+
+        Raises:
+            OSError: the machine refuses.
+        """
+        ...
+
+    def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Have pods know services by these names, those that are there and those to come.
+
+        Args:
+            names: addresses by namespace and service.
+        """
         ...
 
     async def aclose(self) -> None:

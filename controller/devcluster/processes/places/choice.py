@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -13,6 +12,7 @@ from controller.devcluster.processes.places.namespaces import open_namespaces
 from controller.devcluster.processes.places.trial import try_out
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from controller.devcluster.processes.isolation import Isolation, Mode
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Wanted = Literal["auto", "namespaces", "shim", "shared"]
 """A mode, or the best that this machine permits."""
+
+
+OPENERS: dict[Mode, Callable[[Host], Awaitable[Isolation]]] = {"namespaces": open_namespaces}
+"""Ways to keep pods apart, the best first."""
 
 
 class NoIsolation(Exception):  # noqa: N818 - it is a state of this machine
@@ -67,12 +71,12 @@ async def choose(wanted: Wanted = "auto", *, base: Path | None = None) -> Chosen
     """
     folder = base or folder_of_clusters()
     leftovers = await asyncio.to_thread(clean_up, folder)
-    modes: list[Mode] = ["namespaces"] if wanted == "auto" else [wanted]
+    modes: list[Mode] = list(OPENERS) if wanted == "auto" else [wanted]
     refused: dict[Mode, str] = {}
     for mode in modes:
         host = Host(folder)
         try:
-            isolation = await _open(mode, host)
+            isolation = await _tried(mode, host)
         except OSError as failure:
             refused[mode] = str(failure)
             await asyncio.to_thread(host.close)
@@ -81,10 +85,8 @@ async def choose(wanted: Wanted = "auto", *, base: Path | None = None) -> Chosen
     raise NoIsolation("; ".join(f"{mode}: {why}" for mode, why in refused.items()))
 
 
-async def _open(mode: Mode, host: Host) -> Isolation:
-    if os.geteuid():
-        raise PermissionError("it needs root")
-    isolation = await open_namespaces(host)
+async def _tried(mode: Mode, host: Host) -> Isolation:
+    isolation = await OPENERS[mode](host)
     try:
         await try_out(isolation, sys.executable)
     except BaseException:

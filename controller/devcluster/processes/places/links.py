@@ -10,15 +10,18 @@ import asyncio
 import ipaddress
 import json
 import shutil
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from controller.devcluster.processes.places.host import Host
 
-_ALL = ipaddress.IPv4Network("10.88.0.0/16")
+_ALL = ipaddress.IPv4Network("10.88.0.0/13")
 _PREFIX = 20
+_CLUSTERS = 16
+"""How many clusters can run at once: each tries every sixteenth of the networks."""
 
 
 class IpFailed(OSError):  # noqa: N818 - what OSErrors are called
@@ -56,28 +59,34 @@ class Bridge:
     Attributes:
         name: of the link.
         network: the addresses of pods.
-        address: of the bridge, by which pods reach this machine.
     """
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self.name = f"manta-{host.id}"
-        self.network = list(_ALL.subnets(new_prefix=_PREFIX))[host.number]
-        self.address = str(self.network[1])
-        self._free = iter(self.network.hosts())
-        next(self._free)  # the bridge's
+        self._networks = list(_ALL.subnets(new_prefix=_PREFIX))[host.number :: _CLUSTERS]
+        self.network = self._networks[0]
+        self._free: deque[str] = deque()
         self._links = 0
         self._services: set[str] = set()
+
+    @property
+    def address(self) -> str:
+        """Of the bridge, by which pods reach this machine."""
+        return str(self.network[1])
 
     async def open(self) -> None:
         """Make the bridge.
 
         Raises:
-            IpFailed: `ip` refused, or this machine uses these addresses already.
+            IpFailed: `ip` refused, or this machine uses all these addresses already.
         """
-        taken = _overlapping(self.network, await ip("route show table all"))
-        if taken:
-            raise IpFailed(f"this machine has a route to {taken}, which overlaps {self.network}")
+        routes = await ip("route show table all")
+        free = [network for network in self._networks if not _overlapping(network, routes)]
+        if not free:
+            raise IpFailed(f"this machine has routes to all networks of {_ALL} that may be used")
+        self.network = free[0]
+        self._free.extend(str(address) for address in list(self.network.hosts())[1:])
         self._host.record_link(self.name)
         await ip(
             f"link add {self.name} type bridge",
@@ -86,15 +95,18 @@ class Bridge:
         )
 
     def assign(self) -> str:
-        """The next free address for a pod; never one that another pod had a moment ago.
+        """An address for a pod: the one that has been free for longest.
 
         Raises:
-            OSError: all are used up.
+            OSError: all are in use.
         """
-        address = next(self._free, None)
-        if address is None:
-            raise OSError(f"all addresses of {self.network} are used up: start again")
-        return str(address)
+        if not self._free:
+            raise OSError(f"all addresses of {self.network} are in use")
+        return self._free.popleft()
+
+    def release(self, address: str) -> None:
+        """The pod is gone that had the address."""
+        self._free.append(address)
 
     async def connect(self, pod: int) -> None:
         """Make a link from the bridge to `eth0` in the network namespace of process `pod`.
@@ -118,7 +130,7 @@ class Bridge:
             f"route add default via {self.address}",
         ]
 
-    async def hold_services(self, addresses: Iterable[str]) -> None:
+    async def hold_services(self, addresses: AbstractSet[str]) -> None:
         """Have exactly these addresses of services, besides the bridge's own.
 
         Raises:
@@ -132,8 +144,8 @@ class Bridge:
         self._services = wanted
 
 
-def _overlapping(network: ipaddress.IPv4Network, routes: str) -> str:
-    """A destination among `routes` (JSON) that is in `network`, or that contains it."""
+def _overlapping(network: ipaddress.IPv4Network, routes: str) -> bool:
+    """Whether `routes` (JSON) has a destination in `network`, or one that contains it."""
     for route in json.loads(routes or "[]"):
         destination = route["dst"]
         if (
@@ -141,5 +153,5 @@ def _overlapping(network: ipaddress.IPv4Network, routes: str) -> str:
             and ":" not in destination
             and network.overlaps(ipaddress.ip_network(destination))
         ):
-            return destination
-    return ""
+            return True
+    return False

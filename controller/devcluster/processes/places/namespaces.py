@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.devcluster.processes.isolation import Mount
+from controller.devcluster.processes.network.names import hosts_file
 from controller.devcluster.processes.places.host import end_all
 from controller.devcluster.processes.places.links import Bridge
 from controller.devcluster.processes.places.marks import ROOM
@@ -22,8 +23,9 @@ from controller.devcluster.processes.places.rooms import Setting, furnish, keepe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from controller.devcluster.processes.isolation import Mode
+    from controller.devcluster.processes.isolation import Mode, PodPlace
     from controller.devcluster.processes.places.host import Host
     from controller.devcluster.processes.places.rooms import ProcessRoom
 
@@ -51,6 +53,13 @@ class NamespacePlace:
         assert self.setting.network is not None
         return self.setting.network
 
+    def learn(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Write the hosts file; whoever reads it meanwhile has the old one or the new one."""
+        text = hosts_file(names, namespace=self.namespace, hostname=self.hostname, ip=self.ip)
+        new = self.network / "hosts.new"
+        new.write_text(text)
+        new.replace(self.network / "hosts")
+
     async def room(
         self,
         container: str,
@@ -75,6 +84,7 @@ class Namespaces:
         self._host = host
         self._places: dict[str, NamespacePlace] = {}
         self._numbers = itertools.count()
+        self._names: dict[tuple[str, str], tuple[str, ...]] = {}
         self.bridge = bridge
 
     @property
@@ -108,16 +118,18 @@ class Namespaces:
         network.mkdir()
         (network / "resolv.conf").write_text(_RESOLV)
         ip = self.host_ip if host_network else self.bridge.assign()
-        (network / "hosts").write_text(f"127.0.0.1 localhost\n{ip} {hostname}\n")
         try:
             holder, pod = await self._hold(root, name, hostname, ip, host_network=host_network)
         except OSError:
             shutil.rmtree(root, ignore_errors=True)
+            if not host_network:
+                self.bridge.release(ip)
             raise
         setting = Setting(root, self._host.lifeline, pod, host_network, network)
         place = NamespacePlace(
             uid, namespace, hostname, ip, root, holder, setting, itertools.count()
         )
+        place.learn(self._names)
         self._places[uid] = place
         return place
 
@@ -146,18 +158,40 @@ class Namespaces:
         except OSError as failure:
             if holder.returncode is None:
                 holder.kill()
-            await holder.wait()
+            await holder.communicate()
             raise OSError(f"namespaces for pod {name} cannot be made: {failure}") from failure
         return holder, int(answer)
 
-    async def close_pod(self, place: NamespacePlace) -> None:
+    async def close_pod(self, place: PodPlace) -> None:
         """End every process that is left in it and remove its network and folder."""
-        self._places.pop(place.uid, None)
+        for own in list(self._places.values()):
+            if own is place:
+                del self._places[own.uid]
+                await self._end(own)
+
+    async def _end(self, place: NamespacePlace) -> None:
         if place.holder.returncode is None:
             place.holder.kill()
-        await place.holder.wait()
+        await place.holder.communicate()
         await asyncio.to_thread(end_all, f"{place.root}/")
+        if not place.setting.host_network:
+            self.bridge.release(place.ip)
         await asyncio.to_thread(shutil.rmtree, place.root, ignore_errors=True)
+
+    async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
+        """Give the bridge exactly these addresses of services.
+
+        Raises:
+            OSError: the machine refuses.
+        """
+        await self.bridge.hold_services(addresses)
+        return {address: address for address in addresses}
+
+    def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Write the hosts files of all pods anew."""
+        self._names = dict(names)
+        for place in self._places.values():
+            place.learn(self._names)
 
     async def aclose(self) -> None:
         """Close all pods, and remove all that was made for them."""
@@ -172,6 +206,8 @@ async def open_namespaces(host: Host) -> Namespaces:
     Raises:
         OSError: this machine does not let us; the text says why.
     """
+    if os.geteuid():
+        raise PermissionError("it needs root")
     bridge = Bridge(host)
     await bridge.open()
     return Namespaces(host, bridge)

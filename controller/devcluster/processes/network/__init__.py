@@ -1,0 +1,1 @@
+"""The network between pods: names and addresses of services, and the API server's proxies."""

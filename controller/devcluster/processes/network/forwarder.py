@@ -1,0 +1,96 @@
+"""A listener that passes TCP connections on to one of several backends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+import structlog
+
+if TYPE_CHECKING:
+    from controller.devcluster.processes.network.backends import Backend
+
+_log = structlog.get_logger(__name__)
+
+_CHUNK = 256 * 1024
+_CONNECT = 5.0  # seconds for one backend
+
+
+class Forwarder:
+    """Passes connections on, in turn, to the backends that are there when a connection comes.
+
+    Attributes:
+        backends: may be replaced at any time; connections that stand are left alone.
+    """
+
+    def __init__(self, backends: tuple[Backend, ...]) -> None:
+        self.backends = backends
+        self._next = 0
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def listen(self, address: str, port: int) -> None:
+        """Begin.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        self._server = await asyncio.start_server(self._accept, address, port, limit=_CHUNK)
+
+    async def aclose(self) -> None:
+        """Stop listening and cut all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._connections:
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._pass_on(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there = await self._connect()
+            if there is None:
+                writer.transport.abort()  # a reset, as from a port where nobody listens
+                return
+            try:
+                await _both_ways((reader, writer), there)
+            finally:
+                there[1].close()
+        finally:
+            writer.close()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """A connection to the next backend that takes it."""
+        backends = self.backends
+        for _ in backends:
+            self._next += 1
+            backend = backends[self._next % len(backends)]
+            with contextlib.suppress(OSError):
+                async with asyncio.timeout(_CONNECT):
+                    return await asyncio.open_connection(backend.ip, backend.port, limit=_CHUNK)
+            _log.debug("backend does not answer", ip=backend.ip, port=backend.port)
+        return None
+
+
+async def _both_ways(
+    here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+) -> None:
+    """Copy until both have said all, or one of them has gone."""
+    with contextlib.suppress(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_copy(here[0], there[1]))
+            group.create_task(_copy(there[0], here[1]))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(_CHUNK):
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()

@@ -1,0 +1,158 @@
+"""The API server's proxies: requests passed on to pods, and to the ready pods behind services.
+
+As upstream the body streams in both directions of time (a log that is followed comes as it is
+written), the client's own credentials for the API server are not passed on, and an answer is never
+followed or changed. Upgrades (web sockets) are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from controller.devcluster.apiserver.exchange import Answer
+from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.processes.network.backends import Backend
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import AsyncGenerator
+
+    from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.processes.network.services import ServiceNetwork
+
+_MOST = 256
+"""Requests under way at once; further ones wait, for as long as for an answer."""
+_CONNECT, _FIRST_BYTE = 5.0, 60.0  # seconds
+_CHUNK = 64 * 1024
+_NOT_PASSED_ON = frozenset(
+    {
+        "authorization",
+        "connection",
+        "content-length",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+
+
+class Proxies:
+    """The hooks `pod_proxy` and `service_proxy` of the API server.
+
+    Args:
+        network: knows the services, the pods and what is behind them.
+        rng: chooses among several ready pods.
+    """
+
+    def __init__(self, network: ServiceNetwork, rng: random.Random) -> None:
+        self._network = network
+        self._rng = rng
+        self._session: aiohttp.ClientSession | None = None
+
+    async def aclose(self) -> None:
+        """Cut what is under way."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def service_proxy(self, request: Request, where: ResourcePath) -> Answer:
+        """Pass a request on to a ready pod behind a service."""
+        scheme, name, port = _target(where.name)
+        service = self._network.service(where.namespace, name)
+        if service is None:
+            raise _unavailable(f'no endpoints available for service "{name}"')
+        ports = {str(one.port): one.name for one in service.spec.ports}
+        if port.isdigit() and port not in ports:
+            raise _unavailable(f'no service port {port} found for service "{name}"')
+        behind = self._network.backends(service, ports.get(port, port))
+        if not behind:
+            raise _unavailable(f'no endpoints available for service "{name}"')
+        return await self._pass_on(request, where, scheme, self._rng.choice(behind))
+
+    async def pod_proxy(self, request: Request, where: ResourcePath) -> Answer:
+        """Pass a request on to a pod."""
+        scheme, name, port = _target(where.name)
+        pod = self._network.pod(where.namespace, name)
+        if pod is None or not pod.status.pod_ip:
+            raise _unavailable(f'pod "{name}" has no address yet')
+        first = next((one.container_port for c in pod.spec.containers for one in c.ports), 80)
+        number = int(port) if port.isdigit() else first
+        return await self._pass_on(request, where, scheme, Backend(pod.status.pod_ip, number))
+
+    async def _pass_on(
+        self, request: Request, where: ResourcePath, scheme: str, to: Backend
+    ) -> Answer:
+        if "upgrade" in request.headers.get("connection", "").lower():
+            raise ApiError(501, "NotImplemented", "upgraded connections are not passed on here")
+        try:
+            response = await self._send(request, where, scheme, to)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            why = str(error) or "no answer in time"
+            raise _unavailable(f"error trying to reach service: {why}") from error
+        headers = {
+            name.lower(): value
+            for name, value in response.headers.items()
+            if name.lower() not in _NOT_PASSED_ON
+        }
+        if (length := response.headers.get("content-length")) is not None:
+            headers["content-length"] = length
+        return Answer(response.status, _body(response), headers)
+
+    async def _send(
+        self, request: Request, where: ResourcePath, scheme: str, to: Backend
+    ) -> aiohttp.ClientResponse:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
+                connector=aiohttp.TCPConnector(force_close=True, limit=_MOST),
+            )
+        path = quote(where.rest or "/", safe="/:@!$&'()*+,;=~")
+        url = URL(f"{scheme}://{to.ip}:{to.port}{path}", encoded=True).with_query(
+            dict(request.query)
+        )
+        async with asyncio.timeout(_FIRST_BYTE):
+            return await self._session.request(
+                request.method,
+                url,
+                headers={
+                    name: value
+                    for name, value in request.headers.items()
+                    if name not in _NOT_PASSED_ON
+                },
+                data=request.body,
+                allow_redirects=False,
+                ssl=False,
+                skip_auto_headers=("user-agent", "accept", "accept-encoding", "content-type"),
+            )
+
+
+def _target(name: str) -> tuple[str, str, str]:
+    """Scheme, name and port in `[scheme:]name[:port]`."""
+    parts = name.split(":")
+    if len(parts) == 3:
+        return parts[0] or "http", parts[1], parts[2]
+    return "http", parts[0], parts[1] if len(parts) == 2 else ""
+
+
+async def _body(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    try:
+        async for chunk in response.content.iter_any():
+            yield chunk
+    finally:
+        response.close()
+
+
+def _unavailable(message: str) -> ApiError:
+    return ApiError(503, "ServiceUnavailable", message)

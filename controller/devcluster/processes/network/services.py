@@ -1,0 +1,165 @@
+"""The service network: addresses and names of services lead to the ready pods behind them.
+
+It follows Services and EndpointSlices, like the proxy and the DNS of a real node. A port without
+a ready pod is not listened on, so that connections to it are refused at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.pods import PODS
+from controller.devcluster.nodes.views import ENDPOINT_SLICES
+from controller.devcluster.processes.network.backends import HEADLESS, Backend, addresses, backends
+from controller.devcluster.processes.network.forwarder import Forwarder
+from controller.kube.resources import SERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controller.devcluster.nodes.pods import Pod
+    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.nodes.views import EndpointSlice
+    from controller.devcluster.processes.isolation import Isolation
+    from controller.kube.objects import KubeObject, Service
+
+_log = structlog.get_logger(__name__)
+
+_SERVICE_LABEL = "kubernetes.io/service-name"
+_BY_SERVICE = "service-of-slice"
+_ALL = ("network",)
+_AGAIN = 5.0  # seconds until an address that could not be had is tried again
+
+
+class ServiceNetwork:
+    """Keeps forwarders and names as Services and EndpointSlices say.
+
+    Args:
+        surroundings: client, caches and time.
+        isolation: where addresses are held and names are published.
+        api_server: host and port of the API server's plain HTTP, which pods reach at the name
+            of service `kubernetes` and at the isolation's `host_ip`, at the same port.
+    """
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        isolation: Isolation,
+        api_server: tuple[str, int] | None = None,
+    ) -> None:
+        self._isolation = isolation
+        self._api_server = api_server
+        self._loop = surroundings.control_loop("network", self._sync)
+        services = surroundings.caches.informer(SERVICES)
+        services.add_handler(Enqueue(self._loop.add, _everything), name="network")
+        self._services = services.lister
+        slices = surroundings.caches.informer(ENDPOINT_SLICES)
+        slices.add_index(_BY_SERVICE, service_of_slice)
+        slices.add_handler(Enqueue(self._loop.add, _everything), name="network")
+        self._slices = slices.lister
+        self._pods = surroundings.caches.informer(PODS).lister
+        self._forwarders: dict[tuple[str, int], Forwarder] = {}
+        self._refused: set[tuple[str, int]] = set()
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self._loop.add("network")
+        try:
+            await self._loop.run()
+        finally:
+            for forwarder in self._forwarders.values():
+                await forwarder.aclose()
+
+    def backends(self, service: Service, port: str) -> tuple[Backend, ...]:
+        """The ready pods behind the port of that name."""
+        slices = self._slices_of(service)
+        for one in service.spec.ports:
+            if one.name == port:
+                return backends(one, slices)
+        return ()
+
+    def service(self, namespace: str, name: str) -> Service | None:
+        """The service as far as it is known here."""
+        return self._services.get(f"{namespace}/{name}")
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """The pod as far as it is known here."""
+        return self._pods.get(f"{namespace}/{name}")
+
+    def _slices_of(self, service: Service) -> list[EndpointSlice]:
+        return list(self._slices.by_index(_BY_SERVICE, service.metadata.key))
+
+    async def _sync(self, key: str) -> float | None:
+        del key
+        services = list(self._services.list())
+        held = await self._isolation.hold(_cluster_addresses(services))
+        names: dict[tuple[str, str], tuple[str, ...]] = {}
+        wanted: dict[tuple[str, int], tuple[Backend, ...]] = {}
+        for service in services:
+            slices = self._slices_of(service)
+            meta = service.metadata
+            names[meta.namespace, meta.name] = tuple(
+                held.get(address, address) for address in addresses(service, slices)
+            )
+            if service.spec.cluster_ip in held:
+                for port in service.spec.ports:
+                    if port.protocol == "TCP" and (behind := backends(port, slices)):
+                        wanted[held[service.spec.cluster_ip], port.port] = behind
+        if self._api_server:
+            here = self._isolation.host_ip
+            names["default", "kubernetes"] = (here,)
+            wanted[here, self._api_server[1]] = (Backend(*self._api_server),)
+        await self._forward(wanted)
+        self._isolation.publish(names)
+        return _AGAIN if self._refused else None
+
+    async def _forward(self, wanted: Mapping[tuple[str, int], tuple[Backend, ...]]) -> None:
+        """Listen at the addresses and ports wanted, and at no others."""
+        for place in self._forwarders.keys() - wanted.keys():
+            await self._forwarders.pop(place).aclose()
+        self._refused &= wanted.keys()
+        for place, behind in wanted.items():
+            if place in self._forwarders:
+                self._forwarders[place].backends = behind
+            else:
+                await self._listen(place, behind)
+
+    async def _listen(self, place: tuple[str, int], behind: tuple[Backend, ...]) -> None:
+        forwarder = Forwarder(behind)
+        try:
+            await forwarder.listen(*place)
+        except OSError as error:
+            if place not in self._refused:
+                self._refused.add(place)
+                _log.warning("service not reachable", address=place[0], port=place[1], error=error)
+            return
+        self._refused.discard(place)
+        self._forwarders[place] = forwarder
+
+
+def service_of_slice(item: EndpointSlice) -> list[str]:
+    """Key of the service that a slice belongs to."""
+    labels = item.metadata.labels or {}
+    name = labels.get(_SERVICE_LABEL)
+    return [f"{item.metadata.namespace}/{name}"] if name else []
+
+
+def _cluster_addresses(services: Iterable[Service]) -> set[str]:
+    """Addresses of services, save that of the API server, which every cluster here has alike."""
+    return {
+        service.spec.cluster_ip
+        for service in services
+        if service.spec.cluster_ip not in {"", HEADLESS}
+        and service.metadata.key != "default/kubernetes"
+    }
+
+
+def _everything(obj: KubeObject) -> tuple[str]:
+    del obj
+    return _ALL

@@ -1,0 +1,106 @@
+"""Isolations of this machine for tests, each in a folder of its own, and commands in them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.devcluster.processes.places.choice import OPENERS
+from controller.devcluster.processes.places.host import Host
+from controller.devcluster.processes.places.marks import marked
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from controller.devcluster.processes.isolation import Isolation, Launch, Room
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PYTHON = sys.executable
+
+needs_namespaces = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("ip") is None,
+    reason="NOT TESTED: namespaces need root and the program `ip` (iproute2)",
+)
+
+
+@asynccontextmanager
+async def opened(mode: str) -> AsyncIterator[Isolation]:
+    """An isolation, closed at the end; nothing of it may be left then."""
+    with tempfile.TemporaryDirectory(prefix="manta-test-", dir="/tmp") as folder:
+        host = Host(Path(folder))
+        isolation = await OPENERS[mode](host)
+        try:
+            yield isolation
+        finally:
+            await isolation.aclose()
+            assert contents(folder) == []
+            assert not exists(host.memory)
+
+
+def contents(folder: str) -> list[Path]:
+    return list(Path(folder).iterdir())
+
+
+def exists(path: str | Path) -> bool:
+    """Whether this machine has a file of that name."""
+    return os.path.lexists(path)
+
+
+async def ended(room: Room) -> None:
+    """Wait until no process of a room is left."""
+    async with asyncio.timeout(5):
+        while list(marked(f"{room.root}/")):  # noqa: ASYNC110 - the kernel tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def pod(isolation: Isolation, name: str = "pod", **more):
+    usual = {"namespace": "default", "name": name, "hostname": name}
+    return await isolation.open_pod(f"uid-{name}", **usual | more)
+
+
+async def room(place, *, cwd: str = "", env: dict[str, str] | None = None, mounts=()) -> Room:
+    return await place.room("main", cwd=cwd, env={"PATH": PATH, **(env or {})}, mounts=mounts)
+
+
+async def started(launch: Launch, **more) -> asyncio.subprocess.Process:
+    usual = {
+        "stdin": asyncio.subprocess.DEVNULL,
+        "stdout": asyncio.subprocess.PIPE,
+        "stderr": asyncio.subprocess.STDOUT,
+    }
+    return await asyncio.create_subprocess_exec(
+        *launch.argv, env=launch.env, cwd=launch.cwd, **usual | more
+    )
+
+
+async def status_of(process: asyncio.subprocess.Process) -> int:
+    """Its exit status, once it has ended."""
+    await process.communicate()
+    return process.returncode
+
+
+async def outcome(launch: Launch) -> tuple[int, str]:
+    """Exit status and output."""
+    process = await started(launch)
+    text, _ = await process.communicate()
+    return process.returncode, text.decode()
+
+
+async def run(place, argv: Sequence[str], **more) -> tuple[int, str]:
+    """Exit status and output of a command in a room of its own."""
+    return await outcome((await room(place, **more)).command(argv))
+
+
+async def said(process: asyncio.subprocess.Process, line: str) -> None:
+    """Wait until a process has written a line."""
+    async with asyncio.timeout(20):
+        while (await process.stdout.readline()).decode().strip() != line:
+            assert not process.stdout.at_eof()

@@ -1,0 +1,214 @@
+"""Pods in namespaces of their own. Needs root."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from controller.devcluster.processes.isolation import Mount
+from controller.devcluster.processes.places.marks import marked
+from tests.devcluster.processes.machines import (
+    PYTHON,
+    ended,
+    exists,
+    needs_namespaces,
+    opened,
+    outcome,
+    pod,
+    room,
+    run,
+    said,
+    started,
+    status_of,
+)
+
+pytestmark = [pytest.mark.real_time, needs_namespaces]
+
+_LISTEN = """
+import socket
+with socket.create_server(("", 8080)) as server:
+    print("listening", flush=True)
+    while True:
+        connection, _ = server.accept()
+        connection.sendall(socket.gethostname().encode())
+        connection.close()
+"""
+_STUBBORN = "sleep 1000 & setsid sleep 1000 & echo ready; exec sleep 1000"
+
+
+@pytest.fixture
+async def isolation():
+    async with opened("namespaces") as isolation:
+        yield isolation
+
+
+def namespace_here() -> str:
+    return str(Path("/proc/self/ns/net").readlink())
+
+
+async def asked(place, ip: str) -> str:
+    ask = f"import socket; print(socket.create_connection(({ip!r}, 8080)).recv(99).decode())"
+    status, text = await run(place, [PYTHON, "-c", ask])
+    assert status == 0, text
+    return text.strip()
+
+
+async def test_pods_listen_on_the_same_port_and_reach_one_another(isolation):
+    places = [await pod(isolation, name) for name in ("one", "two")]
+    assert places[0].ip != places[1].ip
+    servers = []
+    for place in places:
+        servers.append(await started((await room(place)).command([PYTHON, "-c", _LISTEN])))
+        await said(servers[-1], "listening")
+    assert await asked(places[0], places[1].ip) == "two"
+    assert await asked(places[1], "127.0.0.1") == "two"
+    reader, writer = await asyncio.open_connection(places[0].ip, 8080)
+    assert await reader.read() == b"one"
+    writer.close()
+    for place, server in zip(places, servers, strict=True):
+        await isolation.close_pod(place)
+        await status_of(server)
+
+
+async def test_a_pod_of_the_host_network_shares_this_machines_addresses(isolation):
+    place = await pod(isolation, host_network=True)
+    assert place.ip == isolation.host_ip
+    _, own = await run(place, ["readlink", "/proc/self/ns/net"])
+    assert own.strip() == namespace_here()
+
+
+async def test_a_container_has_its_own_tmp_and_writes_to_no_file_of_the_machine(isolation):
+    place = await pod(isolation)
+    status, text = await run(place, ["sh", "-c", "ls -A /tmp; echo new > /usr/written; ls /usr"])
+    assert status == 0
+    assert "written" in text.split()
+    assert not exists("/usr/written")
+    _, again = await run(place, ["sh", "-c", "ls -A /tmp; ls /usr"])
+    assert "written" not in again.split()
+
+
+async def test_volumes_are_mounted_where_the_machine_has_no_folder(isolation, tmp_path):
+    place = await pod(isolation)
+    volume = place.root / "volume"
+    volume.mkdir()
+    (volume / "file").write_text("from the machine\n")
+    mounts = [
+        Mount(volume, "/home/nobody-has-this/deep/data"),
+        Mount(volume / "file", "/home/nobody-has-this/deep/data/again", read_only=True),
+        Mount(volume, "/read-only", read_only=True),
+    ]
+    script = (
+        "pwd; cat data/file data/again; echo back > data/answer; "
+        "echo x 2>/dev/null > /read-only/x || echo refused"
+    )
+    status, text = await run(
+        place, ["sh", "-c", script], cwd="/home/nobody-has-this/deep", mounts=mounts
+    )
+    assert (status, text.splitlines()) == (
+        0,
+        ["/home/nobody-has-this/deep", "from the machine", "from the machine", "refused"],
+    ), text
+    assert (volume / "answer").read_text() == "back\n"
+    assert not exists("/home/nobody-has-this")
+
+
+async def test_a_container_has_exactly_the_environment_it_is_given(isolation):
+    place = await pod(isolation)
+    _, text = await run(place, ["env"], env={"COLOUR": "red\nblue"})
+    assert "COLOUR=red\nblue" in text
+    assert "HOME=" not in text
+    _, text = await run(place, ["hostname"])
+    assert text == "pod\n"
+
+
+async def test_exit_statuses_are_those_of_a_container_runtime(isolation):
+    place = await pod(isolation)
+    assert (await run(place, ["sh", "-c", "exit 7"]))[0] == 7
+    assert (await run(place, ["sh", "-c", "kill -KILL $$; sh -c 'kill -KILL $PPID'; exit 3"]))[
+        0
+    ] == 3, "the first process of a container is immune against its own signals"
+    missing = await room(place)
+    assert (await outcome(missing.command(["no-such-program"])))[0] == 127
+    assert missing.start_error() == "cannot run 'no-such-program': No such file or directory"
+
+
+async def test_signals_reach_the_command(isolation):
+    place = await pod(isolation)
+    script = "trap 'echo asked; exit 4' TERM; echo ready; while :; do sleep 0.05; done"
+    process = await started((await room(place)).command(["sh", "-c", script]))
+    await said(process, "ready")
+    process.send_signal(signal.SIGTERM)
+    await said(process, "asked")
+    assert await status_of(process) == 4
+
+
+@pytest.mark.parametrize("way", ["kill signal", "keeper killed", "room closed", "pod closed"])
+async def test_nothing_of_a_container_survives_it(isolation, way):
+    place = await pod(isolation)
+    stubborn = await room(place)
+    launch = stubborn.command(["sh", "-c", _STUBBORN])
+    process = await started(launch)
+    await said(process, "ready")
+    assert len(list(marked(f"{stubborn.root}/"))) > 3
+    if way == "kill signal":
+        process.send_signal(launch.kill_signal)
+        assert await status_of(process) == 137
+    elif way == "keeper killed":
+        process.kill()
+    elif way == "room closed":
+        await stubborn.close()
+    else:
+        await isolation.close_pod(place)
+    await process.communicate()
+    await ended(stubborn)
+
+
+async def test_another_command_runs_beside_the_main_one_while_that_runs(isolation):
+    place = await pod(isolation)
+    main = await room(place, env={"COLOUR": "red"})
+    launch = main.command(["sh", "-c", "echo here > /tmp/note; echo ready; exec sleep 1000"])
+    process = await started(launch)
+    await said(process, "ready")
+    look = ["sh", "-c", "cat /tmp/note; echo $COLOUR; hostname; exit 5"]
+    assert await outcome(main.exec(look)) == (5, "here\nred\npod\n")
+    process.send_signal(launch.kill_signal)
+    await status_of(process)
+    status, text = await outcome(main.exec(["true"]))
+    assert (status, text) == (126, "the container's main process has ended\n")
+
+
+async def test_names_reach_pods_that_run_already_and_pods_to_come(isolation):
+    place = await pod(isolation)
+    main = await room(place)
+    process = await started(main.command(["sh", "-c", "echo ready; exec sleep 1000"]))
+    await said(process, "ready")
+    isolation.publish({("default", "head"): ("10.96.1.2",)})
+    resolve = ["getent", "hosts", "head.default.svc.cluster.local"]
+    assert (await outcome(main.exec(resolve)))[1].split()[0] == "10.96.1.2"
+    late = await pod(isolation, "late")
+    assert (await run(late, ["getent", "hosts", "head"]))[1].split()[0] == "10.96.1.2"
+    isolation.publish({})
+    assert (await outcome(main.exec(resolve)))[0] == 2
+    process.kill()
+    await status_of(process)
+
+
+async def test_an_unknown_name_is_refused_at_once(isolation):
+    place = await pod(isolation)
+    async with asyncio.timeout(5):
+        assert (await run(place, ["getent", "hosts", "nowhere.example.com"]))[0] == 2
+
+
+async def test_a_pod_gets_the_same_place_again(isolation):
+    assert await pod(isolation) is await pod(isolation)
+
+
+async def test_clusters_beside_one_another_have_networks_of_their_own(isolation):
+    async with opened("namespaces") as other:
+        mine, theirs = await pod(isolation), await pod(other)
+        assert isolation.bridge.network != other.bridge.network
+        assert mine.ip != theirs.ip
+    assert exists(f"/sys/class/net/{isolation.bridge.name}")

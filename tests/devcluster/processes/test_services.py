@@ -1,0 +1,263 @@
+"""Services of an embedded cluster whose pods have networks of their own. Needs root."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from controller.devcluster.apiserver.http import serve
+from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.processes.images import Images
+from controller.devcluster.processes.kubelet import ProcessKubelet
+from controller.devcluster.processes.network.proxies import Proxies
+from controller.devcluster.processes.network.services import ServiceNetwork
+from controller.devcluster.processes.specification import PODS
+from controller.devcluster.processes.together import Together
+from controller.kube.client import Client
+from controller.kube.resources import SERVICES
+from tests.devcluster.processes.conftest import PYTHON, World, wall
+from tests.devcluster.processes.machines import needs_namespaces, opened
+
+pytestmark = [pytest.mark.real_time, needs_namespaces]
+
+_SERVER = """
+import http.server, os, socket, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        if self.path == "/slow":
+            self.send_response(200)
+            self.end_headers()
+            for number in range(3):
+                self.wfile.write(b"%d\\n" % number)
+                self.wfile.flush()
+                time.sleep(0.3)
+            self.close_connection = True
+            return
+        self.answer(f"{socket.gethostname()} {self.command} {self.path}")
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"])).decode()
+        seen = self.headers.get("authorization"), self.headers.get("x-note")
+        self.answer(f"{self.path} {body} {seen}", status=202)
+    def answer(self, text, status=200):
+        self.send_response(status)
+        self.send_header("content-type", "text/plain")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+    def log_message(self, *args):
+        pass
+class Server(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET
+    def server_bind(self):
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = "pod", 8000
+Server(("", 8000), Handler).serve_forever()
+"""
+
+
+class Town(World):
+    """A world whose node has the service network."""
+
+    @asynccontextmanager
+    async def networked(self, isolation):
+        http = await serve(self.server)
+
+        def machine(surroundings):
+            network = ServiceNetwork(surroundings, isolation, ("127.0.0.1", http.port))
+            self.proxies = Proxies(network, random.Random(3))
+            self.server.hooks.service_proxy = self.proxies.service_proxy
+            self.server.hooks.pod_proxy = self.proxies.pod_proxy
+            kubelet = ProcessKubelet(
+                surroundings,
+                isolation=isolation,
+                images=Images({"python": PYTHON}),
+                outputs=self.outputs,
+                root=self.folder,
+                memory=self.folder / "memory",
+            )
+            return Together(kubelet, network)
+
+        self.api_port = http.port
+        async with run_nodes(
+            Client(self.server, user_agent="nodes", clock=self.loop),
+            clock=self.loop,
+            wall=wall,
+            rng=random.Random(2),
+            settings=NodeSettings(),
+            kubelet=machine,
+        ):
+            try:
+                yield
+            finally:
+                await self.proxies.aclose()
+                await http.aclose()
+
+    async def serve(self, name: str, **more) -> str:
+        """A pod that answers on port 8000, ready; its address."""
+        probe = {"tcpSocket": {"port": 8000}, "periodSeconds": 1, "failureThreshold": 60}
+        container = {
+            "name": "main",
+            "image": "python:3",
+            "command": ["python", "-c", _SERVER],
+            "ports": [{"name": "web", "containerPort": 8000}],
+            "readinessProbe": probe,
+        }
+        await self.create(name, container, **more)
+        pod = await self.until(name, lambda pod: pod.status.is_true("Ready"), seconds=30)
+        return pod.status.pod_ip
+
+    async def service(self, name: str, app: str, *, port: int = 80, **spec) -> str:
+        """A service of port 80 for pods named `app`; its address."""
+        body = {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {
+                "selector": {"app": app},
+                "ports": [{"name": "http", "port": port, "targetPort": 8000}],
+                **spec,
+            },
+        }
+        return (await self.user.create(SERVICES, "default", body)).spec.cluster_ip
+
+    async def run(self, name: str, script: str) -> str:
+        """What a pod says that runs a script to its end."""
+        await self.create(
+            name, {"name": "main", "image": "python:3", "command": ["python", "-c", script]}
+        )
+        pod = await self.until(
+            name, lambda pod: pod.status.phase in {"Succeeded", "Failed"}, seconds=30
+        )
+        status, _, chunks = await self.server.request(
+            "GET", f"/api/v1/namespaces/default/pods/{name}/log", {}, {}, None
+        )
+        text = b"".join([chunk async for chunk in chunks]).decode()
+        assert (status, pod.status.phase) == (200, "Succeeded"), text
+        return text
+
+    async def ask(self, method: str, path: str, **more):
+        url = f"http://127.0.0.1:{self.api_port}/api/v1/namespaces/default/{path}"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, url, **more) as answer,
+        ):
+            return answer.status, await answer.text()
+
+
+async def fetched(url: str) -> str:
+    """What a URL answers, once somebody answers."""
+    async with aiohttp.ClientSession() as session, asyncio.timeout(20):
+        while True:
+            try:
+                async with session.get(url) as answer:
+                    return await answer.text()
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.05)
+
+
+async def refused(ip: str, port: int) -> None:
+    """Wait until connections are refused; before the address is held they go elsewhere."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(ip, port)
+            except ConnectionRefusedError:
+                return
+            writer.close()
+            await writer.wait_closed()
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+async def town(tmp_path):
+    async with opened("namespaces") as isolation:
+        town = Town(tmp_path)
+        async with town.networked(isolation):
+            yield town
+        await town.server.aclose()
+
+
+_FETCH = """
+import urllib.request, sys, time
+for attempt in range(100):
+    try:
+        print(urllib.request.urlopen("http://%s/x", timeout=5).read().decode())
+        break
+    except OSError as error:
+        time.sleep(0.1)
+else:
+    sys.exit(str(error))
+"""
+
+
+async def test_a_service_leads_to_the_ready_pods_from_pods_and_from_this_machine(town):
+    address = await town.service("web", "one")
+    await refused(address, 80)
+    ip = await town.serve("one")
+    assert await fetched(f"http://{address}/here") == "one GET /here"
+    assert await fetched(f"http://{ip}:8000/here") == "one GET /here"
+    for number, name in enumerate(("web", "web.default", "web.default.svc.cluster.local", address)):
+        assert await town.run(f"asker-{number}", _FETCH % name) == "one GET /x\n"
+    await town.delete("one", grace=0)
+    await town.gone("one")
+    await refused(address, 80)
+
+
+async def test_a_headless_service_is_known_by_the_addresses_of_its_pods(town):
+    await town.service("head", "one", clusterIP="None")
+    ip = await town.serve("one")
+    script = "import socket; print(socket.gethostbyname('head.default.svc.cluster.local'))"
+    assert await town.run("asker", script) == f"{ip}\n"
+    assert await town.run("asker-2", _FETCH % "head:8000") == "one GET /x\n"
+
+
+async def test_connections_are_spread_over_the_pods(town):
+    address = await town.service("web", "one")
+    await town.serve("one")
+    body = {"metadata": {"labels": {"app": "one"}}}
+    await town.serve("two")
+    await town.user.merge_patch(PODS, "default", "two", body)
+    seen = set()
+    async with asyncio.timeout(10):
+        while len(seen) < 2:
+            seen.add((await fetched(f"http://{address}/")).split()[0])
+    assert seen == {"one", "two"}
+
+
+async def test_pods_reach_the_api_server_by_its_service_name(town):
+    script = _FETCH.replace("/x", "/version") % f"kubernetes.default.svc:{town.api_port}"
+    assert '"gitVersion"' in await town.run("asker", script)
+
+
+async def test_the_api_server_passes_requests_on_to_services_and_pods(town):
+    address = await town.service("web", "one", port=8265)
+    status, text = await town.ask("GET", "services/web:8265/proxy/x")
+    assert (status, '"no endpoints available for service \\"web\\""' in text) == (503, True), text
+    await town.serve("one")
+    await fetched(f"http://{address}:8265")
+    for target in ("services/web:8265", "services/web:http", "services/http:web:8265", "pods/one"):
+        told = await town.ask("GET", f"{target}/proxy/deep/er/?a=1&b=x%20y")
+        assert told == (200, "one GET /deep/er/?a=1&b=x+y"), target
+    headers = {"authorization": "Bearer secret", "x-note": "kept"}
+    told = await town.ask("POST", "pods/one:8000/proxy/in", data=b"body", headers=headers)
+    assert told == (202, "/in body (None, 'kept')")
+    status, text = await town.ask("GET", "services/web:99/proxy/")
+    assert (status, "no service port 99" in text) == (503, True)
+    status, text = await town.ask("GET", "pods/one:8001/proxy/")
+    assert (status, "error trying to reach service" in text) == (503, True)
+    assert (await town.ask("GET", "services/nobody/proxy/"))[0] == 404
+
+
+async def test_an_answer_comes_through_a_proxy_as_it_is_written(town):
+    await town.serve("one")
+    url = f"http://127.0.0.1:{town.api_port}/api/v1/namespaces/default/pods/one:8000/proxy/slow"
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        times = [time.monotonic() async for _ in answer.content]
+    assert len(times) == 3
+    assert times[-1] - times[0] > 0.4
