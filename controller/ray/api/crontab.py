@@ -126,7 +126,7 @@ class Crontab:
                 rest = _MINUTES_OF_DAY - shown if direction == 1 else shown + 1
                 moment = _move(moment, rest, zone, direction)
             else:
-                moment = _begin(day, moment, zone, direction)
+                moment = _begin(day, zone, direction)
 
     def _nearest_day(self, day: date, end: date, direction: Direction) -> date | None:
         """The first matching date from `day` on, None if there is none up to `end`."""
@@ -202,13 +202,11 @@ def _floor(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(second=0, microsecond=0)
 
 
-def _begin(day: date, moment: datetime, zone: tzinfo, direction: Direction) -> datetime:
-    """A moment on the way from `moment` to a date, not beyond the first of its minutes."""
+def _begin(day: date, zone: tzinfo, direction: Direction) -> datetime:
+    """The first minute of a date in this direction, or one before it if the clocks change there."""
     wall = datetime.combine(day, time(0, 0) if direction == 1 else time(23, 59))
     both = [wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
-    if direction == 1:
-        return max(min(both), moment + MINUTE)
-    return min(max(both), moment - MINUTE)
+    return min(both) if direction == 1 else max(both)
 
 
 def _move(moment: datetime, minutes: int, zone: tzinfo, direction: Direction) -> datetime:

@@ -74,12 +74,11 @@ def naming_keys(job: KubeObject) -> Sequence[str]:
 
 
 def _tick(job: RayJob) -> datetime | None:
-    """What the annotation says, else the minute in the name."""
+    """The moment in the annotation; the minute in the name, if somebody has set that back."""
     noted = time_of((job.metadata.annotations or {}).get(labels.CRON_JOB_TIMESTAMP))
     found = _NAME.fullmatch(job.metadata.name)
-    if noted is None and found:
-        return datetime.fromtimestamp(60 * int(found["minutes"]), UTC)
-    return noted
+    named = datetime.fromtimestamp(60 * int(found["minutes"]), UTC) if found else None
+    return max((tick for tick in (noted, named) if tick is not None), default=None)
 
 
 def _stage(job: RayJob) -> Stage:

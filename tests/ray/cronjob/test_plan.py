@@ -178,6 +178,11 @@ def test_a_rayjob_without_its_annotation_counts_by_its_name():
     assert created(plan(cron_job(), job(at(10), annotations={}), now=at(10, 1))) == []
 
 
+def test_a_rayjob_whose_annotation_was_set_back_counts_by_its_name():
+    earlier = {"ray.io/cronjob-scheduled-timestamp": stamp(at(9))}
+    assert created(plan(cron_job(), job(at(10), annotations=earlier), now=at(10, 1))) == []
+
+
 def test_a_rayjob_made_by_hand_uses_up_no_tick():
     by_hand = job(name="cron-manual")
     made = plan(cron_job(), by_hand, now=at(10))
@@ -241,6 +246,12 @@ def test_a_name_that_belongs_to_somebody_else_is_a_condition_until_it_is_free():
     assert created(plan(with_status(kept, made), now=at(10, 7))) == [name_of(at(10))]
 
 
+def test_its_own_rayjobs_take_no_names_away():
+    seen = RayCronJobKind().observe("default/cron", reads(cron_job(), job(at(10))))
+    assert seen is not None
+    assert seen.taken == {}
+
+
 def test_a_rayjob_that_cannot_be_read_holds_its_name():
     made = plan(cron_job(), now=at(10), odd={name_of(at(10)): "metadata: expected object"})
     assert (writes(made), ready(made)[1]) == ([], "NameTaken")
@@ -294,6 +305,13 @@ def test_forbid_waits_for_the_end_of_the_earlier_one_and_then_makes_up_for_the_l
     assert made.wake_after == 40 * 60
     assert told(plan(with_status(kept, made), job(at(10)), now=at(12, 21))) == []
     assert created(plan(kept, succeeded(at(10)), now=at(12, 25))) == [name_of(at(12))]
+
+
+def test_of_many_that_are_waited_for_three_are_named():
+    runs = [job(at(hour)) for hour in range(10)]
+    made = plan(cron_job(scheduled(at(9)), concurrencyPolicy="Forbid"), *runs, now=at(10))
+    listed = ", ".join(name_of(at(hour)) for hour in range(3))
+    assert f"waits for the end of RayJob {listed} and 7 more, because" in ready(made)[2]
 
 
 def test_forbid_waits_for_one_that_is_going_too():
@@ -383,6 +401,7 @@ ENDED = [
     [
         ({}, []),
         ({"successfulJobsHistoryLimit": 3}, []),
+        ({"successfulJobsHistoryLimit": 4, "failedJobsHistoryLimit": 2**31 - 1}, []),
         ({"successfulJobsHistoryLimit": 2}, [1]),
         ({"successfulJobsHistoryLimit": 0}, [1, 3, 7]),
         ({"failedJobsHistoryLimit": 1}, [2, 4]),
@@ -423,15 +442,14 @@ def test_no_more_than_a_hundred_active_rayjobs_are_listed():
     assert names == [run.metadata.name for run in reversed(runs[50:])]
 
 
-def failures_of(made: Any, reason: str = "Forbidden") -> tuple[Failure, ...]:
-    return tuple(Failure(write, reason, "the server said no") for write in writes(made))
-
-
-def status_after(kept: Any, *runs: Any, now: datetime, made: Any) -> Any:
+def status_after(
+    kept: Any, *runs: Any, now: datetime, made: Any, message: str = "the server said no"
+) -> Any:
     kind = RayCronJobKind()
     seen = kind.observe("default/cron", reads(kept, *runs))
     assert seen is not None
-    return kind.status_after(seen, made, failures_of(made), now)
+    failures = tuple(Failure(write, "Forbidden", message) for write in writes(made))
+    return kind.status_after(seen, made, failures, now)
 
 
 def test_a_refused_rayjob_is_named_with_the_servers_words_and_told_once():
@@ -449,6 +467,12 @@ def test_a_refused_rayjob_is_named_with_the_servers_words_and_told_once():
     assert again.events == ()
     assert difference(said.status, again.wanted) == {}
     assert "lastScheduleTime" not in status.wanted
+
+
+def test_endless_words_of_a_server_are_cut():
+    made = plan(cron_job(), now=at(10))
+    status = status_after(cron_job(), now=at(10), made=made, message="no " * 5000)
+    assert len(status.wanted["conditions"][0]["message"]) == 4096
 
 
 def test_a_refused_deletion_is_named():
