@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import json
 import random
@@ -20,6 +21,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.dashboard.head import Head
 from controller.ray.job import JobSettings, RayJobKind
+from controller.ray.job.submitter_container import SUBMITTER
 from tests.integration.harness import EXAMPLES, cluster_of, is_ready
 from tests.ray.dashboard.simulated import Course, SimulatedRay
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from tests.ray.dashboard.simulated import Incarnation
 
 RAW_PODS = Resource("", "v1", "pods", "Pod", CustomObject)
-TERMINAL = {"Complete", "Failed"}
 
 
 def job_manifest(name: str = "job", **spec: Any) -> dict[str, Any]:
@@ -45,6 +46,8 @@ def job_manifest(name: str = "job", **spec: Any) -> dict[str, Any]:
         "submissionMode": "HTTPMode",
         "rayClusterSpec": cluster,
     } | spec
+    if full["submissionMode"] == "K8sJobMode":
+        full.setdefault("submitterPodTemplate", submitter())
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayJob",
@@ -53,12 +56,24 @@ def job_manifest(name: str = "job", **spec: Any) -> dict[str, Any]:
     }
 
 
+def submitter() -> dict[str, Any]:
+    """A submitter's pod that runs until its part is played."""
+    return {
+        "metadata": {"annotations": {"sim.manta.dev/outcome": "run"}},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": SUBMITTER, "image": "rayproject/ray:2.52.0"}],
+        },
+    }
+
+
 class Rays:
     """All Rays of a world, and who talks to them.
 
     Attributes:
         ray: the simulated dashboards; a head service leads to the ready head of its cluster.
-        submitters_fail: whether submitters end with an exit code as soon as they run.
+        submitters_fail: whether the submitter of a job ends with an error as soon as it runs.
+        submitters_follow: whether submitters end with their jobs, with exit code 0.
     """
 
     def __init__(self, world: World, settings: JobSettings | None = None) -> None:
@@ -66,15 +81,13 @@ class Rays:
         self.settings = settings or JobSettings()
         self.ray = SimulatedRay(live=self._live)
         self.submitters_fail: Callable[[str], bool] = lambda _job_id: False
-        self.submitters_submit: Callable[[str], bool] = lambda _job_id: True
+        self.submitters_follow = True
         self._submitted: set[str] = set()
 
     async def open(self) -> None:
         """Have RayJobs served, and submitters played."""
-        try:
+        with contextlib.suppress(AlreadyExists):
             await self.world.user.create(CRDS, "", rayjob_definition())
-        except AlreadyExists:
-            pass
         await self.world.eventually(self._served)
         self.world.background(self._play_submitters())
 
@@ -88,6 +101,10 @@ class Rays:
         )
         kinds = [RayClusterKind(), RayJobKind(actors, actors, self.settings)]
         return self.world.start_operator(kinds=kinds, **more)
+
+    @staticmethod
+    def manifest(name: str = "job", **spec: Any) -> dict[str, Any]:
+        return job_manifest(name, **spec)
 
     async def create(self, name: str = "job", **spec: Any) -> RayJob:
         return await self.world.user.create(
@@ -179,14 +196,32 @@ class Rays:
         while True:
             await asyncio.sleep(0.5)
             for pod in list(self.world.journal.present.values()):
-                if _role(pod) == "submitter" and pod.status.phase == "Running":
+                if pod.metadata.terminating or pod.status.phase != "Running":
+                    continue
+                if _role(pod) == "submitter":
                     await self._play(pod)
+                elif _role(pod) == "head" and is_ready(pod):
+                    await self._play_sidecar(pod)
+
+    async def _play_sidecar(self, pod: Pod) -> None:
+        """The same beside the head, where the container knows where Ray is."""
+        if all(each.name != SUBMITTER for each in pod.spec.containers):
+            return
+        job_id = (await self._environment(pod))["RAY_JOB_SUBMISSION_ID"]
+        self._submit(self.head_of(pod), job_id)
+
+    def _submit(self, head: Head, job_id: str) -> bool:
+        """Submit what was not submitted before."""
+        if self.ray.job(head, job_id) is not None or job_id in self._submitted:
+            return False
+        self._submitted.add(job_id)
+        self.ray.add(head, job_id, course=self.ray.courses.get(job_id) or self.ray.course({}))
+        return True
 
     async def _play(self, pod: Pod) -> None:
         """What the script of a submitter does: submit unless Ray has it, then follow its log."""
-        try:
-            env = await self._environment(pod)
-        except NotFound:
+        env = await self._environment(pod)
+        if not env:
             return
         job_id = env["RAY_JOB_SUBMISSION_ID"]
         cluster = env["RAY_DASHBOARD_ADDRESS"].split(".")[0].removesuffix("-head-svc")
@@ -197,29 +232,31 @@ class Rays:
         if place is None:
             return
         head = self.head_of(place)
+        if self._submit(head, job_id) or not self.submitters_follow:
+            return
         job = self.ray.job(head, job_id)
-        if job is None and job_id not in self._submitted and self.submitters_submit(job_id):
-            self._submitted.add(job_id)
-            self.ray.add(head, job_id, course=self.ray.courses.get(job_id) or self.ray.course({}))
-        elif job is None or job.status(self.ray.now()).terminal:
+        if job is None or job.status(self.ray.now()).terminal:
             await self._end(pod, "succeed")
 
     async def _environment(self, pod: Pod) -> dict[str, str]:
-        raw = await self.world.user.get(RAW_PODS, self.world.namespace, pod.metadata.name)
-        entries = raw.spec["containers"][0]["env"]
+        """Variables of the container that submits; none if the pod is gone."""
+        try:
+            raw = await self.world.user.get(RAW_PODS, self.world.namespace, pod.metadata.name)
+        except NotFound:
+            return {}
+        containers = {each["name"]: each for each in raw.spec["containers"]}
+        entries = containers.get(SUBMITTER, raw.spec["containers"][0])["env"]
         return {entry["name"]: entry.get("value", "") for entry in entries}
 
     async def _end(self, pod: Pod, outcome: str) -> None:
         annotations = {"sim.manta.dev/outcome": outcome, "sim.manta.dev/fail-after": "0"}
-        try:
+        with contextlib.suppress(NotFound):
             await self.world.user.merge_patch(
                 PODS,
                 self.world.namespace,
                 pod.metadata.name,
                 {"metadata": {"annotations": annotations}},
             )
-        except NotFound:
-            pass
 
 
 def forever() -> Course:
