@@ -126,7 +126,7 @@ class Crontab:
                 rest = _MINUTES_OF_DAY - shown if direction == 1 else shown + 1
                 moment = _move(moment, rest, zone, direction)
             else:
-                moment = _begin(day, zone, direction)
+                moment = _begin(day, moment, zone, direction)
 
     def _nearest_day(self, day: date, end: date, direction: Direction) -> date | None:
         """The first matching date from `day` on, None if there is none up to `end`."""
@@ -202,11 +202,15 @@ def _floor(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(second=0, microsecond=0)
 
 
-def _begin(day: date, zone: tzinfo, direction: Direction) -> datetime:
-    """The first minute of a date in this direction, or one before it if the clocks change there."""
+def _begin(day: date, moment: datetime, zone: tzinfo, direction: Direction) -> datetime:
+    """The first minute of a date on the way from `moment`, or one before it.
+
+    A midnight that comes twice may lie on both sides of `moment`.
+    """
     wall = datetime.combine(day, time(0, 0) if direction == 1 else time(23, 59))
     both = [wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
-    return min(both) if direction == 1 else max(both)
+    ahead = [minute for minute in both if direction * (minute - moment) > timedelta(0)]
+    return min(ahead) if direction == 1 else max(ahead)
 
 
 def _move(moment: datetime, minutes: int, zone: tzinfo, direction: Direction) -> datetime:

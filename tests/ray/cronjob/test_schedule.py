@@ -116,6 +116,15 @@ def test_clocks_that_change_are_followed_as_robfig_does(
     assert following(now, schedule, zone) == at(tick)
 
 
+def test_backwards_too_a_midnight_that_comes_twice_is_met_on_the_right_side():
+    before = at("2010-11-06T12:00-02:30")
+    first, second = at("2010-11-06T23:59-02:30"), at("2010-11-06T23:59-03:30")
+    schedule, zone = parse_schedule("59 23 6 11 *"), ZoneInfo("America/St_Johns")
+    assert schedule.latest(before, first + MINUTE, zone) == first
+    assert schedule.latest(before, second - MINUTE, zone) == first
+    assert schedule.latest(before, second + MINUTE, zone) == second
+
+
 WRONG = [
     ("", "is empty"),
     ("   ", "is empty"),
