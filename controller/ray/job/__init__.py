@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from controller.ray.job.kind import RayJobKind
 from controller.ray.job.settings import JobSettings
+from controller.ray.job.status.metrics import JobCollector
 
-__all__ = ["JobSettings", "RayJobKind"]
+__all__ = ["JobCollector", "JobSettings", "RayJobKind"]

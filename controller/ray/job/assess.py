@@ -149,8 +149,7 @@ def quiet_of(seen: Observation, settings: JobSettings, clock: Clock) -> Quiet:
         since = stored or clock.now
     else:  # nobody has asked yet in this process: it cannot be told whether Ray still is silent
         return Quiet(stored, Silence.SHORT)
-    durable = seen.head is not None and seen.head.durable
-    patience = settings.status_check_timeout if durable else LOST_HEAD_PATIENCE
+    patience = settings.status_check_timeout if seen.durable else LOST_HEAD_PATIENCE
     length = Silence.SHORT
     if clock.passed(since, settings.status_check_timeout):
         length = Silence.TOO_LONG

@@ -40,13 +40,11 @@ class LiveHead:
         pod: its pod.
         dashboard: where its dashboard is, as one incarnation.
         address: `host:port` of the dashboard inside the cluster: `status.dashboardURL`.
-        durable: whether Ray's state outlives the head.
     """
 
     pod: Pod
     dashboard: Head
     address: str
-    durable: bool = False
 
     @property
     def incarnation(self) -> str:
@@ -90,7 +88,6 @@ def find_head(
             token_secret=_token_secret(cluster, spec),
         ),
         f"{identity.head_fqdn}:{port}",
-        durable=_keeps_state(cluster, spec),
     )
 
 
@@ -145,6 +142,7 @@ def _token_secret(cluster: RayCluster, spec: ClusterSpec) -> str:
     return token_secret_name(cluster.metadata.name, auth)
 
 
-def _keeps_state(cluster: RayCluster, spec: ClusterSpec) -> bool:
+def outlives_head(cluster: RayCluster, spec: ClusterSpec) -> bool:
+    """Whether Ray's state is kept elsewhere, so that another head may know the job."""
     by_annotation = (cluster.metadata.annotations or {}).get(labels.FT_ENABLED, "").lower()
     return spec.gcs_fault_tolerance_options is not None or by_annotation == "true"

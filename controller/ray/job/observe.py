@@ -11,7 +11,7 @@ from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode, status_of
 from controller.ray.dashboard import JobProbe
-from controller.ray.job.heads import find_head
+from controller.ray.job.heads import find_head, outlives_head
 from controller.ray.job.names import (
     cluster_name,
     generated_submission_id,
@@ -82,6 +82,7 @@ class Observation:
         foreign_cluster: whether the cluster's name belongs to a cluster of somebody else.
         strays: RayClusters of this job that are not the present attempt's.
         head: the live head of the cluster.
+        durable: whether another head of the cluster may know the job.
         submitter: the submitter of the attempt.
         submitter_job: the Job that submits, of whatever attempt.
         submitter_pods: its pods.
@@ -106,6 +107,7 @@ class Observation:
     foreign_cluster: bool = False
     strays: tuple[RayCluster, ...] = ()
     head: LiveHead | None = None
+    durable: bool = False
     submitter: Submitter = NO_SUBMITTER
     submitter_job: Job | None = None
     submitter_pods: tuple[Pod, ...] = ()
@@ -164,8 +166,9 @@ def observe_job(key: str, reads: Reads, sources: Sources) -> Observation | None:
     uid, name = meta.uid, status.get("rayClusterName", "")
     cluster, foreign = _cluster(job, name, spec, reads)
     cluster_spec = sources.spec_of(cluster) if cluster is not None else None
-    head = None
+    head, durable = None, False
     if cluster is not None and cluster_spec is not None:
+        durable = outlives_head(cluster, cluster_spec)
         head = find_head(cluster, cluster_spec, reads, domain=sources.settings.cluster_domain)
     found = reads.get(JOBS, f"{meta.namespace}/{submitter_name(meta)}")
     submitter_job = found if found is not None and is_owned_by(found.metadata, uid) else None
@@ -185,6 +188,7 @@ def observe_job(key: str, reads: Reads, sources: Sources) -> Observation | None:
             each for each in reads.by_index(RAYCLUSTERS, "owner", uid) if each.metadata.name != name
         ),
         head=head,
+        durable=durable,
         submitter=submitter,
         submitter_job=submitter_job,
         submitter_pods=tuple(reads.by_index(PODS, SUBMITTER_PODS, submitter_key)),

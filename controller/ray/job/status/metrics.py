@@ -1,0 +1,101 @@
+"""KubeRay's metrics of RayJobs, and one of Manta's own, computed from the cache when scraped.
+
+Nothing is counted while reconciling, so nothing can be forgotten when a job goes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from controller.ray.api.rayjob import status_of, time_of
+from controller.ray.job.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from prometheus_client.core import Metric
+
+    from controller.ray.api.rayjob import RayJob
+
+_IDENTITY = ("name", "namespace", "uid")
+
+
+class JobCollector(Collector):
+    """`kuberay_job_*`; give it to `CollectorRegistry.register`.
+
+    Args:
+        jobs: gives all cached RayJobs.
+    """
+
+    def __init__(self, jobs: Callable[[], Iterable[RayJob]]) -> None:
+        self._jobs = jobs
+
+    def describe(self) -> Iterable[Metric]:
+        """The families without samples, so that registering them reads no cache."""
+        return _families()
+
+    def collect(self) -> Iterable[Metric]:
+        """The samples of every job."""
+        info, states, durations, failed = families = _families()
+        for job in self._jobs():
+            meta, status = job.metadata, status_of(job)
+            identity = [meta.name, meta.namespace, meta.uid]
+            state = status.get("jobDeploymentStatus", "")
+            info.add_metric(identity, 1)
+            states.add_metric([*identity, state], 1)
+            failed.add_metric(identity, status.get("failed", 0))
+            for name, retries, seconds in _durations(state, status):
+                durations.add_metric([*identity, name, str(retries)], seconds)
+        return families
+
+
+def _durations(state: str, status: Mapping[str, Any]) -> Iterator[tuple[str, int, float]]:
+    """Seconds of each attempt that has ended, with its state and how many failed before it.
+
+    Attempts that were followed by another one are known only where the CRD keeps them.
+    """
+    ended = [each for each in status.get("attempts", ()) if each.get("result") == "Failed"]
+    terminal = State.of(state).terminal
+    if terminal and ended and state == State.FAILED.value:
+        ended.pop()  # told below
+    for retries, attempt in enumerate(ended):
+        seconds = _seconds(attempt)
+        if seconds is not None:
+            yield State.RETRYING.value, retries, seconds
+    seconds = _seconds(status) if terminal else None
+    if seconds is not None:
+        failed = status.get("failed", 0)
+        yield state, max(0, failed - 1) if state == State.FAILED.value else failed, seconds
+
+
+def _seconds(times: Mapping[str, Any]) -> float | None:
+    start, end = time_of(times.get("startTime")), time_of(times.get("endTime"))
+    return None if start is None or end is None else (end - start).total_seconds()
+
+
+def _families() -> tuple[GaugeMetricFamily, ...]:
+    return (
+        GaugeMetricFamily(
+            "kuberay_job_info",
+            "Metadata information about RayJob custom resources",
+            labels=list(_IDENTITY),
+        ),
+        GaugeMetricFamily(
+            "kuberay_job_deployment_status",
+            "The RayJob's current deployment status",
+            labels=[*_IDENTITY, "deployment_status"],
+        ),
+        GaugeMetricFamily(
+            "kuberay_job_execution_duration_seconds",
+            "Seconds from the start of an attempt of a RayJob until it ended or was retried",
+            labels=[*_IDENTITY, "job_deployment_status", "retry_count"],
+        ),
+        GaugeMetricFamily(
+            "manta_job_failed_attempts",
+            "Attempts of a RayJob that have failed",
+            labels=list(_IDENTITY),
+        ),
+    )
