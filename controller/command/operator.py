@@ -16,11 +16,12 @@ from controller.kube.client import Client
 from controller.kube.http import HttpTransport
 from controller.kube.metrics import RestClientMetrics
 from controller.kube.objects import KubeObject
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.cluster import ClusterCollector
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.dashboard.connect import Connector
 from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
+from controller.ray.job import JobCollector
 from controller.runtime.operator import Operator
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ async def operator_for(
         on_synced=_freeze,
     )
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
+    registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
     try:
         yield operator
     finally:

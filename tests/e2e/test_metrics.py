@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import urllib.request
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from controller.command.embedded import embedded_cluster, write_kubeconfig
 from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
-from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
 from tests.e2e.processes import ROOT, free_port, manta, until
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ CONTROLLER = {"controller": "raycluster-controller"}
 QUEUE = CONTROLLER | {"name": "raycluster-controller"}
 PODS = {"group": "", "version": "v1", "resource": "pods"}
 CLUSTER = {"namespace": "default", "name": "example"}
+JOB = {"namespace": "default", "name": "waiting"}
 
 AT_LEAST = [  # sample, some of its labels, least value once a cluster of three pods is ready
     ("workqueue_depth", QUEUE, 0),
@@ -51,6 +52,13 @@ AT_LEAST = [  # sample, some of its labels, least value once a cluster of three 
     ("kuberay_cluster_info", CLUSTER | {"owner_kind": "None"}, 1),
     ("kuberay_cluster_condition_provisioned", CLUSTER | {"condition": "true"}, 1),
     ("kuberay_cluster_provisioned_duration_seconds", CLUSTER, 0),
+    ("kuberay_job_info", JOB, 1),
+    ("kuberay_job_deployment_status", JOB | {"deployment_status": "Suspended"}, 1),
+    ("manta_job_failed_attempts", JOB, 0),
+    ("manta_dashboard_actors", {}, 0),
+    ("manta_dashboard_requests_in_flight", {"trust": "proven"}, 0),
+    ("controller_runtime_max_concurrent_reconciles", {"controller": "rayjob-controller"}, 16),
+    ("controller_runtime_max_concurrent_reconciles", {"controller": "raycronjob-controller"}, 16),
     ("manta_writes_total", CONTROLLER | {"verb": "create"}, 4),
     ("manta_event_loop_lag_seconds_count", {}, 0),
     ("process_resident_memory_bytes", {}, 1),
@@ -69,6 +77,20 @@ def scrape(port: int) -> list[Sample]:
     return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
 
 
+def suspended_job(cluster: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": JOB["name"]},
+        "spec": {
+            "entrypoint": "true",
+            "suspend": True,
+            "shutdownAfterJobFinishes": True,
+            "rayClusterSpec": cluster,
+        },
+    }
+
+
 async def test_one_scrape_shows_upstreams_metrics(tmp_path: Path):
     port, kubeconfig = free_port(), tmp_path / "kubeconfig"
     crds, nodes = custom_resource_definitions(), NodeSettings(start_delay=0.1, ready_delay=0.1)
@@ -76,6 +98,7 @@ async def test_one_scrape_shows_upstreams_metrics(tmp_path: Path):
         write_kubeconfig(kubeconfig, cluster.url)
         [manifest] = load(ROOT / "examples" / "raycluster.yaml")
         await cluster.client("user").create(RAYCLUSTERS, "default", manifest)
+        await cluster.client("user").create(RAYJOBS, "default", suspended_job(manifest["spec"]))
         addresses = [f"--metrics-address=127.0.0.1:{port}", "--health-address="]
         with manta(tmp_path, "run", f"--kubeconfig={kubeconfig}", *addresses) as operator:
             samples = await asyncio.to_thread(until, lambda: scrape(port), why=operator.text)
