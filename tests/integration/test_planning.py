@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
+import random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 
-from controller.command.kinds import KindSettings
+from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
 from controller.command.planning.subjects import subjects
 from controller.kube.bodies import JSON
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
-
+from controller.ray.dashboard.actors import DashboardActors
 from tests.integration.harness import example_cluster, role
+from tests.integration.rays import Rays, forever, job_manifest
 
 if TYPE_CHECKING:
     from controller.command.planning.outcome import ObjectPlan
@@ -178,3 +180,74 @@ async def test_suspension_is_planned_through_all_of_its_steps(world: World):
     plan = await planned(world, manifest)
     assert by_action(plan) == {"delete": [("Pod", "headgroup", 1), ("Pod", "workers", 2)]}
     assert len({role(pod) for pod in world.journal.present.values()}) == 2
+
+
+@pytest.mark.embedded_only
+async def test_what_is_planned_for_a_new_job_is_what_is_then_made(world: World):
+    rays = Rays(world)
+    await rays.open()
+    plan = await planned(world, job_manifest(submissionMode="K8sJobMode"))
+    assert (plan.kind, plan.exists, plan.problem) == ("RayJob", False, "")
+    rays.ray.course = lambda _body: forever()
+    start_all_kinds(rays)
+    await rays.create(submissionMode="K8sJobMode")
+    await rays.reaches("Running")
+    await world.settle(5)
+
+    made = by_action(plan)["create"]
+    assert made.count(("RayCluster", "", 1)) == len(await rays.clusters()) == 1
+    assert made.count(("Job", "", 1)) == len(await rays.jobs_of_kubernetes()) == 1
+    services = await world.user.list(SERVICES, world.namespace)
+    ours = [each for each in services.items if each.metadata.controller is not None]
+    assert made.count(("Service", "", 1)) == len(ours)
+    assert ("Pod", "headgroup", 1) in made
+    assert ("Pod", "workers", 1) in made
+    (cluster,) = (item.new for item in plan.items if item.kind == "RayCluster")
+    assert cluster == "job-*", "its end follows from the moment of its creation"
+
+
+@pytest.mark.embedded_only
+async def test_planning_for_jobs_writes_nothing_and_asks_no_dashboard(world: World):
+    rays = Rays(world)
+    await rays.open()
+    rays.ray.course = lambda _body: forever()
+    start_all_kinds(rays)
+    await rays.create()
+    await rays.reaches("Running")
+    await world.settle(60)
+    before, asked = (await rays.job()).metadata.resource_version, len(rays.ray.asked)
+    plans = await planner(world).for_existing(world.namespace)
+    assert [(plan.kind, plan.items) for plan in plans] == [("RayCluster", ()), ("RayJob", ())]
+    again = await planned(world, job_manifest())
+    assert (again.exists, again.items) == (True, ())
+    assert (await rays.job()).metadata.resource_version == before
+    assert len(rays.ray.asked) == asked
+
+
+@pytest.mark.embedded_only
+async def test_a_job_that_would_be_refused_is_a_problem(world: World):
+    plan = await planned(world, job_manifest(backoffLimit=-1))
+    assert "backoffLimit" in plan.problem
+    assert plan.items == ()
+
+
+@pytest.mark.embedded_only
+async def test_a_cron_job_that_would_be_refused_is_a_problem(world: World):
+    body = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCronJob",
+        "metadata": {"name": "cron"},
+        "spec": {"schedule": "61 * * * *", "jobTemplate": job_manifest()["spec"]},
+    }
+    assert "schedule" in (await planned(world, body)).problem
+    body["spec"]["schedule"] = "* * * * *"
+    fine = await planned(world, body)
+    assert (fine.problem, fine.items) == ("", ())
+
+
+def start_all_kinds(rays: Rays) -> None:
+    world = rays.world
+    actors = DashboardActors(
+        rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
+    )
+    world.start_operator(kinds=kinds_of(KindSettings(), actors, actors))
