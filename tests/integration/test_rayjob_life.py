@@ -1,0 +1,363 @@
+"""Suspension, deletion, other people's clusters, deletion rules and rest: RayJobs off the path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.resources import JOBS, PODS, SERVICES
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.dashboard.results import JobStatus
+from controller.runtime.conditions import find_condition
+from tests.integration.harness import example_cluster
+from tests.integration.rays import Rays, forever
+from tests.integration.test_at_rest import requests
+from tests.integration.test_rayjob_bugs import annotate, ready, running
+from tests.ray.dashboard.simulated import Course, Fault
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+pytestmark = pytest.mark.embedded_only
+
+
+@pytest.fixture
+async def rays(world: World) -> Rays:
+    rays = Rays(world)
+    await rays.open()
+    return rays
+
+
+async def gone(rays: Rays, name: str = "job", *, seconds: float = 60.0) -> None:
+    async def reached() -> bool:
+        return await rays.is_gone(name)
+
+    await rays.world.eventually(reached, seconds=seconds, pause=0.5)
+
+
+async def no_clusters(rays: Rays, *, seconds: float = 60.0) -> None:
+    async def reached() -> bool:
+        return await rays.clusters() == []
+
+    await rays.world.eventually(reached, seconds=seconds, pause=0.5)
+
+
+def stops(rays: Rays) -> list[float]:
+    return [asked.at for asked in rays.ray.asked if asked.path.endswith("/stop")]
+
+
+async def test_a_suspension_stops_the_job_in_ray_before_it_deletes_the_cluster(rays: Rays):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    await rays.create(shutdownAfterJobFinishes=True, submissionMode="K8sJobMode")
+    before = await running(rays)
+    await rays.patch(suspend=True)
+    status = await rays.reaches("Suspended")
+    assert len(stops(rays)) == 1
+    assert await rays.clusters() == []
+    assert await rays.jobs_of_kubernetes() == []
+    assert not {"jobId", "rayClusterName", "dashboardURL", "jobStatus"} & status.keys()
+
+    await rays.world.settle(10)
+    rays.ray.course = lambda _body: Course()
+    await rays.patch(suspend=False)
+    after = await rays.reaches("Complete")
+    assert after["rayClusterName"] != before["rayClusterName"]
+    assert after["jobId"] != before["jobId"]
+    assert after.get("failed", 0) == 0
+    assert [each["result"] for each in after["attempts"]] == ["Suspended", "Succeeded"]
+
+
+async def test_a_dashboard_that_does_not_answer_holds_no_suspension_up(rays: Rays):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    await rays.create(shutdownAfterJobFinishes=True)
+    await running(rays)
+    rays.ray.fault(Fault.SILENT)
+    await rays.patch(suspend=True)
+    await rays.reaches("Suspended", seconds=30)
+    assert await rays.clusters() == []
+
+
+async def test_a_retry_leaves_the_suspension_to_its_owner(rays: Rays):
+    rays.ray.course = lambda _body: Course(running=30, result=JobStatus.FAILED)
+    rays.start_operator()
+    await rays.create(shutdownAfterJobFinishes=True, backoffLimit=3)
+
+    async def retrying() -> bool:
+        return await rays.state() == "Retrying"
+
+    await rays.world.eventually(retrying, seconds=120, pause=0.02)
+    await rays.patch(suspend=True)
+    status = await rays.reaches("Suspended")
+    assert status["failed"] == 1
+    assert (await rays.job()).spec["suspend"] is True
+    rays.ray.course = lambda _body: Course()
+    await rays.patch(suspend=False)
+    status = await rays.reaches("Complete")
+    assert (status["failed"], status["succeeded"]) == (1, 1)
+
+
+async def test_a_deleted_job_is_stopped_in_ray_and_leaves_nothing(rays: Rays):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    await rays.create(submissionMode="K8sJobMode")
+    await running(rays)
+    await rays.world.user.delete(RAYJOBS, rays.world.namespace, "job", propagation="Background")
+    await gone(rays)
+    assert len(stops(rays)) == 1
+    await no_clusters(rays)
+    await rays.world.eventually(lambda: not rays.world.journal.present, seconds=60)
+
+
+@pytest.mark.parametrize("fault", [Fault.SILENT, Fault.REFUSES, Fault.HTML])
+async def test_a_dashboard_that_cannot_be_asked_holds_no_deletion_up(rays: Rays, fault: Fault):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    await rays.create()
+    await running(rays)
+    rays.ray.fault(fault)
+    await rays.world.user.delete(RAYJOBS, rays.world.namespace, "job", propagation="Background")
+    await gone(rays, seconds=35)
+    await no_clusters(rays)
+
+
+async def test_a_job_that_has_ended_is_deleted_at_once(rays: Rays):
+    rays.start_operator()
+    await rays.create()
+    await rays.reaches("Complete")
+    await rays.world.user.delete(RAYJOBS, rays.world.namespace, "job", propagation="Background")
+    await gone(rays, seconds=5)
+    assert stops(rays) == []
+
+
+async def test_a_job_on_a_cluster_of_somebody_else_leaves_it_alone(rays: Rays):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    spec: dict[str, Any] = {
+        "rayClusterSpec": None,
+        "clusterSelector": {"ray.io/cluster": "shared"},
+    }
+    await rays.create(**spec)
+
+    async def told() -> bool:
+        return ready(await rays.status()).get("reason") == "RayClusterNotFound"
+
+    await rays.world.eventually(told, seconds=20, pause=0.5)
+    body = example_cluster("shared", replicas=1)
+    made = await rays.world.user.create(RAYCLUSTERS, rays.world.namespace, body)
+    await running(rays)
+    await rays.world.user.delete(RAYJOBS, rays.world.namespace, "job", propagation="Background")
+    await gone(rays)
+    assert len(stops(rays)) == 1
+    await rays.world.settle(30)
+    kept = await rays.world.user.get(RAYCLUSTERS, rays.world.namespace, "shared")
+    assert kept.metadata.uid == made.metadata.uid
+    assert not kept.metadata.terminating
+    assert rays.ray.running() == []
+
+
+async def test_a_cluster_of_somebody_else_that_goes_ends_the_job(rays: Rays):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    await rays.world.user.create(
+        RAYCLUSTERS, rays.world.namespace, example_cluster("shared", replicas=1)
+    )
+    await rays.create(rayClusterSpec=None, clusterSelector={"ray.io/cluster": "shared"})
+    await running(rays)
+    await rays.world.user.delete(RAYCLUSTERS, rays.world.namespace, "shared")
+    status = await rays.reaches("Failed", seconds=60)
+    assert status["reason"] == "HeadLost"
+
+
+async def test_an_interactive_job_waits_for_its_id(rays: Rays):
+    rays.start_operator()
+    await rays.create(submissionMode="InteractiveMode", entrypoint=None)
+    status = await rays.reaches("Waiting")
+    assert "jobId" not in status
+    rays.ray.add(rays.head(), "by-hand")
+    await rays.patch(jobId="by-hand")
+    status = await rays.reaches("Complete")
+    assert status["jobId"] == "by-hand"
+    assert status["attempts"][0]["jobId"] == "by-hand"
+
+
+async def test_a_deadline_stops_the_job_in_ray_and_is_not_retried(rays: Rays):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    await rays.create(activeDeadlineSeconds=60, backoffLimit=3)
+    status = await rays.reaches("Failed", seconds=90)
+    assert (status["reason"], status["failed"]) == ("DeadlineExceeded", 1)
+    assert len(stops(rays)) == 1
+
+
+async def test_shutdown_deletes_the_cluster_and_keeps_job_and_submitter(rays: Rays):
+    rays.start_operator()
+    await rays.create(
+        submissionMode="K8sJobMode", shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=60
+    )
+    await rays.reaches("Complete")
+    await rays.world.settle(50)
+    assert len(await rays.clusters()) == 1
+    await no_clusters(rays, seconds=20)
+    assert await rays.state() == "Complete"
+    assert await rays.jobs_of_kubernetes() == ["job"]
+
+
+async def test_shutdown_acts_after_the_last_attempt_only(rays: Rays):
+    rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
+    rays.start_operator()
+    await rays.create(shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=1000, backoffLimit=1)
+    status = await rays.reaches("Failed", seconds=300)
+    assert status["failed"] == 2
+    assert await rays.clusters() == [status["rayClusterName"]]
+    await no_clusters(rays, seconds=1100)
+
+
+async def test_deletion_rules_take_workers_then_cluster_then_the_job(rays: Rays):
+    rays.start_operator()
+
+    def rule(policy: str, seconds: int) -> dict[str, Any]:
+        condition = {"jobStatus": "SUCCEEDED", "ttlSeconds": seconds}
+        return {"policy": policy, "condition": condition}
+
+    rules = [rule("DeleteWorkers", 10), rule("DeleteCluster", 60), rule("DeleteSelf", 120)]
+    await rays.create(deletionStrategy={"deletionRules": rules})
+    await rays.reaches("Complete")
+
+    def workers() -> list[str]:
+        present = rays.world.journal.present.values()
+        return [p.metadata.name for p in present if "-worker-" in p.metadata.name]
+
+    await rays.world.eventually(lambda: not workers(), seconds=30, pause=0.5)
+    assert len(rays.heads()) == 1
+    await no_clusters(rays, seconds=70)
+    assert await rays.state() == "Complete"
+    await gone(rays, seconds=70)
+
+
+async def test_a_specification_that_becomes_invalid_and_valid_again_keeps_the_attempt(rays: Rays):
+    rays.ray.course = lambda _body: Course(running=100)
+    rays.start_operator()
+    await rays.create()
+    before = await running(rays)
+    await rays.patch(backoffLimit=-1)
+    status = await rays.reaches("ValidationFailed")
+    assert "backoffLimit" in status["message"]
+    await rays.world.settle(20)
+    await rays.patch(backoffLimit=0)
+    after = await rays.reaches("Complete", seconds=200)
+    assert after["jobId"] == before["jobId"]
+    assert after["rayClusterName"] == before["rayClusterName"]
+    assert rays.ray.submissions() == 1
+    assert "reason" not in after
+
+
+async def test_the_log_of_a_lost_submitter_is_kept_without_its_secrets(rays: Rays):
+    assert rays.world.server is not None
+
+    rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
+    rays.start_operator()
+    await rays.create(submissionMode="K8sJobMode", backoffLimit=1)
+    status = await rays.reaches("Failed", seconds=300)
+    for attempt in status["attempts"]:
+        assert attempt["log"]
+
+
+async def test_the_head_service_of_the_job_follows_the_attempt(rays: Rays):
+    results = iter([JobStatus.FAILED, JobStatus.SUCCEEDED])
+    rays.ray.course = lambda _body: Course(result=next(results))
+    rays.start_operator()
+    await rays.create(backoffLimit=1)
+    status = await rays.reaches("Complete", seconds=300)
+    service = await rays.world.user.get(SERVICES, rays.world.namespace, "job-head-svc")
+    assert (service.spec.selector or {})["ray.io/cluster"] == status["rayClusterName"]
+
+
+async def test_jobs_at_rest_cause_no_write_and_no_read(rays: Rays):
+    rays.ray.course = lambda body: forever() if "runs" in body["submission_id"] else Course()
+    rays.start_operator()
+    await rays.create("ended")
+    await rays.create("runs")
+    await rays.create("waits", submissionMode="InteractiveMode", entrypoint=None)
+    await rays.create("sleeps", suspend=True, shutdownAfterJobFinishes=True)
+    await rays.create("wrong", backoffLimit=-1)
+    await rays.reaches("Complete", "ended")
+    await running(rays, name="runs")
+    await rays.reaches("Waiting", "waits")
+    await rays.reaches("Suspended", "sleeps")
+    await rays.reaches("ValidationFailed", "wrong")
+    await rays.world.settle(60)
+    before = requests(rays.world)
+    await rays.world.settle(3600)
+    after = requests(rays.world)
+    made = {key: count - before.get(key, 0) for key, count in after.items()}
+    assert {key: count for key, count in made.items() if count and key[0] != "watch"} == {}
+
+
+async def test_a_foreign_job_of_the_same_name_is_named_and_not_touched(rays: Rays):
+    body = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "job"},
+        "spec": {
+            "template": {
+                "metadata": {"annotations": {"sim.manta.dev/outcome": "run"}},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "mine", "image": "busybox"}],
+                },
+            }
+        },
+    }
+    made = await rays.world.user.create(JOBS, rays.world.namespace, body)
+    rays.start_operator()
+    await rays.create(submissionMode="K8sJobMode")
+
+    async def told() -> bool:
+        return ready(await rays.status()).get("reason") == "SubmitterTaken"
+
+    await rays.world.eventually(told, seconds=60, pause=0.5)
+    kept = await rays.world.user.get(JOBS, rays.world.namespace, "job")
+    assert kept.metadata.uid == made.metadata.uid
+    await rays.world.user.delete(JOBS, rays.world.namespace, "job", propagation="Background")
+    await rays.reaches("Complete", seconds=120)
+
+
+async def test_a_submitter_whose_image_cannot_be_pulled_is_named(rays: Rays):
+    rays.start_operator()
+    manifest = rays.manifest(submissionMode="K8sJobMode")
+    template = manifest["spec"]["submitterPodTemplate"]
+    template["metadata"]["annotations"] = {"sim.manta.dev/outcome": "image-pull-error"}
+    await rays.world.user.create(RAYJOBS, rays.world.namespace, manifest)
+
+    async def told() -> bool:
+        return "Image" in ready(await rays.status()).get("reason", "")
+
+    await rays.world.eventually(told, seconds=60, pause=0.5)
+    assert ready(await rays.status())["message"].startswith("submitter: ")
+
+
+async def test_a_head_that_is_lost_is_said_before_it_is_decided(rays: Rays):
+    rays.ray.course = lambda _body: forever()
+    rays.start_operator()
+    await rays.create(backoffLimit=1)
+    await running(rays)
+    (head,) = rays.heads()
+    await annotate(rays, head, outcome="crash", fail_after="0")
+
+    async def told() -> bool:
+        status = await rays.status()
+        return ready(status).get("reason") == "HeadLost" or bool(status.get("failed"))
+
+    await rays.world.eventually(told, seconds=30, pause=0.1)
+    rays.ray.course = lambda _body: Course()
+    status = await rays.reaches("Complete", seconds=300)
+    retried = find_condition(status["conditions"], "Retried")
+    assert retried is not None
+    assert retried["reason"] == "HeadLost"
+    assert "attempt 1 of 2" in retried["message"]
+    await rays.world.eventually(lambda: len(rays.heads()) == 1, seconds=30)
+    assert PODS is not None
