@@ -7,6 +7,7 @@ survives a restart and can be had with kubectl too.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.addresses import node_address
@@ -23,6 +24,29 @@ if TYPE_CHECKING:
 LOST = ANNOTATION_PREFIX + "lost"
 
 
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What runs the pods of a node, as its Node object says it.
+
+    Attributes:
+        name: scheme of `containerRuntimeVersion`.
+        ready: why the node is Ready, a sentence.
+        os_image: name of the operating system.
+        kernel: version of the kernel.
+        address: address of the node; empty for one made up.
+        cpu: capacity, empty for that of the settings.
+        memory: the same for memory.
+    """
+
+    name: str = "sim"
+    ready: str = "the simulation runs"
+    os_image: str = "simulated"
+    kernel: str = "simulated"
+    address: str = ""
+    cpu: str = ""
+    memory: str = ""
+
+
 def is_lost(node: Node | None) -> bool:
     """Whether `node` counts as out of reach."""
     return node is not None and (node.metadata.annotations or {}).get(LOST) == "true"
@@ -31,7 +55,8 @@ def is_lost(node: Node | None) -> bool:
 class Registration:
     """Keeps the Node objects of `settings.node_names`."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: Surroundings, runtime: Runtime | None = None) -> None:
+        self._runtime = runtime or Runtime()
         self._client = surroundings.client
         self._settings = surroundings.settings
         self._wall = surroundings.wall
@@ -120,16 +145,21 @@ class Registration:
             await self._client.create(NODES, "", body)
 
     def _status(self, name: str, *, lost: bool) -> dict[str, Any]:
-        settings = self._settings
-        capacity = {"cpu": settings.cpu, "memory": settings.memory, "pods": str(settings.max_pods)}
+        settings, runtime = self._settings, self._runtime
+        capacity = {
+            "cpu": runtime.cpu or settings.cpu,
+            "memory": runtime.memory or settings.memory,
+            "pods": str(settings.max_pods),
+        }
         if settings.gpus:
             capacity["nvidia.com/gpu"] = str(settings.gpus)
         now = timestamp(self._wall())
+        address = runtime.address or node_address(self._numbers[name])
         ready = {
             "type": "Ready",
             "status": "Unknown" if lost else "True",
             "reason": "NodeStatusUnknown" if lost else "KubeletReady",
-            "message": "Kubelet stopped posting node status." if lost else "the simulation runs",
+            "message": "Kubelet stopped posting node status." if lost else runtime.ready,
             "lastHeartbeatTime": now,
             "lastTransitionTime": now,
         }
@@ -138,7 +168,7 @@ class Registration:
             "allocatable": capacity,
             "conditions": [ready],
             "addresses": [
-                {"type": "InternalIP", "address": node_address(self._numbers[name])},
+                {"type": "InternalIP", "address": address},
                 {"type": "Hostname", "address": name},
             ],
             "nodeInfo": {
@@ -146,9 +176,9 @@ class Registration:
                 "operatingSystem": "linux",
                 "kubeletVersion": "v0.0.0-manta",
                 "kubeProxyVersion": "v0.0.0-manta",
-                "containerRuntimeVersion": "sim://1",
-                "osImage": "simulated",
-                "kernelVersion": "simulated",
+                "containerRuntimeVersion": f"{runtime.name}://1",
+                "osImage": runtime.os_image,
+                "kernelVersion": runtime.kernel,
                 "machineID": name,
                 "systemUUID": name,
                 "bootID": name,

@@ -7,6 +7,8 @@ has no node gets one. What runs is known to this program alone; when it ends, al
 from __future__ import annotations
 
 import asyncio
+import os
+import platform
 from typing import TYPE_CHECKING
 
 import structlog
@@ -14,11 +16,11 @@ import structlog
 from controller.devcluster.nodes.binding import bind, gated
 from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.nodes.registration import Registration
+from controller.devcluster.nodes.registration import Registration, Runtime
 from controller.devcluster.processes.events import PodEvents
 from controller.devcluster.processes.podrun import PodRun
 from controller.devcluster.processes.sources import Sources
-from controller.devcluster.processes.workshop import Folders, Workshop
+from controller.devcluster.processes.workshop import Folders, Workshop, machine_memory
 from controller.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
@@ -34,8 +36,26 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 
+def this_machine(isolation: Isolation) -> Runtime:
+    """What the Node object says of this machine."""
+    return Runtime(
+        name="process",
+        ready="pods are processes of this machine",
+        os_image=platform.system(),
+        kernel=platform.release(),
+        address=isolation.host_ip,
+        cpu=str(os.cpu_count() or 1),
+        memory=str(machine_memory()),
+    )
+
+
 class ProcessKubelet:
     """Runs pods as processes.
+
+    Limits and requests are told to pods that ask for them, and not enforced: without cgroups of
+    its own this program cannot limit processors, and a limit of address space would end Ray,
+    which reserves much more than it uses. Nor are sizes of volumes, users and capabilities. A
+    process that the machine ends for lack of memory is reported as OOMKilled.
 
     Args:
         surroundings: client, caches and time.
@@ -58,7 +78,7 @@ class ProcessKubelet:
         memory: Path,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        self.nodes = Registration(surroundings)
+        self.nodes = Registration(surroundings, this_machine(isolation))
         self._surroundings = surroundings
         self._events = PodEvents(surroundings, surroundings.settings.node_names[0])
         self._shop = Workshop(

@@ -194,7 +194,7 @@ class PodRun:
         )
         deadline = pod.spec.active_deadline_seconds
         if deadline is not None:
-            past = seconds_since(self._start_time, self._shop.wall())
+            past = seconds_since(pod.status.start_time, self._shop.wall())
             self._spawn(self._expire(max(0.0, deadline - past)))
         self._changed()
 
