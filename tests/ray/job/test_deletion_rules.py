@@ -98,8 +98,10 @@ def test_rules_come_due_one_after_the_other():
 
 
 def test_of_several_rules_that_are_due_the_one_that_deletes_most_acts():
-    assert due(70, status="FAILED", deletionStrategy=STAGED) == (CLUSTER, 20)
-    assert due(95, status="FAILED", deletionStrategy=STAGED) == (SELF, None)
+    reverse = {"deletionRules": STAGED["deletionRules"][::-1]}
+    for strategy in (STAGED, reverse):
+        assert due(70, status="FAILED", deletionStrategy=strategy) == (CLUSTER, 20)
+        assert due(95, status="FAILED", deletionStrategy=strategy) == (SELF, None)
 
 
 def test_a_rule_that_was_met_otherwise_is_not_waited_for():

@@ -95,15 +95,17 @@ def test_a_cluster_says_how_its_job_is_submitted(mode: str):
     assert never == ("true" if mode == "SidecarMode" else None)
 
 
-def test_making_objects_changes_no_cached_job():
-    job = rayjob(submissionMode="SidecarMode")
-    before = msgspec.json.encode(job.spec)
+@pytest.mark.parametrize("mode", ["K8sJobMode", "SidecarMode"])
+def test_making_objects_changes_no_cached_specification(mode: str):
+    template = {"spec": {"containers": [{"name": "a"}]}} if mode == "K8sJobMode" else None
+    job = rayjob(submissionMode=mode, submitterPodTemplate=template)
     spec = valid(job)
+    before = msgspec.json.encode(spec)
     body = cluster_body(job, spec, "a", "id", JobSettings())
     body["spec"]["headGroupSpec"]["template"]["spec"]["containers"].clear()
-    assert msgspec.json.encode(job.spec) == before
-    assert spec.ray_cluster_spec is not None
-    assert len(spec.ray_cluster_spec["headGroupSpec"]["template"]["spec"]["containers"]) == 1
+    cluster = parse_spec(msgspec.convert({"spec": job.spec["rayClusterSpec"]}, RayCluster))
+    submitter_job(job, spec, Target("a", cluster, "head:8265", "id"), JobSettings())
+    assert msgspec.json.encode(spec) == before
 
 
 def test_a_sidecar_submits_once_and_is_not_restarted():
