@@ -25,7 +25,7 @@ from controller.ray.dashboard.pending import Pending
 from controller.ray.dashboard.probes import JobProbe
 from controller.ray.dashboard.requests import carry_out, name_of, probe_with
 from controller.ray.dashboard.settings import DashboardSettings
-from controller.ray.dashboard.slots import TICK, Slots
+from controller.ray.dashboard.slots import TICK, Slots, Trust
 from controller.ray.dashboard.statistics import NO_METRICS, DashboardStatistics
 from workqueue.delays import Delays
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.observation import Observation
     from controller.ray.dashboard.probes import Interest, Probe
     from controller.ray.dashboard.results import CommandValue, ProbeValue
-    from controller.ray.dashboard.slots import Trust
     from controller.ray.dashboard.statistics import Metrics
     from controller.ray.dashboard.watched import Watched
     from informers.clock import Clock
@@ -284,8 +283,12 @@ class DashboardActors:
         """The answer, or the error in place of one."""
         started = self._clock.time()
         try:
-            answer = await call(await self._client(actor))
+            client = await self._client(actor)
+            async with asyncio.timeout(self._patience(actor)):
+                answer = await call(client)
             result = "answered"
+        except TimeoutError:
+            answer, result = NoAnswer(f"{actor.head} does not answer"), "no_answer"
         except DashboardError as error:
             answer, result = error, _result(error)
         except (Exception, asyncio.CancelledError) as error:  # one oddity must not end an actor
@@ -295,6 +298,10 @@ class DashboardActors:
             answer, result = UnexpectedAnswer(f"{type(error).__name__}: {error}"), "unusable"
         self._metrics.asked(request, result, self._clock.time() - started)
         return answer
+
+    def _patience(self, actor: Actor) -> float | None:
+        """Seconds for a request, None if the client's own limit is enough."""
+        return self._settings.introduction if actor.trust is Trust.FRESH else None
 
     async def _client(self, actor: Actor) -> DashboardClient:
         if actor.client is None:

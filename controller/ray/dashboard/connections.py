@@ -28,11 +28,14 @@ class Connections:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, force_close=True),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"accept-encoding": "identity"},
+            headers={"accept-encoding": "identity", "user-agent": "manta-operator"},
             timeout=aiohttp.ClientTimeout(total=None),  # the client's limit covers everything
             auto_decompress=False,
             trust_env=False,
         )
+        # aiohttp would silently repeat requests whose connection broke: whoever repeats is the
+        # actor, and a command's first answer is the one that says what happened.
+        self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     def to(self, host: str, port: int) -> Send:
         """What sends requests to this dashboard."""

@@ -17,6 +17,8 @@ class DashboardSettings:
         calm: an interval is one in so many of the time for which nothing has moved.
         backoff: after failed requests.
         connect_timeout: for reading the token.
+        introduction: for the first request to a head, whatever others may take: of many dead heads
+            that are new at once, none must hold its slot for long.
         failures: failed requests in a row that decide something.
         absences: times in a row that Ray must not know a job before that is believed.
         confirm: until it is asked again.
@@ -29,6 +31,7 @@ class DashboardSettings:
     calm: float = 10.0
     backoff: Backoff = field(default_factory=lambda: Backoff(base=1.0, cap=30.0))
     connect_timeout: float = 10.0
+    introduction: float = 2.0
     failures: int = 3
     absences: int = 2
     confirm: float = 1.0

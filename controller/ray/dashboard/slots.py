@@ -1,8 +1,8 @@
 """Who may send now: a bounded number of requests, at a bounded rate, fair to all heads.
 
 A dashboard that accepts and never answers holds its slot until the time limit. So those whose
-last request was not answered share a quarter of the slots, together with those that were never
-asked they have a half; a head that has just answered always finds room.
+last request was not answered share a quarter of the slots, those that were never asked have at
+most a half; a head that has just answered always finds room.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ class Trust(Enum):
     PROVEN = "proven"  # it answered the last request
     FRESH = "fresh"  # it was never asked
     SUSPECT = "suspect"  # it did not answer the last request
+
+
+_SHARES = {Trust.PROVEN: 1, Trust.FRESH: 2, Trust.SUSPECT: 4}
+"""Of so many slots they may have one."""
 
 
 class _Lane(Generic[K]):
@@ -140,12 +144,8 @@ class Slots(Generic[K]):
     def _has(self, trust: Trust) -> bool:
         """Whether there is a slot for such a one."""
         busy = self.busy
-        suspect, doubtful = busy[Trust.SUSPECT], busy[Trust.SUSPECT] + busy[Trust.FRESH]
-        if sum(busy.values()) >= self._concurrency:
-            return False
-        if trust is not Trust.PROVEN and doubtful >= max(1, self._concurrency // 2):
-            return False
-        return trust is not Trust.SUSPECT or suspect < max(1, self._concurrency // 4)
+        share = max(1, self._concurrency // _SHARES[trust])
+        return sum(busy.values()) < self._concurrency and busy[trust] < share
 
     def _arm(self, when: float) -> None:
         if self._timer is None:

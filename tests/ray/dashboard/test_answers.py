@@ -1,0 +1,244 @@
+"""Every recorded answer means what it should, and nothing else means anything."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.ray.dashboard import (
+    Deleted,
+    JobStatus,
+    NoSuchJob,
+    Stopped,
+    Submission,
+    Submitted,
+    Version,
+    answers,
+)
+from controller.ray.dashboard.answers import MAX_MESSAGE
+from controller.ray.dashboard.errors import (
+    DashboardError,
+    NotAuthorized,
+    Redirected,
+    RefusedByRay,
+    UnexpectedAnswer,
+)
+from controller.ray.dashboard.send import DashboardAnswer
+from tests.ray.dashboard.recorded import NAMES, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+JOBS = {
+    "job-get-failed-after-head-restart": ("ftjob", JobStatus.FAILED),
+    "job-get-failed-command-not-found": ("demo-nocmd", JobStatus.FAILED),
+    "job-get-failed-exception": ("demo-fail-1", JobStatus.FAILED),
+    "job-get-failed-exit-code": ("demo-exit3", JobStatus.FAILED),
+    "job-get-failed-runtime-env": ("demo-badenv", JobStatus.FAILED),
+    "job-get-infeasible-still-pending-after-stop": ("demo-infeasible", JobStatus.PENDING),
+    "job-get-just-after-stop": ("demo-long", JobStatus.RUNNING),
+    "job-get-pending": ("demo-ok-x7k2p", JobStatus.PENDING),
+    "job-get-pending-infeasible": ("demo-infeasible", JobStatus.PENDING),
+    "job-get-running": ("demo-long", JobStatus.RUNNING),
+    "job-get-running-before-driver": ("demo-ok-x7k2p", JobStatus.RUNNING),
+    "job-get-stale-running-after-head-restart": ("ftjob", JobStatus.RUNNING),
+    "job-get-stopped": ("demo-long", JobStatus.STOPPED),
+    "job-get-succeeded": ("demo-ok-x7k2p", JobStatus.SUCCEEDED),
+    "job-get-with-runtime-env": ("demo-env", JobStatus.SUCCEEDED),
+}
+CLUSTER_STATUS = [name for name in NAMES if name.startswith("cluster-status")]
+READS: dict[str, Callable[[DashboardAnswer], object]] = {
+    "job": lambda answer: answers.job(answer, "demo-long"),
+    "submission": lambda answer: answers.submission(answer, "demo-long"),
+    "stop": lambda answer: answers.stop(answer, "demo-long"),
+    "deletion": lambda answer: answers.deletion(answer, "demo-long"),
+    "logs": lambda answer: answers.logs(answer, "demo-long"),
+    "version": answers.version,
+    "gcs_health": answers.gcs_health,
+    "cluster_status": answers.cluster_status,
+}
+MEANS_SOMETHING = {
+    ("job", "job-get-running"),
+    ("job", "job-get-just-after-stop"),
+    ("job", "job-get-stopped"),
+    # The same JSON is read by its members; nobody asks one path and gets the answer of another.
+    ("submission", "job-get-running"),
+    ("submission", "job-get-just-after-stop"),
+    ("submission", "job-get-stopped"),
+    ("stop", "job-stop"),
+    ("stop", "job-stop-when-terminal"),
+    ("deletion", "job-delete"),
+    ("logs", "job-logs"),
+    ("version", "version"),
+    ("gcs_health", "gcs-healthz"),
+    ("gcs_health", "proxy-healthz-200"),
+    ("gcs_health", "agent-local-raylet-healthz"),
+    *(("cluster_status", name) for name in CLUSTER_STATUS),
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_recorded_job_is_what_it_was(name: str):
+    job_id, status = JOBS[name]
+    job = answers.job(recorded(name), job_id)
+    body = json.loads(recorded(name).body)
+    assert job.status is status
+    assert job.submission_id == job_id
+    assert job.entrypoint == body["entrypoint"]
+    assert job.error_type == (body["error_type"] or "")
+    assert job.driver_exit_code == body["driver_exit_code"]
+    assert job.start_time.timestamp() == pytest.approx(body["start_time"] / 1000)
+    assert (job.end_time is not None) == status.terminal
+    assert job.message == body["message"]
+
+
+def test_every_recorded_job_is_in_the_table():
+    assert set(JOBS) == {
+        name for name in NAMES if name.startswith("job-get-") and name != "job-get-404"
+    }
+
+
+def test_recorded_times_are_utc():
+    job = answers.job(recorded("job-get-succeeded"), "demo-ok-x7k2p")
+    assert job.start_time == datetime(2026, 11, 20, 11, 39, 46, 600000, UTC)
+    assert job.metadata == {"owner": "team-a"}
+
+
+def test_other_recorded_answers_are_what_they_were():
+    assert answers.job(recorded("job-get-404"), "no-such-job") == NoSuchJob()
+    assert answers.stop(recorded("job-stop-404"), "nope") == NoSuchJob()
+    assert answers.stop(recorded("job-stop"), "demo-long") == Stopped(stopping=True)
+    assert answers.stop(recorded("job-stop-when-terminal"), "x") == Stopped(stopping=False)
+    assert answers.deletion(recorded("job-delete"), "demo-long") == Deleted()
+    assert answers.submission(recorded("job-submit"), "demo-ok-x7k2p") == Submitted("demo-ok-x7k2p")
+    again = answers.submission(recorded("job-submit-duplicate-500"), "demo-ok-x7k2p")
+    assert again == Submitted("demo-ok-x7k2p", already=True)
+    assert answers.version(recorded("version")).ray_version == "2.60.0"
+    assert isinstance(answers.version(recorded("version")), Version)
+    answers.gcs_health(recorded("gcs-healthz"))
+    assert "Running entrypoint" in answers.logs(recorded("job-logs"), "demo-ok-x7k2p")
+
+
+def test_recorded_refusals_say_why():
+    with pytest.raises(RefusedByRay, match="missing 1 required positional argument: 'entrypoint'"):
+        answers.submission(recorded("job-submit-invalid-400"), "x")
+    with pytest.raises(UnexpectedAnswer, match="non-terminal state RUNNING"):
+        answers.deletion(recorded("job-delete-running-500"), "demo-long")
+    with pytest.raises(NotAuthorized, match="Missing authentication token"):
+        answers.job(recorded("auth-missing-token-401"), "x")
+
+
+def test_what_the_agent_refuses_is_refused():
+    body = recorded("job-submit-duplicate-500").body.replace(
+        b"already exists. Please use a different submission_id", b"has a runtime_env that is wrong"
+    )
+    answer = replace(recorded("job-submit-duplicate-500"), body=body)
+    with pytest.raises(RefusedByRay, match="runtime_env that is wrong"):
+        answers.submission(answer, "demo-ok-x7k2p")
+
+
+@pytest.mark.parametrize("name", CLUSTER_STATUS)
+def test_the_recorded_cluster_status_is_text(name: str):
+    text = answers.cluster_status(recorded(name)).text
+    assert ("Node status" in text) == ("format1" in name)
+    assert bool(text) == ("null" not in name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("read", READS)
+def test_no_other_recorded_answer_means_anything(read: str, name: str):
+    if (read, name) in MEANS_SOMETHING:
+        READS[read](recorded(name))
+    else:
+        with pytest.raises(DashboardError):
+            READS[read](recorded(name))
+
+
+JSON_JOB = recorded("job-get-running").body
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        DashboardAnswer(200, "text/html", b"<html>Welcome to the proxy</html>"),
+        DashboardAnswer(200, "text/html", JSON_JOB),
+        DashboardAnswer(200, "", JSON_JOB),
+        DashboardAnswer(200, "application/json", JSON_JOB[:-20]),
+        DashboardAnswer(200, "application/json", b""),
+        DashboardAnswer(200, "application/json", b"{}"),
+        DashboardAnswer(200, "application/json", b"null"),
+        DashboardAnswer(200, "application/json", b"[" * 100_000),
+        DashboardAnswer(200, "application/json", b"\xff\xfe"),
+        DashboardAnswer(204, "application/json", JSON_JOB),
+        DashboardAnswer(500, "application/json", JSON_JOB),
+        DashboardAnswer(503, "application/json", b'{"status": "FAILED"}'),
+        DashboardAnswer(404, "text/html", b"Job demo-long does not exist"),
+        DashboardAnswer(404, "text/plain", b"404: Not Found"),
+        DashboardAnswer(404, "text/plain", b"Job another does not exist"),
+        DashboardAnswer(404, "application/json", b'{"kind": "Status", "code": 404}'),
+        recorded("job-get-running", submission_id="demo-long", status="UNHEARD_OF"),
+        recorded("job-get-running", submission_id="demo-long", status=None),
+        recorded("job-get-running", submission_id="another", job_id="01000000"),
+        recorded("job-get-running", start_time=10**30),
+        recorded("job-get-running", start_time="yesterday"),
+        recorded("job-get-running", message=["x"]),
+    ],
+    ids=range(22),
+)
+@pytest.mark.parametrize("read", ["job", "stop", "deletion", "logs", "submission"])
+def test_anything_else_is_unknown(read: str, answer: DashboardAnswer):
+    if read == "submission" and answer.status == 200 and b'"demo-long"' in answer.body:
+        answer = replace(answer, body=answer.body.replace(b'"demo-long"', b'"another"'))
+    with pytest.raises(UnexpectedAnswer):
+        READS[read](answer)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_told_as_one(status: int):
+    with pytest.raises(Redirected):
+        answers.job(DashboardAnswer(status, "text/html", b"see there"), "job")
+
+
+def test_a_page_of_a_proxy_is_no_refusal():
+    with pytest.raises(UnexpectedAnswer):
+        answers.submission(DashboardAnswer(400, "text/html", b"<html>Bad Request</html>"), "job")
+
+
+def test_another_duplicate_is_no_submission():
+    with pytest.raises(RefusedByRay):
+        answers.submission(recorded("job-submit-duplicate-500"), "quite-another")
+
+
+def test_long_messages_keep_their_beginning_and_their_end():
+    text = "begin" + "x" * 100_000 + "end"
+    job = answers.job(recorded("job-get-failed-exception", message=text), "demo-fail-1")
+    assert len(job.message) == MAX_MESSAGE
+    assert job.message.startswith("begin")
+    assert job.message.endswith("end")
+
+
+def test_a_time_of_zero_is_none():
+    job = answers.job(recorded("job-get-running", end_time=0), "demo-long")
+    assert job.end_time is None
+
+
+def test_what_is_zero_or_empty_is_not_submitted():
+    assert Submission("python x.py", "a").body() == {
+        "entrypoint": "python x.py",
+        "submission_id": "a",
+    }
+    full: dict[str, Any] = {
+        "entrypoint": "python x.py",
+        "submission_id": "a",
+        "runtime_env": {"pip": ["x"]},
+        "metadata": {"a": "b"},
+        "entrypoint_num_cpus": 0.5,
+        "entrypoint_num_gpus": 1,
+        "entrypoint_resources": {"tpu": 1},
+    }
+    assert Submission(**full).body() == full
+    assert "pip" not in repr(Submission(**full))
