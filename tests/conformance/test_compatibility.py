@@ -18,7 +18,7 @@ PAGE = (ROOT / "docs" / "compatibility.md").read_text()
 TEST = re.compile(r"`(tests/[\w/.]+\.py)::(\w+)`")
 LINK = re.compile(r"\[\w+\.md\]\(\w+\.md\)")
 VERDICT = re.compile(r"\*\*(copied|fixed|decided)\*\*")
-NOT_YET = re.compile(r"with (RayJob|RayService|RayCronJob|batch schedulers)\b")
+NOT_YET = re.compile(r"with (RayJob|RayService|batch schedulers)\b")
 NOT_OF_CLUSTERS = {26, 27, 28, 29, 30, 32, 41, 42}
 """Entries that concern kinds or parts which are not built yet."""
 PLANNED = re.compile(r"planned, (December 2026|(January|February) 2027)")
