@@ -46,15 +46,16 @@ def run_beside(room: Mapping[str, Any], argv: Sequence[str], *, main: bool) -> i
         become(room, argv, error)
     if main:
         write(f"{room['root']}/first", str(child))
-    status = _watch(child, lifeline)
+    status = watch(child, lifeline)
     if main:
         write(f"{room['root']}/first", ENDED)
     _end_descendants()
     return status
 
 
-def _watch(child: int, lifeline: int) -> int:
-    """Pass signals on and bury orphans until the child or the cluster ends."""
+def watch(child: int, lifeline: int, target: int = 0) -> int:
+    """Pass signals on to `target` and bury orphans until the child or the cluster ends."""
+    target = target or child
     wake, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(told)
     for number in HANDLED:
@@ -69,13 +70,13 @@ def _watch(child: int, lifeline: int) -> int:
         if status is not None:
             return 137 if killed else status
         poller.poll(60_000)
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(BlockingIOError, ProcessLookupError):
             for number in os.read(wake, 64):
                 if number == KILL:
                     killed = True
-                    os.kill(child, signal.SIGKILL)
+                    os.kill(target, signal.SIGKILL)
                 elif number != signal.SIGCHLD:
-                    os.kill(child, number)
+                    os.kill(target, number)
     return 137
 
 

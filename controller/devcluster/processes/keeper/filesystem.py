@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.processes.keeper.kernel import (
@@ -21,6 +20,7 @@ from controller.devcluster.processes.keeper.kernel import (
     mount,
 )
 from controller.devcluster.processes.keeper.room import read, write
+from controller.devcluster.processes.keeper.skeleton import Skeleton
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,37 +56,54 @@ def build_root(room: Mapping[str, Any]) -> None:
     """Make a file system from this machine's, with a layer of its own above it, and enter it."""
     folder = str(room["root"])
     root = f"{folder}/r"
-    mounted = _mounted()
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
     for name in ("r", "t", "l"):
         os.makedirs(f"{folder}/{name}", exist_ok=True)
     os.chmod(f"{folder}/t", 0o1777)  # noqa: S103 - as every /tmp
-    _layer("/", root, folder, 0)
-    for number, (point, kind) in enumerate(mounted, 1):
-        if kind in _PSEUDO or point == "/" or _below(point, _OWN) or not os.path.isdir(point):
-            continue
-        with contextlib.suppress(OSError):  # what cannot be had is not there
-            _layer(point, root + point, folder, number)
+    skeleton = None if os.geteuid() == 0 else Skeleton(_OWN)
+    if skeleton:
+        skeleton.build(root)
+    else:
+        _layers(folder, root)
     _own_folders(folder, root)
     os.makedirs(f"{root}/.host", exist_ok=True)
     change_root(root, f"{root}/.host")
     os.chdir("/")
+    if skeleton:
+        skeleton.own("/etc")
     for name in ("hosts", "resolv.conf"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"/etc/{name}")
         os.symlink(f"/.network/{name}", f"/etc/{name}")
     os.makedirs("/.network", exist_ok=True)
     _bind(f"/.host{room['network']}", "/.network", read_only=True)
-    write("/etc/hostname", socket.gethostname() + "\n")
     for entry in sorted(room["mounts"], key=lambda entry: entry["target"].count("/")):
+        if skeleton and not os.path.exists(entry["target"]):
+            skeleton.make_parent(entry["target"])
         _volume(f"/.host{entry['source']}", entry["target"], entry["read_only"])
+    if skeleton and room["cwd"] and not os.path.isdir(room["cwd"]):
+        skeleton.make_parent(room["cwd"])
     detach("/.host")
     os.rmdir("/.host")
 
 
+def _layers(folder: str, root: str) -> None:
+    """Show this machine's files at `root`, each of its file systems with a layer above it."""
+    mounted = _mounted()
+    _layer("/", root, folder, 0)
+    for number, (point, kind) in enumerate(mounted, 1):
+        if kind in _PSEUDO or point == "/" or _below(point, _OWN) or not os.path.isdir(point):
+            continue
+        with contextlib.suppress(OSError):  # what cannot be had is not there
+            _layer(point, root + point, folder, number)
+
+
 def _own_folders(folder: str, root: str) -> None:
     """What every container has for itself."""
-    mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    try:
+        mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    except OSError:  # in a container that hides parts of it
+        mount("/proc", f"{root}/proc", flags=MS_BIND | MS_REC)
     mount("/sys", f"{root}/sys", flags=MS_BIND | MS_REC)
     mount("/dev", f"{root}/dev", flags=MS_BIND | MS_REC)
     mount("tmpfs", f"{root}/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, _SHARED)  # noqa: S108

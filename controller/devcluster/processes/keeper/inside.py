@@ -10,17 +10,25 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.processes.keeper.become import become
+from controller.devcluster.processes.keeper.beside import watch
 from controller.devcluster.processes.keeper.filesystem import build_root
 from controller.devcluster.processes.keeper.kernel import (
+    MS_PRIVATE,
+    MS_REC,
     NEWIPC,
     NEWNET,
     NEWNS,
     NEWPID,
+    NEWUSER,
     NEWUTS,
     die_with_parent,
+    mount,
+    own_users,
+    set_hostname,
     setns,
     unshare,
 )
+from controller.devcluster.processes.keeper.lifeline import grasp
 from controller.devcluster.processes.keeper.room import (
     ENDED,
     HANDLED,
@@ -37,14 +45,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+_NAMES = (
+    (NEWUSER, "user"),  # first: it gives the right to enter the others
+    (NEWUTS, "uts"),
+    (NEWIPC, "ipc"),
+    (NEWNET, "net"),
+    (NEWPID, "pid"),
+    (NEWNS, "mnt"),
+)
+
+
 def run_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
     """Run the main command of a room in namespaces: its first process, in a root of its own."""
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     error = error_file(room)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    kinds = NEWNET | NEWUTS | NEWIPC if not room["host_network"] else NEWUTS | NEWIPC
-    _enter(room["pod"], kinds | NEWPID)
+    if room["pod"]:
+        _enter(room["pod"], _shared(room) | NEWPID)
     keeper = os.fork()
     if keeper == 0:
         ours.close()
@@ -53,7 +71,10 @@ def run_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
     theirs.close()
     first = _first(ours)
     write(f"{room['root']}/first", str(first or ENDED))
-    status = _keep(keeper, first or keeper)
+    if room["pod"]:
+        status = _keep(keeper, first or keeper)
+    else:  # no pod whose end is the end of this
+        status = watch(keeper, grasp(room["lifeline"]), first)
     write(f"{room['root']}/first", ENDED)
     return status
 
@@ -61,8 +82,14 @@ def run_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
 def _start_first(
     room: Mapping[str, Any], argv: Sequence[str], tell: socket.socket, error: int
 ) -> int:
-    """In the pod's process namespace: make one for the container."""
+    """In the pod's process namespace, if it has one: make one for the container."""
     try:
+        if not room["pod"]:
+            if os.geteuid():
+                own_users()
+                die_with_parent()
+            unshare(NEWUTS | NEWIPC)
+            set_hostname(room["hostname"])
         unshare(NEWPID | NEWNS)
     except OSError as failure:
         return refuse(error, str(failure), NO_ROOM)
@@ -92,20 +119,39 @@ def exec_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     error = error_file(room)
     try:
-        kinds = NEWNET | NEWUTS | NEWIPC if not room["host_network"] else NEWUTS | NEWIPC
-        _enter(main_command(room), kinds | NEWPID | NEWNS)
+        users = NEWUSER if os.geteuid() else 0
+        _enter(main_command(room), users | _shared(room) | NEWPID | NEWNS)
     except ProcessLookupError:
         return refuse(error, "the container's main process has ended", NO_ROOM)
     child = os.fork()
     if child == 0:
         die_with_parent()
         become(room, argv, error)
-    return _keep(child, child)
+    if room["pod"]:
+        return _keep(child, child)
+    return watch(child, grasp(room["lifeline"]))
+
+
+def try_namespaces() -> int:
+    """Whether namespaces can be had without a pod that has some, as an exit status."""
+    try:
+        if os.geteuid():
+            own_users()
+        unshare(NEWUTS | NEWIPC | NEWPID | NEWNS)
+        mount("none", "/", flags=MS_REC | MS_PRIVATE)
+    except OSError:
+        return 1
+    return 0
+
+
+def _shared(room: Mapping[str, Any]) -> int:
+    """What the containers of a pod have in common."""
+    own_network = room["pod"] and not room["host_network"]
+    return NEWUTS | NEWIPC | (NEWNET if own_network else 0)
 
 
 def _enter(pid: int, kinds: int) -> None:
-    names = ((NEWUTS, "uts"), (NEWIPC, "ipc"), (NEWNET, "net"), (NEWPID, "pid"), (NEWNS, "mnt"))
-    wanted = [(kind, name) for kind, name in names if kinds & kind]
+    wanted = [(kind, name) for kind, name in _NAMES if kinds & kind]
     fds = [
         (os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC), kind)
         for kind, name in wanted

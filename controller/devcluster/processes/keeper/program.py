@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.processes.keeper.beside import run_beside
-from controller.devcluster.processes.keeper.inside import exec_inside, run_inside
+from controller.devcluster.processes.keeper.inside import exec_inside, run_inside, try_namespaces
 from controller.devcluster.processes.keeper.pod import hold
 from controller.devcluster.processes.keeper.room import read
 
@@ -19,8 +19,10 @@ def main(arguments: Sequence[str]) -> int:
     verb = arguments[0]
     if verb == "hold":
         return hold(arguments[1], arguments[2], arguments[3] == "host")
+    if verb == "try":
+        return try_namespaces()
     room: dict[str, Any] = json.loads(read(f"{arguments[1]}/room.json"))
     argv = arguments[2:]
-    if room["pod"]:
+    if room["inside"]:
         return run_inside(room, argv) if verb == "run" else exec_inside(room, argv)
     return run_beside(room, argv, main=verb == "run")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from controller.devcluster.processes.places.host import Host, clean_up, folder_of_clusters
 from controller.devcluster.processes.places.namespaces import open_namespaces
+from controller.devcluster.processes.places.shim import open_shim
 from controller.devcluster.processes.places.trial import try_out
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ Wanted = Literal["auto", "namespaces", "shim", "shared"]
 """A mode, or the best that this machine permits."""
 
 
-OPENERS: dict[Mode, Callable[[Host], Awaitable[Isolation]]] = {"namespaces": open_namespaces}
+OPENERS: dict[Mode, Callable[[Host], Awaitable[Isolation]]] = {
+    "namespaces": open_namespaces,
+    "shim": open_shim,
+}
 """Ways to keep pods apart, the best first."""
 
 

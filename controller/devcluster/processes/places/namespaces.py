@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.places.rooms import ProcessRoom
 
 _PRIVATE = (Path("/tmp"), Path("/run"), Path("/dev"))  # noqa: S108 - a container has its own
-_RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
+RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 """Nobody listens there, so what is not in the hosts file is refused at once."""
 
 
@@ -70,7 +70,7 @@ class NamespacePlace:
     ) -> ProcessRoom:
         """A fresh room for the next run of `container`."""
         del container  # its processes share nothing but the pod's network with other runs
-        visible = [*_programs(env), *mounts]
+        visible = [*programs(env), *mounts]
         return furnish(self.setting, next(self.numbers), cwd=cwd, env=env, mounts=visible)
 
 
@@ -116,7 +116,7 @@ class Namespaces:
         root.mkdir(mode=0o755)
         network = root / "network"
         network.mkdir()
-        (network / "resolv.conf").write_text(_RESOLV)
+        (network / "resolv.conf").write_text(RESOLV)
         ip = self.host_ip if host_network else self.bridge.assign()
         try:
             holder, pod = await self._hold(root, name, hostname, ip, host_network=host_network)
@@ -228,7 +228,7 @@ async def _told(holder: asyncio.subprocess.Process, word: str) -> str:
     raise OSError(rest or (await holder.stderr.read()).decode().strip().rpartition("\n")[2])
 
 
-def _programs(env: Mapping[str, str]) -> list[Mount]:
+def programs(env: Mapping[str, str]) -> list[Mount]:
     """Environments on PATH in folders that a container has for itself: they must be seen there."""
     found: list[Mount] = []
     for entry in env.get("PATH", "").split(":"):

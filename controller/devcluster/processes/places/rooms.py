@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,9 @@ class Setting:
         pod: process that holds the pod's namespaces; 0 if there are none.
         host_network: whether the pod has no network of its own.
         network: folder with the pod's hosts and resolv.conf.
+        inside: whether containers have namespaces.
+        hostname: of the pod, for containers that have namespaces without a pod that has some.
+        env: what is added to every container's environment.
     """
 
     root: Path
@@ -42,14 +45,23 @@ class Setting:
     pod: int = 0
     host_network: bool = False
     network: Path | None = None
+    inside: bool = True
+    hostname: str = ""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class ProcessRoom:
-    """A room whose commands run in a keeper of their own."""
+    """A room whose commands run in a keeper of their own.
+
+    Attributes:
+        paths: where volumes are on this machine, by the paths that commands know, if containers
+            see the machine's files.
+    """
 
     def __init__(self, root: Path) -> None:
         """Take a folder that `furnish` has made."""
         self.root = root
+        self.paths: Mapping[str, str] = {}
 
     def command(self, argv: Sequence[str]) -> Launch:
         """The container's main command."""
@@ -60,7 +72,8 @@ class ProcessRoom:
         return self._launch("exec", argv)
 
     def _launch(self, verb: str, argv: Sequence[str]) -> Launch:
-        command = keeper_command(verb, str(self.root), *argv)
+        words = [substituted(word, self.paths) for word in argv]
+        command = keeper_command(verb, str(self.root), *words)
         return Launch(command, {ROOM: f"{self.root}/"}, self.root, KILL)
 
     def start_error(self) -> str:
@@ -74,6 +87,14 @@ class ProcessRoom:
         """End every process that is left in it, and remove its folder."""
         await asyncio.to_thread(end_all, f"{self.root}/")
         await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
+
+
+def substituted(text: str, paths: Mapping[str, str]) -> str:
+    """`text` with the paths of volumes replaced by folders of this machine, longest first."""
+    for target in sorted(paths, key=len, reverse=True):
+        if target:
+            text = text.replace(target, paths[target])
+    return text
 
 
 def keeper_command(*arguments: str) -> tuple[str, ...]:
@@ -103,7 +124,9 @@ def furnish(
         "host_network": setting.host_network,
         "network": str(setting.network or ""),
         "cwd": cwd,
-        "env": {**env, ROOM: f"{root}/"},
+        "inside": setting.inside,
+        "hostname": setting.hostname,
+        "env": {**env, **setting.env, ROOM: f"{root}/"},
         "mounts": [
             {
                 "source": str(mount.source.resolve(strict=True)),

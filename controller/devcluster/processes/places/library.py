@@ -1,0 +1,56 @@
+"""The preloaded library of mode "shim": compiled on this machine at first use."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+_SOURCE = Path(__file__).with_name("podnet.c")
+_COMPILERS = ("cc", "gcc", "clang")
+_OPTIONS = ("-shared", "-fPIC", "-O2")
+
+
+def cache_folder() -> Path:
+    """Where compiled libraries are kept between runs."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache) / "manta"
+
+
+async def library(cache: Path | None = None) -> Path:
+    """The library, compiled if it is not there yet.
+
+    Args:
+        cache: `cache_folder` unless told otherwise.
+
+    Raises:
+        OSError: there is no C compiler, or it fails; the text says so.
+    """
+    source = _SOURCE.read_bytes()
+    digest = hashlib.sha256(source + os.uname().machine.encode()).hexdigest()[:16]
+    compiled = (cache or cache_folder()) / f"podnet-{digest}.so"
+    if compiled.exists():
+        return compiled
+    compiler = next(filter(None, map(shutil.which, _COMPILERS)), None)
+    if compiler is None:
+        raise OSError("there is no C compiler (cc) on this machine: install one, gcc or clang")
+    compiled.parent.mkdir(parents=True, exist_ok=True)
+    new = compiled.with_suffix(f".{os.getpid()}")
+    process = await asyncio.create_subprocess_exec(
+        compiler,
+        *_OPTIONS,
+        "-o",
+        str(new),
+        str(_SOURCE),
+        "-ldl",
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await process.communicate()
+    if process.returncode:
+        raise OSError(f"{compiler} cannot compile podnet.c: {errors.decode(errors='replace')}")
+    new.replace(compiled)
+    return compiled

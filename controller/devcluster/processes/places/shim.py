@@ -1,0 +1,217 @@
+"""Mode "shim": each pod has an address of its own on the loopback network, without privileges.
+
+A library that is loaded into every process of a pod keeps its listeners and connections at the
+pod's address. Containers have files and processes of their own where this machine lets users make
+namespaces; where it does not, they share those of the user, and paths of volumes are replaced in
+commands and variables.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
+
+from controller.devcluster.processes.network.names import hosts_file
+from controller.devcluster.processes.places.host import end_all
+from controller.devcluster.processes.places.library import library
+from controller.devcluster.processes.places.namespaces import RESOLV, programs
+from controller.devcluster.processes.places.rooms import (
+    Setting,
+    furnish,
+    keeper_command,
+    substituted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from controller.devcluster.processes.isolation import Mode, Mount, PodPlace
+    from controller.devcluster.processes.places.host import Host
+    from controller.devcluster.processes.places.rooms import ProcessRoom
+
+_PODS, _SERVICES = 64, 96
+"""Second byte of the first cluster's addresses, 127.64.x.y and 127.96.x.y."""
+_CLUSTER_SERVICES = "10.96"
+_INSIDE = "/.network"
+
+
+@dataclass(slots=True)
+class ShimPlace:
+    """A pod's place: see `PodPlace`."""
+
+    uid: str
+    namespace: str
+    hostname: str
+    ip: str
+    root: Path
+    network: Path
+    setting: Setting
+    numbers: Iterator[int]
+
+    def learn(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Write the hosts file; whoever reads it meanwhile has the old one or the new one."""
+        text = hosts_file(names, namespace=self.namespace, hostname=self.hostname, ip=self.ip)
+        new = self.network / "hosts.new"
+        new.write_text(text)
+        new.replace(self.network / "hosts")
+
+    async def room(
+        self,
+        container: str,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        mounts: Sequence[Mount],
+    ) -> ProcessRoom:
+        """A fresh room for the next run of `container`."""
+        del container
+        number = next(self.numbers)
+        if self.setting.inside:
+            seen = [*programs(env), *mounts]
+            return furnish(self.setting, number, cwd=cwd, env=env, mounts=seen)
+        paths = {mount.target.rstrip("/"): str(mount.source) for mount in mounts}
+        temporary = self.setting.root / str(number) / "t"
+        more = {"TMPDIR": str(temporary), "RAY_TMPDIR": str(temporary), **self.setting.env}
+        room = furnish(
+            replace(self.setting, env={}),
+            number,
+            cwd=substituted(cwd, paths),
+            env={**{name: substituted(value, paths) for name, value in env.items()}, **more},
+            mounts=(),
+        )
+        temporary.mkdir()
+        room.paths = paths
+        return room
+
+
+class Shim:
+    """See `Isolation`."""
+
+    mode: Mode = "shim"
+
+    def __init__(self, host: Host, preloaded: Path, *, namespaces: bool) -> None:
+        """Use `open_shim`."""
+        self._host = host
+        self._preloaded = preloaded
+        self._namespaces = namespaces
+        self._places: dict[str, ShimPlace] = {}
+        self._labels = itertools.count()
+        self._next = int(IPv4Address(f"127.{_PODS + host.number}.1.1"))
+        self._names: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    @property
+    def description(self) -> str:
+        """For people."""
+        files = (
+            "and files of its own"
+            if self._namespaces
+            else "but shares this machine's files: this machine lets users make no namespaces; "
+            "volumes are found only by paths in commands and variables"
+        )
+        return (
+            f"each pod has an address 127.{_PODS + self._host.number}.x.y by a library that is "
+            f"preloaded into its processes, {files}; programs that are linked statically "
+            "are not kept apart"
+        )
+
+    @property
+    def host_ip(self) -> str:
+        """A loopback address that no pod has."""
+        return f"127.{_PODS + self._host.number}.0.1"
+
+    async def open_pod(
+        self, uid: str, *, namespace: str, name: str, hostname: str, host_network: bool = False
+    ) -> ShimPlace:
+        """Give a pod a place; the same place again for a uid that has one.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        del name
+        if uid in self._places:
+            return self._places[uid]
+        root = self._host.root / f"p{next(self._labels)}"
+        network = root / "network"
+        network.mkdir(parents=True)
+        shutil.copy(self._preloaded, network / "podnet.so")
+        (network / "resolv.conf").write_text(RESOLV)
+        ip = self.host_ip
+        if not host_network:
+            ip, self._next = str(IPv4Address(self._next)), self._next + 1
+        setting = Setting(
+            root,
+            self._host.lifeline,
+            network=network,
+            inside=self._namespaces,
+            hostname=hostname,
+            env={} if host_network else self._variables(network, ip, hostname),
+        )
+        place = ShimPlace(uid, namespace, hostname, ip, root, network, setting, itertools.count())
+        place.learn(self._names)
+        self._places[uid] = place
+        return place
+
+    def _variables(self, network: Path, ip: str, hostname: str) -> dict[str, str]:
+        seen = _INSIDE if self._namespaces else str(network)
+        return {
+            "LD_PRELOAD": f"{seen}/podnet.so",
+            "RAY_LD_PRELOAD_ON_WORKERS": "1",
+            "MANTA_POD_IP": ip,
+            "MANTA_POD_NAME": hostname,
+            "MANTA_HOSTS": f"{seen}/hosts",
+            "MANTA_SERVICES": f"{_CLUSTER_SERVICES} 127.{_SERVICES + self._host.number}",
+        }
+
+    async def close_pod(self, place: PodPlace) -> None:
+        """End every process that is left in it and remove its folder."""
+        for own in list(self._places.values()):
+            if own is place:
+                del self._places[own.uid]
+                await asyncio.to_thread(end_all, f"{own.root}/")
+                await asyncio.to_thread(shutil.rmtree, own.root, ignore_errors=True)
+
+    async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
+        """Services are on loopback too, where every address can be listened on."""
+        return {
+            address: f"127.{_SERVICES + self._host.number}.{address.split('.', 2)[2]}"
+            for address in addresses
+            if address.startswith(f"{_CLUSTER_SERVICES}.")
+        }
+
+    def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Write the hosts files of all pods anew."""
+        self._names = dict(names)
+        for place in self._places.values():
+            place.learn(self._names)
+
+    async def aclose(self) -> None:
+        """Close all pods, and remove all that was made for them."""
+        for place in list(self._places.values()):
+            await self.close_pod(place)
+        await asyncio.to_thread(self._host.close)
+
+
+async def open_shim(host: Host) -> Shim:
+    """Have the library, with files apart if this machine lets users make namespaces.
+
+    Raises:
+        OSError: there is no library; the text says why.
+    """
+    return Shim(host, await library(), namespaces=await _namespaces_permitted())
+
+
+async def _namespaces_permitted() -> bool:
+    process = await asyncio.create_subprocess_exec(
+        *keeper_command("try"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    await process.communicate()
+    return process.returncode == 0
