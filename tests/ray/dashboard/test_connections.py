@@ -1,0 +1,227 @@
+"""What goes over the wire to a dashboard, and what comes back from one that misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.kube.errors import NotSent, OutcomeUnknown
+from controller.ray.cluster.pods import authentication
+from controller.ray.dashboard import Head, JobStatus, Submission, Submitted
+from controller.ray.dashboard.client import DashboardClient
+from controller.ray.dashboard.connect import TOKEN_KEY, Connector
+from controller.ray.dashboard.connections import Connections
+from controller.ray.dashboard.errors import (
+    DashboardError,
+    NoAnswer,
+    Redirected,
+    TooLarge,
+    UnexpectedAnswer,
+    Unreachable,
+)
+from controller.ray.dashboard.proxied import ProxiedSend
+from tests.kube.fakes import FakeTransport, answer, client, status_body
+from tests.ray.dashboard.recorded import recorded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from controller.kube.client import Client
+    from controller.kube.transport import Answer
+
+HEAD = Head("cluster", "pod", 0, "default", "head-svc", token_secret="the-secret")
+RUNNING = recorded("job-get-running").body
+
+
+def http(body: bytes, *, status: str = "200 OK", kind: str = "application/json", extra="") -> bytes:
+    head = f"HTTP/1.1 {status}\r\ncontent-type: {kind}; charset=utf-8\r\n{extra}"
+    return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
+
+
+@asynccontextmanager
+async def dashboard(
+    said: bytes, *, then_silent: bool = False, token: str = "", limit: float = 5
+) -> AsyncIterator[tuple[DashboardClient, list[bytes]]]:
+    """A client of a server that answers everything with these bytes, and what it was sent."""
+    heard: list[bytes] = []
+    serving: list[asyncio.Task[None] | None] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.append(asyncio.current_task())
+        heard.append(await reader.read(65536))
+        with suppress(ConnectionError):
+            writer.write(said)
+            await writer.drain()
+            if then_silent:
+                await reader.read()
+        with suppress(ConnectionError):
+            writer.close()
+            await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    connections = Connections()
+    try:
+        port = server.sockets[0].getsockname()[1]
+        send = connections.to("127.0.0.1", port)
+        yield DashboardClient(send, token=token, timeout=limit), heard
+    finally:
+        await connections.aclose()
+        server.close()
+        await asyncio.gather(*filter(None, serving))
+        await server.wait_closed()
+
+
+@pytest.mark.real_time
+async def test_a_request_carries_the_token_and_little_else():
+    async with dashboard(http(recorded("job-submit").body), token="abc") as (to, heard):
+        made = await to.submit(Submission("python x.py", "demo-ok-x7k2p"))
+    assert made == Submitted("demo-ok-x7k2p")
+    head, _, body = heard[0].decode().partition("\r\n\r\n")
+    assert head.startswith("POST /api/jobs/ HTTP/1.1")
+    assert "x-ray-authorization: Bearer abc" in head
+    assert "accept-encoding: identity" in head.lower()
+    assert json.loads(body) == {"entrypoint": "python x.py", "submission_id": "demo-ok-x7k2p"}
+
+
+@pytest.mark.real_time
+async def test_a_job_is_read_whatever_its_id_looks_like():
+    said = http(recorded("job-get-running", submission_id="a b?c#d").body)
+    async with dashboard(said) as (to, heard):
+        assert (await to.job("a b?c#d")).status is JobStatus.RUNNING
+    assert heard[0].startswith(b"GET /api/jobs/a%20b%3Fc%23d HTTP/1.1")
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        (http(b"x" * (10 << 20)), TooLarge),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"100000\r\n" * 9, NoAnswer),
+        (http(b"", status="302 Found", extra="location: http://127.0.0.1:1/\r\n"), Redirected),
+        (http(RUNNING)[:-50], NoAnswer),
+        (http(RUNNING[:-50]), UnexpectedAnswer),
+        (http(RUNNING, extra="content-encoding: gzip\r\n", kind="text/html"), UnexpectedAnswer),
+        (http(b"<html/>", kind="text/html"), UnexpectedAnswer),
+        (http(RUNNING, status="500 Internal Server Error"), UnexpectedAnswer),
+        (b"SSH-2.0-OpenSSH_9.9\r\n", NoAnswer),
+        (b"", NoAnswer),
+    ],
+    ids=["10MB", "broken-chunks", "redirect", "cut", "half", "odd", "html", "500", "ssh", "closed"],
+)
+async def test_a_misbehaving_server_says_nothing(said: bytes, error: type[DashboardError]):
+    async with dashboard(said) as (to, heard):
+        with pytest.raises(error) as raised:
+            await to.job("demo-long")
+    assert type(raised.value) is error
+    assert len(heard) == 1, "sent once, and followed nowhere"
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("said", [b"", http(RUNNING)[:-50]], ids=["nothing", "half"])
+async def test_a_silent_server_is_not_waited_for(said: bytes):
+    async with dashboard(said, then_silent=True, limit=0.2) as (to, _):
+        with pytest.raises(NoAnswer, match=r"no complete answer in 0\.2 s"):
+            await to.job("demo-long")
+
+
+@pytest.mark.real_time
+async def test_where_nobody_listens_nothing_was_served():
+    connections = Connections()
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    with pytest.raises(Unreachable):
+        await DashboardClient(connections.to("127.0.0.1", port)).version()
+    with pytest.raises(Unreachable):
+        await DashboardClient(connections.to("no-such-host.invalid", port)).version()
+    await connections.aclose()
+
+
+def proxied(*script: BaseException | Callable[[], Answer]) -> tuple[DashboardClient, FakeTransport]:
+    transport = FakeTransport(*script)
+    send = ProxiedSend(client(transport), "default", "head-svc", 8265)
+    return DashboardClient(send, token="abc"), transport
+
+
+async def test_a_proxied_request_goes_through_the_api_server_with_the_token():
+    to, transport = proxied(lambda: answer(200, RUNNING))
+    assert (await to.job("demo-long")).status is JobStatus.RUNNING
+    sent = transport.requests[0]
+    assert sent.path == "/api/v1/namespaces/default/services/head-svc:8265/proxy/api/jobs/demo-long"
+    assert sent.headers["x-ray-authorization"] == "Bearer abc"
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        (lambda: answer(503, status_body(503, "ServiceUnavailable", "no endpoints")), NoAnswer),
+        (lambda: answer(404, status_body(404, "NotFound", "no service")), NoAnswer),
+        (lambda: answer(400, status_body(400, "BadRequest", "no such port")), NoAnswer),
+        (lambda: answer(200, b" " * (10 << 20)), TooLarge),
+        (lambda: answer(302, b""), Redirected),
+        (lambda: answer(502, b"<html/>", content_type="text/html"), UnexpectedAnswer),
+        (NotSent("refused"), Unreachable),
+        (OutcomeUnknown("reset"), NoAnswer),
+    ],
+)
+async def test_what_the_api_server_says_is_never_taken_for_ray(step, error):
+    to, _ = proxied(step)
+    with pytest.raises(error) as raised:
+        await to.submit(Submission("python x.py", "demo-long"))
+    assert type(raised.value) is error
+
+
+def secret(**data: str) -> bytes:
+    encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+    return json.dumps(
+        {"kind": "Secret", "metadata": {"name": "the-secret", "uid": "u"}, "data": encoded}
+    ).encode()
+
+
+async def test_the_token_is_read_live_for_each_client_and_kept_nowhere_else():
+    transport = FakeTransport(lambda: answer(200, secret(auth_token="abc\n")))
+    connect = Connector(client(transport), proxied=True)
+    for _ in range(2):
+        made = await connect(HEAD)
+        assert made._headers["x-ray-authorization"] == "Bearer abc"
+    assert [each.path for each in transport.requests] == [
+        "/api/v1/namespaces/default/secrets/the-secret"
+    ] * 2
+    assert "abc" not in repr(vars(connect))
+    await connect.aclose()
+
+
+async def test_a_head_without_token_needs_no_secret():
+    transport = FakeTransport(lambda: answer(500))
+    connect = Connector(client(transport), proxied=False)
+    made = await connect(Head("cluster", "pod", 0, "default", "head-svc"))
+    assert not transport.requests
+    assert "x-ray-authorization" not in made._headers
+    await connect.aclose()
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (lambda: answer(404, status_body(404, "NotFound")), "is missing"),
+        (lambda: answer(403, status_body(403, "Forbidden", "not allowed")), "not allowed"),
+        (lambda: answer(200, secret(other="x")), "no token under the key auth_token"),
+        (lambda: answer(200, secret(auth_token="")), "no token under the key auth_token"),
+        (lambda: answer(200, b'{"kind": "Secret", "data": {"auth_token": "%%"}}'), "no token"),
+    ],
+)
+async def test_without_its_token_a_head_cannot_be_reached(step, words: str):
+    kube: Client = client(FakeTransport(step))
+    with pytest.raises(Unreachable, match=words) as raised:
+        await Connector(kube, proxied=True)(HEAD)
+    assert "default/the-secret" in str(raised.value)
+
+
+def test_the_key_of_the_token_is_that_of_the_clusters():
+    assert TOKEN_KEY == authentication.TOKEN_KEY
