@@ -6,6 +6,7 @@ Nobody runs the RayJobs here; where a test needs one to end, its user says so in
 from __future__ import annotations
 
 import os
+import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +20,13 @@ from controller.kube.resources import CONFIG_MAPS, CRDS, EVENTS
 from controller.ray.api.crds import raycronjob_definition, rayjob_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.cluster import RayClusterKind
 from controller.ray.cronjob import RayCronJobKind
+from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.job import RayJobKind
 from controller.runtime.timestamps import parse_rfc3339
 from tests.integration.harness import embedded_world, example_cluster, install_crds
+from tests.integration.rays import Rays
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -407,3 +412,27 @@ async def test_where_rayjobs_are_not_served_it_is_said(world: World):
     await create(world)
     await sleep_until(world, 6)
     assert await reason(world) == "FailedToCreateRayJob"
+
+
+@embedded_only
+@pytest.mark.skipif(
+    not SAMPLE.exists(), reason="SKIPPED, NOT PASSED: KubeRay's sample of a RayCronJob is not there"
+)
+async def test_the_samples_first_rayjob_runs_to_its_end_on_a_cluster_of_its_own(world: World):
+    rays = Rays(world)
+    await rays.open()
+    await prepare(world)
+    actors = DashboardActors(
+        rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
+    )
+    kinds = [RayClusterKind(), RayJobKind(actors, actors), RayCronJobKind()]
+    world.start_operator(kinds=kinds)
+    manifest, code = yaml.safe_load_all(SAMPLE.read_text())
+    await world.user.create(CONFIG_MAPS, world.namespace, code)
+    await world.user.create(RAYCRONJOBS, world.namespace, manifest)
+    await sleep_until(world, 1.5)
+    (job,) = await jobs(world)
+    await rays.reaches("Complete", job.metadata.name, seconds=300)
+    await world.settle(2.0)
+    assert (await rays.status(job.metadata.name))["jobStatus"] == "SUCCEEDED"
+    assert "lastSuccessfulTime" in (await cron(world, "raycronjob-sample")).status
