@@ -59,10 +59,7 @@ async def embedded_cluster(
     """
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random())
-    if machine:
-        machine.answer_for(server)
-    else:
-        server.hooks.pod_log = SimulatedLogs(server)
+    server.hooks.pod_log = SimulatedLogs(server)
     try:
         http = await serve(server, "127.0.0.1", port)
     except (OSError, OverflowError) as error:
@@ -79,7 +76,7 @@ async def embedded_cluster(
             wall=wall,
             rng=random.Random(),
             settings=nodes,
-            kubelet=machine.kubelet if machine else Kubelet,
+            kubelet=machine.node_of(server, http.port) if machine else Kubelet,
         ):
             yield cluster
     finally:

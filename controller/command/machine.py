@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from controller.command.clock import wall
 from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.logs import ProcessLogs
+from controller.devcluster.processes.network.proxies import Proxies
+from controller.devcluster.processes.network.services import ServiceNetwork
 from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.places.choice import NoIsolation, choose
+from controller.devcluster.processes.together import Together
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.nodes.surroundings import Surroundings
@@ -33,26 +37,45 @@ class Machine:
         self._chosen = chosen
         self._images = images
         self._outputs = Outputs(chosen.host.root / "logs", wall)
+        self._proxies: Proxies | None = None
 
     @property
     def description(self) -> list[str]:
         """Sentences: what was found on this machine, how pods are kept apart, and why so."""
         return self._chosen.sentences()
 
-    def kubelet(self, surroundings: Surroundings) -> ProcessKubelet:
-        """What runs the pods."""
-        return ProcessKubelet(
-            surroundings,
-            isolation=self._chosen.isolation,
-            images=self._images,
-            outputs=self._outputs,
-            root=self._chosen.host.root,
-            memory=self._chosen.host.memory,
-        )
+    def node_of(self, server: ApiServer, port: int) -> Callable[[Surroundings], Together]:
+        """What runs the pods, and passes on what the API server is asked about them.
 
-    def answer_for(self, server: ApiServer) -> None:
-        """Let the API server ask this machine for logs."""
+        Args:
+            server: asks for logs and passes requests on to pods and services.
+            port: of its plain HTTP on the loopback interface, which pods reach too.
+        """
         server.hooks.pod_log = ProcessLogs(server, self._outputs, wall)
+
+        def make(surroundings: Surroundings) -> Together:
+            isolation = self._chosen.isolation
+            kubelet = ProcessKubelet(
+                surroundings,
+                isolation=isolation,
+                images=self._images,
+                outputs=self._outputs,
+                root=self._chosen.host.root,
+                memory=self._chosen.host.memory,
+            )
+            network = ServiceNetwork(surroundings, isolation, ("127.0.0.1", port))
+            proxies = self._proxies = Proxies(network, random.Random())
+            server.hooks.pod_proxy = proxies.pod_proxy
+            server.hooks.service_proxy = proxies.service_proxy
+            return Together(network, kubelet)
+
+        return make
+
+    async def aclose(self) -> None:
+        """End all that runs, and remove all that was made."""
+        if self._proxies:
+            await self._proxies.aclose()
+        await self._chosen.isolation.aclose()
 
     def left_behind(self) -> list[str]:
         """Folders that are still there; asked when everything has ended."""
@@ -73,7 +96,8 @@ async def machine_for(images: Images, isolation: Wanted) -> AsyncGenerator[Machi
         raise ConfigurationError(f"--isolation {isolation}: {error}") from error
     except OSError as error:
         raise ConfigurationError(f"pods cannot be processes of this machine: {error}") from error
+    machine = Machine(chosen, images)
     try:
-        yield Machine(chosen, images)
+        yield machine
     finally:
-        await chosen.isolation.aclose()
+        await machine.aclose()
