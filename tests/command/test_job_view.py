@@ -57,16 +57,18 @@ def test_each_change_is_one_line_and_an_attempt_that_ended_is_told_with_its_caus
     view = JobView("pi", told)
     view.saw_job("default/pi", job())
     view.saw_job("default/pi", job(jobDeploymentStatus="Initializing"))
-    view.saw_job("default/pi", job(jobDeploymentStatus="Initializing", rayClusterName="pi-aaaaa"))
-    view.saw_job("default/pi", job(jobDeploymentStatus="Running", jobStatus="RUNNING"))
+    begun = {name: FIRST[name] for name in ("number", "rayClusterName", "startTime")}
+    view.saw_job("default/pi", job(jobDeploymentStatus="Initializing", attempts=[begun]))
+    running = job(jobDeploymentStatus="Running", jobStatus="RUNNING", attempts=[begun])
+    view.saw_job("default/pi", running)
     view.saw_job("default/pi", job(jobDeploymentStatus="Retrying", attempts=[FIRST]))
     view.saw_job("default/pi", None)
     assert told.lines == [
         "RayJob pi: new",
         "RayJob pi: Initializing",
+        "attempt 1 on pi-aaaaa: under way",
         "RayJob pi: Running, Ray says RUNNING",
-        "attempt 1 on pi-aaaaa: Failed (AppFailed) after 41 s",
-        "  it exited with 1",
+        "attempt 1 on pi-aaaaa: Failed (AppFailed) after 41 s: it exited with 1",
         "RayJob pi: Retrying",
         "RayJob pi: gone",
     ]

@@ -24,7 +24,7 @@ _ENDED = frozenset({"Complete", "Failed", "ValidationFailed"})
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One entry of `status.attempts`, for people."""
+    """One entry of `status.attempts`, for people; without a result it is under way."""
 
     number: int
     cluster: str
@@ -35,9 +35,13 @@ class Attempt:
 
     def text(self) -> str:
         """In one line."""
+        title = f"attempt {self.number} on {self.cluster}"
+        if not self.result:
+            return f"{title}: under way"
         took = f" after {self.seconds:.0f} s" if self.seconds is not None else ""
-        why = f" ({self.reason})" if self.reason else ""
-        return f"attempt {self.number} on {self.cluster}: {self.result}{why}{took}"
+        reason = f" ({self.reason})" if self.reason else ""
+        why = f": {self.message.splitlines()[0]}" if self.message else ""
+        return f"{title}: {self.result}{reason}{took}{why}"
 
 
 class JobView:
@@ -81,19 +85,18 @@ class JobView:
 
     @property
     def attempts(self) -> list[Attempt]:
-        """Those that have ended, the oldest first."""
+        """The last ones, the oldest first; the very last one may be under way."""
         return [_attempt(entry) for entry in self.status.get("attempts", ())]
 
     def saw_job(self, key: str, job: RayJob | None) -> None:
         """Take over a new state of the job, None once it is gone."""
         if key.partition("/")[2] != self.name:
             return
-        known, words = {attempt.number for attempt in self.attempts}, self._words
+        known, words = self.attempts, self._words
         self.job = job
-        for attempt in (one for one in self.attempts if one.number not in known):
-            self._screen.change(attempt.text())
-            if attempt.message:
-                self._screen.change(f"  {attempt.message}")
+        for attempt in self.attempts:
+            if attempt not in known:
+                self._screen.change(attempt.text())
         if self._words != words:
             self._screen.change(f"RayJob {self.name}: {self._words}")
         self._redraw()
@@ -173,7 +176,7 @@ def _attempt(entry: dict[str, Any]) -> Attempt:
     return Attempt(
         number=entry.get("number", 0),
         cluster=entry.get("rayClusterName", "?"),
-        result=entry.get("result", "?"),
+        result=entry.get("result", ""),
         reason=entry.get("reason", ""),
         message=entry.get("message", ""),
         seconds=(ended - began).total_seconds() if began and ended else None,
