@@ -97,7 +97,7 @@ def test_logs_say_when_containers_started(dev: Kubectl, tmp_path: Path):
 def test_what_needs_a_process_in_a_pod_is_refused_in_words(dev: Kubectl):
     head = head_of(dev)
     for verb in (("exec", head, "--", "ls"), ("port-forward", head, "18265:8265")):
-        assert "this cluster simulates its pods" in dev(*verb, check=False)
+        assert "an embedded cluster has no connections into its pods" in dev(*verb, check=False)
 
 
 def test_resources_versions_and_permissions_can_be_asked_for(dev: Kubectl):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import Store
 
 
-WITHOUT_PROCESSES = frozenset({"attach", "exec", "portforward"})
-"""Subresources of pods that would need a process in them."""
+CONNECTIONS = frozenset({"attach", "exec", "portforward"})
+"""Subresources of pods that would need a connection into them, both ways."""
 _CREATED: Json = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -85,9 +85,9 @@ class Subresources:
         Raises:
             ApiError: the request fails.
         """
-        if where.subresource in WITHOUT_PROCESSES:
+        if where.subresource in CONNECTIONS:
             self._require(where, resource)
-            raise _not_simulated(where.subresource)
+            raise _no_connections(where.subresource)
         if where.subresource in {"log", "proxy"}:
             return await self._hooked(request, where, resource)
         if (request.method, where.subresource) == ("POST", "binding"):
@@ -155,12 +155,11 @@ class Subresources:
         return bytes_answer(200, WholeObjects(resource).one(stored))
 
 
-def _not_simulated(subresource: str) -> ApiError:
+def _no_connections(subresource: str) -> ApiError:
     return ApiError(
         501,
         "NotImplemented",
-        f"{subresource} is not possible here: this cluster simulates its pods, and no process "
-        "runs in them",
+        f"{subresource} is not possible here: an embedded cluster has no connections into its pods",
     )
 
 

@@ -6,7 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from msgspec.structs import replace
+
 from controller.devcluster.processes.actions import act
+from controller.devcluster.processes.expansion import expand
 from controller.devcluster.processes.tally import Tally
 
 if TYPE_CHECKING:
@@ -98,6 +101,7 @@ class Checks:
         self, name: str, probe: Probe, began: float
     ) -> AsyncGenerator[bool | None, None]:
         """The verdict after each result; the delay counts from the start of the container."""
+        probe = self._expanded(probe)
         tally = Tally(probe.success_threshold, probe.failure_threshold)
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, began + probe.initial_delay_seconds - loop.time()))
@@ -111,3 +115,11 @@ class Checks:
             tally = tally.after(result.is_good)
             yield tally.verdict
             await asyncio.sleep(max(0.0, next_time - loop.time()))
+
+    def _expanded(self, probe: Probe) -> Probe:
+        """Commands of probes may refer to those variables whose values are in the pod."""
+        if probe.exec is None:
+            return probe
+        variables = {v.name: v.value for v in self._container.env if v.value_from is None}
+        words = tuple(expand(word, variables) for word in probe.exec.command)
+        return replace(probe, exec=replace(probe.exec, command=words))

@@ -19,7 +19,7 @@ from controller.devcluster.processes.environment import (
     env_sources,
     invocation,
 )
-from controller.devcluster.processes.grace import Grace
+from controller.devcluster.processes.grace import LOOK_AGAIN, Grace, either
 from controller.devcluster.processes.images import UnknownImage
 from controller.devcluster.processes.isolation import Mount
 from controller.devcluster.processes.runs import Run
@@ -120,7 +120,7 @@ class ContainerRuns:
                     return await self._launch(call, image)
                 except BadConfiguration as error:
                     self._hold(states.CONFIG_ERROR, str(error))
-                    await changed.wait()
+                    await either(changed, LOOK_AGAIN)
                 except KubeError as error:
                     self._hold(states.CONFIG_ERROR, f"cannot read what env refers to: {error}")
                     await asyncio.sleep(_READ_AGAIN)
@@ -177,11 +177,11 @@ class ContainerRuns:
 
     async def _spawn(self, room: Room, call: Invocation) -> Run:
         uid, name = self._home.pod.metadata.uid, self.container.name
-        output = self._home.shop.outputs.begin(uid, name, self._restarts)
+        output = self._home.shop.outputs.begin(uid, name)
         try:
             run = await Run.start(room, call.argv, output)
         except BaseException:
-            output.close()
+            self._home.shop.outputs.abandon(uid, name)
             raise
         self._output = output
         return run

@@ -1,9 +1,20 @@
-"""The time that containers have to end: it can be shortened while it runs."""
+"""Waits that something may end early: grace periods, and the next look at what is missing."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
+
+LOOK_AGAIN = 10.0
+"""Seconds until what is missing is looked for again, should nobody tell that it is there."""
+
+
+async def either(event: asyncio.Event, seconds: float) -> None:
+    """Wait for `event`, but not longer than so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 class Grace:

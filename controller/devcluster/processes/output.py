@@ -8,6 +8,7 @@ The lines are those of the container runtime interface: `2026-08-20T10:00:00.123
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 from contextlib import suppress
@@ -198,8 +199,9 @@ class Outputs:
         self._root = root
         self._wall = wall
         self._runs: dict[tuple[str, str], list[Output]] = {}
+        self._numbers = itertools.count()
 
-    def begin(self, pod_uid: str, container: str, restarts: int) -> Output:
+    def begin(self, pod_uid: str, container: str) -> Output:
         """The output of a new run.
 
         Raises:
@@ -207,12 +209,16 @@ class Outputs:
         """
         folder = self._root / pod_uid / container
         folder.mkdir(parents=True, exist_ok=True)
+        output = Output(folder / f"{next(self._numbers)}.log", self._wall)
         runs = self._runs.setdefault((pod_uid, container), [])
-        output = Output(folder / f"{restarts}.log", self._wall)
         runs.append(output)
         while len(runs) > 2:
             runs.pop(0).remove()
         return output
+
+    def abandon(self, pod_uid: str, container: str) -> None:
+        """The last run has not come about."""
+        self._runs[pod_uid, container].pop().remove()
 
     def find(self, pod_uid: str, container: str, *, previous: bool = False) -> Output | None:
         """The output of the last run, or of the one before it."""

@@ -17,7 +17,7 @@ from controller.devcluster.processes import states
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.environment import BadConfiguration
 from controller.devcluster.processes.fields import Surrounds
-from controller.devcluster.processes.grace import Grace
+from controller.devcluster.processes.grace import LOOK_AGAIN, Grace, either
 from controller.devcluster.processes.phases import Facts, pod_status
 from controller.devcluster.processes.reports import StatusReports
 from controller.devcluster.processes.specification import PODS
@@ -241,7 +241,7 @@ class PodRun:
                     await self._fill(volumes)
                 except BadConfiguration as error:
                     self._tell("Warning", "FailedMount", str(error))
-                    await changed.wait()
+                    await either(changed, LOOK_AGAIN)
                 except KubeError as error:
                     self._tell("Warning", "FailedMount", f"cannot read volumes: {error}")
                     await asyncio.sleep(_AGAIN)
@@ -257,14 +257,14 @@ class PodRun:
         """Keep volumes up to date that are made of objects or of the pod's metadata."""
         with self._shop.sources.watch(self._meta.namespace, volumes.sources) as changed:
             while True:
-                either = [
+                waits = [
                     asyncio.ensure_future(event.wait()) for event in (changed, self._meta_changed)
                 ]
                 try:
-                    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
                 finally:
-                    for waiting in either:
-                        waiting.cancel()
+                    for wait in waits:
+                        wait.cancel()
                 changed.clear()
                 self._meta_changed.clear()
                 try:

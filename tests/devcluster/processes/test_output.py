@@ -125,10 +125,13 @@ async def test_the_size_of_a_log_is_bounded_and_its_end_is_kept(tmp_path):
 async def test_two_runs_of_a_container_are_kept(tmp_path):
     outputs = Outputs(tmp_path / "logs", Clock())
     for number in range(3):
-        outputs.begin("u", "main", number).write("stdout", str(number).encode())
+        outputs.begin("u", "main").write("stdout", str(number).encode())
     last, before = outputs.find("u", "main"), outputs.find("u", "main", previous=True)
     assert (await shown(last), await shown(before)) == ("2\n", "1\n")
     assert sorted(f.name for f in (tmp_path / "logs/u/main").iterdir()) == ["1.log", "2.log"]
+    outputs.begin("u", "main")
+    outputs.abandon("u", "main")
+    assert await shown(outputs.find("u", "main")) == "2\n"
     outputs.forget("u")
     assert outputs.find("u", "main") is None
     assert list((tmp_path / "logs").iterdir()) == []

@@ -127,9 +127,10 @@ async def test_other_probes_wait_for_the_startup_probe(world):
 
 
 async def test_a_probe_that_takes_too_long_has_failed(world):
-    probe = exec_probe("sleep 9", timeoutSeconds=1)
+    probe = exec_probe("sleep $(LONG)", timeoutSeconds=1)
     async with world.node():
-        await world.create("a", sh("exec sleep 9", readinessProbe=probe))
+        long = [{"name": "LONG", "value": "9"}]
+        await world.create("a", sh("exec sleep 9", readinessProbe=probe, env=long))
         await said(world, "a", ("Unhealthy", "Readiness probe failed: command timed out after 1s"))
 
 

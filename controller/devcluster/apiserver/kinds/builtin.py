@@ -37,7 +37,7 @@ from controller.devcluster.apiserver.kinds.workloads import (
     STATEFUL_SETS,
 )
 from controller.devcluster.apiserver.resource import EVERYWHERE, ApiResource
-from controller.devcluster.apiserver.subresources import WITHOUT_PROCESSES
+from controller.devcluster.apiserver.subresources import CONNECTIONS
 from controller.devcluster.apiserver.tables import DEFAULT_COLUMNS
 from controller.devcluster.apiserver.typed import blank_object
 
@@ -142,7 +142,7 @@ def builtin_resources(
 
 
 def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
-    pods = frozenset({"binding", "eviction", "log", "proxy", *WITHOUT_PROCESSES})
+    pods = frozenset({"binding", "eviction", "log", "proxy", *CONNECTIONS})
     no_collection = ("create", "delete", "get", "list", "patch", "update", "watch")
     return [
         _core("configmaps", "ConfigMap", ConfigMapStrategy(), short_names=("cm",)),
