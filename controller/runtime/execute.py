@@ -98,8 +98,8 @@ class Job:
 class Executor:
     """Carries out plans.
 
-    Holds no state but when it last wrote each object's status, and, between two batches of one
-    plan, how many creates at once the first has come to.
+    Holds no state but when it last wrote each object's status, what of it the server did not keep,
+    and, between two batches of one plan, how many creates at once the first has come to.
 
     Args:
         writer: makes the requests.
@@ -110,6 +110,7 @@ class Executor:
         self._writer = writer
         self._now = now
         self._status_written: dict[str, float] = {}
+        self._not_kept: dict[str, dict[str, Any]] = {}
         self._widths: dict[str, dict[_Lane, int]] = {}
 
     async def execute(self, job: Job) -> Outcome:
@@ -138,6 +139,7 @@ class Executor:
     def forget(self, uid: str) -> None:
         """The object is gone."""
         self._status_written.pop(uid, None)
+        self._not_kept.pop(uid, None)
         self._widths.pop(uid, None)
 
     async def _look_up(self, job: Job) -> Outcome:
@@ -216,20 +218,29 @@ class Executor:
         if status is None:
             return wake_after
         wake_after = _sooner(wake_after, status.good_for)
-        patch = difference(_status_of(run.primary), status.wanted)
-        if not patch:
-            return wake_after
         uid = run.primary.metadata.uid
+        patch = difference(_status_of(run.primary), status.wanted)
+        if not patch or patch == self._not_kept.get(uid):
+            return wake_after
         rest = self._status_written.get(uid, -STATUS_INTERVAL) + STATUS_INTERVAL - self._now()
         if not status.urgent and rest > 0:
             return _sooner(wake_after, rest)
         result = await self._perform(run, _status_write(job.resource, run.primary, patch))
         if result.fate is Fate.DONE:
             self._status_written[uid] = self._now()
+            self._note_what_is_not_kept(uid, run.primary, patch)
         if result.fate is not Fate.CONFLICT:
             for event in status.events:
                 job.emit(event)
         return wake_after
+
+    def _note_what_is_not_kept(self, uid: str, stored: KubeObject, patch: dict[str, Any]) -> None:
+        """KubeRay's definitions prune fields that are ours: to ask again would change nothing."""
+        missing = difference(_status_of(stored), patch)
+        if missing:
+            self._not_kept[uid] = missing
+        else:
+            self._not_kept.pop(uid, None)
 
 
 class _Run:

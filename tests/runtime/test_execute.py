@@ -266,6 +266,22 @@ async def test_only_what_differs_is_written_and_a_list_needs_the_revision():
     }
 
 
+async def test_what_the_server_does_not_keep_of_a_status_is_asked_for_once():
+    told = Event("Normal", "Ready", "Reconcile", "")
+    bench = Bench()
+    pruned = Flock(metadata=META, status=FlockStatus(birds=4))
+    bench.client.objects["f"] = pruned
+    status = StatusPatch({"birds": 4, "conditions": [{"type": "Ready"}]}, events=(told,))
+    await bench.execute(Plan(status=status))
+    bench.primary = pruned
+    assert (await bench.execute(Plan(status=status))).writes == {}
+    assert bench.emitted == ["Ready"]
+    other = StatusPatch({"birds": 4, "conditions": [{"type": "Suspended"}]})
+    assert (await bench.execute(Plan(status=other))).writes == {"status": 1}, "another value"
+    bench.executor.forget(OWNER.uid)
+    assert (await bench.execute(Plan(status=other))).writes == {"status": 1}, "another object"
+
+
 async def test_after_a_commit_the_status_is_based_on_what_the_commit_returned():
     bench = Bench()
     await bench.execute(Plan(commit=COMMIT, status=StatusPatch({"conditions": [{}]})))
@@ -420,7 +436,7 @@ async def test_concurrent_writes_of_one_stage_do_not_wait_for_each_other():
 async def test_events_of_a_status_are_recorded_with_the_write_that_stores_it():
     ready = Event("Normal", "Ready", "Reconcile", "")
     bench = Bench()
-    bench.client.objects["f"] = Flock(metadata=META)
+    bench.client.objects["f"] = Flock(metadata=META, status={"birds": 4})
     status = StatusPatch({"birds": 4}, events=(ready,))
     await bench.execute(Plan(status=status))
     assert bench.emitted == ["Ready"]
