@@ -58,7 +58,7 @@ _NAMES = (
 def run_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
     """Run the main command of a room in namespaces: its first process, in a root of its own."""
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-    error = error_file(room)
+    error, lifeline = error_file(room), grasp(room["lifeline"])
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     if room["pod"]:
@@ -74,7 +74,7 @@ def run_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
     if room["pod"]:
         status = _keep(keeper, first or keeper)
     else:  # no pod whose end is the end of this
-        status = watch(keeper, grasp(room["lifeline"]), first)
+        status = watch(keeper, lifeline, first)
     write(f"{room['root']}/first", ENDED)
     return status
 
@@ -117,7 +117,7 @@ def _first(ours: socket.socket) -> int:
 def exec_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
     """Run another command in the room of the main one."""
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-    error = error_file(room)
+    error, lifeline = error_file(room), grasp(room["lifeline"])
     try:
         users = NEWUSER if os.geteuid() else 0
         _enter(main_command(room), users | _shared(room) | NEWPID | NEWNS)
@@ -127,9 +127,7 @@ def exec_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
     if child == 0:
         die_with_parent()
         become(room, argv, error)
-    if room["pod"]:
-        return _keep(child, child)
-    return watch(child, grasp(room["lifeline"]))
+    return _keep(child, child) if room["pod"] else watch(child, lifeline)
 
 
 def try_namespaces() -> int:
