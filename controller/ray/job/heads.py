@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
+from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import parse_spec
+from controller.ray.api.template_shape import read_template, service_problem
 from controller.ray.cluster.identity import Identity
 from controller.ray.cluster.observe import HEAD_INDEX
 from controller.ray.cluster.pods.authentication import token_secret_name
@@ -55,9 +57,13 @@ class LiveHead:
 def parsed(cluster: RayCluster) -> ClusterSpec | None:
     """The specification of a cluster; None if it cannot be read: then nothing runs there."""
     try:
-        return parse_spec(cluster)
+        spec = parse_spec(cluster)
     except ValueError:
         return None
+    head, path = spec.head_group_spec, "spec.headGroupSpec"
+    template = read_template(head.template, path)
+    odd = isinstance(template, Problem) or service_problem(head.head_service, path)
+    return None if odd else spec
 
 
 def find_head(

@@ -80,7 +80,6 @@ def create_submitter(seen: Observation, settings: JobSettings) -> Iterator[Write
         seen.cluster.metadata.name, seen.cluster_spec, seen.head.address, seen.job_id
     )
     body = submitter_job(seen.job, seen.valid_spec, to, settings)
-    body["spec"]["template"]["metadata"]["labels"][labels.NODE_TYPE] = labels.SUBMITTER
     name: str = body["metadata"]["name"]
     target = Target(JOBS, seen.job.metadata.namespace, name, SUBMITTER_SCOPE)
     yield Create(target, body, on_success=_created("RayJobSubmitter", name))

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 import yaml
 
-from controller.ray.api import JobSpec, Problem
+from controller.ray.api import JobSpec, Problem, RayCluster
 from controller.ray.api.job_validation import validate_job
+from controller.ray.job.heads import parsed
 from tests.ray.job.golden_jobs import made_for, stored
 from tests.ray.test_any_shape import ODD, paths, with_value
 
@@ -49,3 +50,19 @@ def test_bug_32_a_cluster_of_somebody_else_may_be_of_any_shape(template: dict[st
     cluster["spec"]["headGroupSpec"]["template"] = template
     (submitter,) = made_for(job, cluster)
     assert submitter["spec"]["template"]["spec"]["containers"][0]["image"] == ""
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"template": {"spec": 5}},
+        {"template": {"spec": {"containers": []}}},
+        {"template": {"spec": {"containers": [{"name": "a"}]}}, "headService": {"metadata": 5}},
+    ],
+)
+def test_bug_32_nothing_runs_on_a_cluster_of_somebody_else_that_cannot_be_read(head: Any):
+    [manifest] = [path for path in FEATURES if path.name.startswith("existing")]
+    _, cluster = yaml.safe_load_all(manifest.read_text())
+    assert parsed(msgspec.convert(cluster, RayCluster)) is not None
+    cluster["spec"]["headGroupSpec"] = head
+    assert parsed(msgspec.convert(cluster, RayCluster)) is None
