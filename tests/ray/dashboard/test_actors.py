@@ -223,6 +223,33 @@ async def test_an_answer_to_a_question_from_before_a_command_does_not_count():
         assert seen[-1] is not None
 
 
+async def test_a_status_from_before_a_stop_does_not_count_either():
+    async with world(SimulatedRay(latency=lambda _: 1.0)) as it:
+        it.ray.add(HEAD, "job", course=Course(running=NEVER))
+        it.watch()
+        await asyncio.sleep(0.5)
+        assert it.ray.in_flight == 1
+        it.stop()
+        while it.outcome("stop-job") is None:
+            assert it.seen().value is None
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(2)
+        assert it.seen().value is not None
+
+
+async def test_nothing_is_asked_about_a_job_while_a_command_about_it_is_open():
+    async with world() as it:
+        it.ray.fault(Fault.ERROR)
+        it.submit(within=30)
+        it.watch()
+        await asyncio.sleep(25)
+        assert it.ray.requests(method="POST") > 1
+        assert it.ray.requests(method="GET") == 0
+        await asyncio.sleep(10)
+        assert isinstance(it.outcome("submit-job"), Expired)
+        assert it.ray.requests(method="GET") > 0
+
+
 async def test_a_refusal_is_final():
     async with world() as it:
         it.watch()
