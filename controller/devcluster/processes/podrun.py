@@ -24,7 +24,7 @@ from controller.devcluster.processes.specification import PODS
 from controller.devcluster.processes.specification import Pod as WholePod
 from controller.devcluster.processes.volumes import Volumes
 from controller.devcluster.processes.workshop import Home, machine_memory
-from controller.kube.errors import Conflict, KubeError, NotFound
+from controller.kube.errors import KubeError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -77,6 +77,7 @@ class PodRun:
     def seen(self, pod: Pod) -> None:
         """The pod as the cache has it now."""
         self._reports.seen(pod)
+        self._changed()  # others write conditions that readiness depends on
         if (pod.metadata.labels, pod.metadata.annotations) != (
             self._meta.labels,
             self._meta.annotations,
@@ -335,7 +336,7 @@ class PodRun:
                 await self._shop.client.delete(
                     PODS, meta.namespace, meta.name, uid=self.uid, grace_seconds=0
                 )
-            except (NotFound, Conflict):
+            except NotFound:
                 return
             except KubeError as error:
                 _log.debug("pod not removed", pod=meta.key, error=repr(error))

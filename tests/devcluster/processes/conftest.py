@@ -21,11 +21,14 @@ from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.specification import PODS, Pod
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
+from controller.kube.faults import FaultyTransport
 from controller.kube.resources import CONFIG_MAPS, SECRETS
 from tests.devcluster.processes.plain import PlainIsolation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+
+    from controller.kube.faults import Rule
 
 Json = dict[str, Any]
 PYTHON = Image(Path(sys.prefix), command=("sh", "-c", "echo the image's own command"))
@@ -43,6 +46,7 @@ class World:
         self.server = ApiServer(wall=wall, clock=self.loop, rng=random.Random(1))
         self.user = Client(self.server, user_agent="user", clock=self.loop)
         self.folder = folder
+        self.rules: list[Rule] = []
         self.isolation = PlainIsolation(folder / "pods")
         self.isolation.root.mkdir()
         self.outputs = Outputs(folder / "logs", wall)
@@ -51,8 +55,10 @@ class World:
     @asynccontextmanager
     async def node(self, **settings: Any) -> AsyncIterator[None]:
         usual = {"crash_back_off": 0.2, "crash_back_off_cap": 0.4, "image_back_off": 0.2}
+        faulty = FaultyTransport(self.server, clock=self.loop)
+        faulty.rules = list(self.rules)
         async with run_nodes(
-            Client(self.server, user_agent="nodes", clock=self.loop),
+            Client(faulty, user_agent="nodes", clock=self.loop),
             clock=self.loop,
             wall=wall,
             rng=random.Random(2),

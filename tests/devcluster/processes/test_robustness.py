@@ -12,6 +12,7 @@ from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes import container as container_module
 from controller.devcluster.processes.grace import Grace
 from controller.kube.errors import NotFound
+from controller.kube.faults import LostAnswer, Refusal, Refused, Rule
 from tests.devcluster.processes.conftest import sh
 
 MOUNT = {"name": "v", "mountPath": "/v"}
@@ -127,6 +128,40 @@ async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
         await world.phase("a", "Succeeded")
         expected = ("FailedCreatePodSandBox", "Failed to create pod sandbox: no more addresses")
         assert expected in await world.events("a")
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize(
+    "fault", [LostAnswer(), Refused(), Refusal(500, "InternalError"), Refusal(409, "Conflict")]
+)
+async def test_an_api_server_that_fails_now_and_then_delays_but_does_not_confuse(
+    world, fault, monkeypatch
+):
+    monkeypatch.setattr("controller.devcluster.processes.podrun._AGAIN", 0.1)
+    world.rules = [Rule(fault, resource="pods", verbs=WRITES, skip=n, times=1) for n in (1, 3, 5)]
+    async with world.node():
+        await world.create("a", sh("echo 1; exit 1"), restartPolicy="OnFailure")
+        await world.until("a", lambda pod: pod.status.container_statuses and again(pod))
+        await world.delete("a")
+        await world.gone("a", seconds=20)
+    assert not world.isolation.places
+
+
+WRITES = frozenset({"patch", "delete"})
+
+
+@pytest.mark.real_time
+async def test_what_others_write_meanwhile_stays_and_counts(world):
+    gate = "x.io/loaded"
+    async with world.node():
+        await world.create("a", sh("exec sleep 9"), readinessGates=[{"conditionType": gate}])
+        pod = await world.until("a", lambda pod: pod.status.is_true("ContainersReady"))
+        assert pod.status.condition("Ready").reason == "ReadinessGatesNotReady"
+        conditions = [{"type": c.type, "status": c.status} for c in pod.status.conditions]
+        opened = {"status": {"conditions": [*conditions, {"type": gate, "status": "True"}]}}
+        await world.user.merge_patch(PODS, "default", "a", opened, subresource="status")
+        pod = await world.until("a", lambda pod: pod.status.is_true("Ready"))
+        assert pod.status.is_true(gate)
 
 
 @pytest.mark.real_time
