@@ -83,6 +83,7 @@ class Rays:
         self.submitters_fail: Callable[[str], bool] = lambda _job_id: False
         self.submitters_follow = True
         self._submitted: set[str] = set()
+        self._environments: dict[str, dict[str, str]] = {}  # by uid of the pod
 
     async def open(self) -> None:
         """Have RayJobs served, and submitters played."""
@@ -207,15 +208,16 @@ class Rays:
         """The same beside the head, where the container knows where Ray is."""
         if all(each.name != SUBMITTER for each in pod.spec.containers):
             return
-        job_id = (await self._environment(pod))["RAY_JOB_SUBMISSION_ID"]
-        self._submit(self.head_of(pod), job_id)
+        env = await self._environment(pod)
+        if env:
+            self._submit(self.head_of(pod), env["RAY_JOB_SUBMISSION_ID"])
 
     def _submit(self, head: Head, job_id: str) -> bool:
         """Submit what was not submitted before."""
         if self.ray.job(head, job_id) is not None or job_id in self._submitted:
             return False
         self._submitted.add(job_id)
-        self.ray.add(head, job_id, course=self.ray.courses.get(job_id) or self.ray.course({}))
+        self.ray.add(head, job_id)
         return True
 
     async def _play(self, pod: Pod) -> None:
@@ -239,14 +241,18 @@ class Rays:
             await self._end(pod, "succeed")
 
     async def _environment(self, pod: Pod) -> dict[str, str]:
-        """Variables of the container that submits; none if the pod is gone."""
+        """Variables of the container that submits, read once; none if the pod is gone."""
+        if pod.metadata.uid in self._environments:
+            return self._environments[pod.metadata.uid]
         try:
             raw = await self.world.user.get(RAW_PODS, self.world.namespace, pod.metadata.name)
         except NotFound:
             return {}
         containers = {each["name"]: each for each in raw.spec["containers"]}
         entries = containers.get(SUBMITTER, raw.spec["containers"][0])["env"]
-        return {entry["name"]: entry.get("value", "") for entry in entries}
+        env = {entry["name"]: entry.get("value", "") for entry in entries}
+        self._environments[pod.metadata.uid] = env
+        return env
 
     async def _end(self, pod: Pod, outcome: str) -> None:
         annotations = {"sim.manta.dev/outcome": outcome, "sim.manta.dev/fail-after": "0"}
