@@ -17,6 +17,7 @@ from controller.devcluster.nodes.binding import bind, gated
 from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.registration import Registration, Runtime
+from controller.devcluster.processes.claims import Claims
 from controller.devcluster.processes.events import PodEvents
 from controller.devcluster.processes.podrun import PodRun
 from controller.devcluster.processes.sources import Sources
@@ -93,6 +94,7 @@ class ProcessKubelet:
             folders=Folders(claims=root / "claims", memory=memory),
             variables=variables or {},
         )
+        self._claims = Claims(surroundings, self._shop.folders.claims)
         self._loop = surroundings.control_loop("kubelet", self._sync)
         self._runs: dict[str, dict[str, PodRun]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -116,6 +118,7 @@ class ProcessKubelet:
             self._group = group
             group.create_task(self.nodes.run())
             group.create_task(self._events.run())
+            group.create_task(self._claims.run())
             group.create_task(self._loop.run())
 
     async def _sync(self, key: str) -> float | None:

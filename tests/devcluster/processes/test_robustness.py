@@ -13,7 +13,9 @@ from controller.devcluster.processes import container as container_module
 from controller.devcluster.processes.grace import Grace
 from controller.kube.errors import NotFound
 from controller.kube.faults import LostAnswer, Refusal, Refused, Rule
+from controller.kube.resources import CLAIMS
 from tests.devcluster.processes.conftest import sh
+from tests.devcluster.processes.machines import exists
 
 MOUNT = {"name": "v", "mountPath": "/v"}
 
@@ -196,6 +198,37 @@ async def test_a_missing_volume_is_waited_for_and_kept_up_to_date(world):
         assert await world.log("a") == "old\nnew\n"
         text = 'MountVolume.SetUp failed for volume "v" : configmap "c" not found'
         assert ("FailedMount", text) in await world.events("a")
+
+
+@pytest.mark.real_time
+async def test_a_claim_keeps_what_pods_wrote_until_it_is_deleted(world):
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "kept", "namespace": "default"},
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "kept"}}]
+    async with world.node():
+        for name, script in (("a", "echo kept >/v/file"), ("b", "cat /v/file")):
+            await world.create(name, sh(script, volumeMounts=[MOUNT]), volumes=volumes)
+            if name == "a":
+                await world.user.create(CLAIMS, "default", claim)
+            await world.phase(name, "Succeeded")
+        assert await world.log("b") == "kept\n"
+        kept = await world.user.get_raw(CLAIMS, "default", "kept")
+        assert kept["status"]["phase"] == "Bound"
+        folder = world.folder / "claims" / kept["metadata"]["uid"]
+        assert exists(folder)
+        for name in ("a", "b"):
+            await world.delete(name)
+        await world.user.delete(CLAIMS, "default", "kept")
+        async with asyncio.timeout(5):
+            while exists(folder):  # noqa: ASYNC110 - a disk tells nobody
+                await asyncio.sleep(0.02)
 
 
 @pytest.mark.real_time

@@ -1,0 +1,80 @@
+"""Volume claims: each is bound at once, to a folder of this machine that goes with the claim."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.nodes.control import last_seen
+from controller.kube.errors import Conflict, NotFound
+from controller.kube.resources import CLAIMS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.kube.objects import PersistentVolumeClaim
+    from informers import Tombstone
+
+_BOUND = "Bound"
+
+
+class Claims:
+    """Binds claims, and removes what deleted ones held.
+
+    Args:
+        surroundings: client and caches.
+        root: folder of the folders, which are named by the uids of claims.
+    """
+
+    def __init__(self, surroundings: Surroundings, root: Path) -> None:
+        self._client = surroundings.client
+        self._root = root
+        self._loop = surroundings.control_loop("bound-claims", self._sync)
+        informer = surroundings.caches.informer(CLAIMS)
+        informer.add_handler(self, name="bound-claims")
+        self._claims = informer.lister
+        self._deleted: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
+
+    def on_add(self, obj: PersistentVolumeClaim, *, initial: bool) -> None:
+        """A claim is there."""
+        del initial
+        self._loop.add(obj.metadata.key)
+
+    def on_update(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
+        """Only another claim of the same name is news."""
+        if old.metadata.uid != new.metadata.uid:
+            self._deleted[old.metadata.uid] = old.metadata.key
+            self._loop.add(new.metadata.key)
+
+    def on_delete(self, obj: PersistentVolumeClaim | Tombstone[PersistentVolumeClaim]) -> None:
+        """A claim is gone, and no pod uses it any more."""
+        meta = last_seen(obj).metadata
+        self._deleted[meta.uid] = meta.key
+        self._loop.add(meta.key)
+
+    async def _sync(self, key: str) -> float | None:
+        for uid in [uid for uid, name in self._deleted.items() if name == key]:
+            await asyncio.to_thread(shutil.rmtree, self._root / uid, ignore_errors=True)
+            del self._deleted[uid]
+        claim = self._claims.get(key)
+        if claim is None:
+            return None
+        meta, spec = claim.metadata, claim.spec
+        status: dict[str, Any] = {
+            "phase": _BOUND,
+            "accessModes": list(spec.access_modes),
+            "capacity": {"storage": (spec.resources.requests or {}).get("storage", "0")},
+        }
+        body = {"metadata": {"uid": meta.uid}, "status": status}
+        with suppress(NotFound, Conflict):  # gone or another one, of which an event tells
+            await self._client.merge_patch(
+                CLAIMS, meta.namespace, meta.name, body, subresource="status"
+            )
+        return None
