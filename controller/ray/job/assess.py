@@ -23,6 +23,7 @@ from controller.ray.job.facts import (
     SubmitterFact,
 )
 from controller.ray.job.observe import CLUSTER_SCOPE, SUBMITTER_SCOPE
+from controller.ray.job.states import State
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -50,6 +51,8 @@ _ASK_AGAIN: Final = timedelta(seconds=5)
 _CLOCKS_DIFFER: Final = timedelta(seconds=2)
 """Times of the kubelet are whole seconds of another clock."""
 
+_WITH_DEADLINE: Final = frozenset({State.INITIALIZING, State.RUNNING})
+_BEFORE_RUNNING: Final = frozenset({State.INITIALIZING, State.WAITING})
 _RAY_FACTS: Final = {
     JobStatus.PENDING: RayFact.ACTIVE,
     JobStatus.RUNNING: RayFact.ACTIVE,
@@ -78,6 +81,7 @@ def facts_of(seen: Observation, settings: JobSettings, clock: Clock) -> Facts:
     """The facts at this moment; `clock` remembers when they would be others by themselves."""
     spec = None if isinstance(seen.spec, Problem) else seen.spec
     started = time_of(seen.status.get("startTime"))
+    watch = clock if seen.state is State.RUNNING else clock.stopped
     return Facts(
         deleted=seen.job.metadata.terminating,
         valid=spec is not None,
@@ -88,16 +92,22 @@ def facts_of(seen: Observation, settings: JobSettings, clock: Clock) -> Facts:
         cluster=_cluster(seen),
         head=_head(seen),
         submitter=seen.submitter.fact,
-        ray=_ray(seen, clock),
-        silence=quiet_of(seen, settings, clock).length,
+        ray=_ray(seen, watch),
+        silence=quiet_of(seen, settings, watch).length,
         refused=isinstance(seen.submitted, Refused | Expired),
         once_known=bool(seen.status.get("jobStatus")) or isinstance(seen.submitted, Done),
-        deadline_passed=_passed(started, spec and spec.active_deadline_seconds, clock),
-        pre_running_deadline_passed=_passed(
-            started, spec and spec.pre_running_deadline_seconds, clock
+        deadline_passed=_passed(
+            started,
+            spec and spec.active_deadline_seconds,
+            clock if seen.state in _WITH_DEADLINE else clock.stopped,
         ),
-        submitter_grace_over=_submitter_grace_over(seen, clock),
-        result_grace_over=clock.passed(_result_time(seen), settings.transition_grace_period),
+        pre_running_deadline_passed=_passed(
+            started,
+            spec and spec.pre_running_deadline_seconds,
+            clock if seen.state in _BEFORE_RUNNING else clock.stopped,
+        ),
+        submitter_grace_over=_submitter_grace_over(seen, watch),
+        result_grace_over=watch.passed(_result_time(seen), settings.transition_grace_period),
         stopped=not must_stop(seen) or seen.stopped is not None,
         leftovers=has_leftovers(seen),
         failed=max(0, seen.status.get("failed", 0)),

@@ -33,6 +33,11 @@ class Clock:
         return start is not None and self.reached(start + span)
 
     @property
+    def stopped(self) -> Clock:
+        """The same time for questions whose later answers matter to nobody."""
+        return Clock(self.now)
+
+    @property
     def wait(self) -> float | None:
         """Seconds until the first of the moments to come that were asked for."""
         return None if self._next is None else (self._next - self.now).total_seconds()

@@ -1,0 +1,165 @@
+"""Crash at every write about a RayJob, lose every answer: the same attempts, the same counts.
+
+The scenario is one job whose first attempt fails and whose second succeeds, after which its cluster
+is deleted. It is played once to count the writes, then once for each of them with a fault there.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.kube.faults import LostAnswer, LostRequest, Rule, watch_lag
+from controller.ray.dashboard.results import JobStatus
+from tests.integration.harness import embedded_world
+from tests.integration.rays import Rays
+from tests.ray.dashboard.simulated import Course
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from controller.kube.faults import Entry
+    from tests.integration.harness import RunningOperator
+
+pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
+
+MODES = ["HTTPMode", "K8sJobMode"]
+SHARDS = 4
+in_shards = pytest.mark.parametrize("shard", range(SHARDS), ids=lambda n: f"shard{n}")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    state: str
+    failed: int
+    succeeded: int
+    submissions: int
+    results: tuple[str, ...]
+    clusters_made: int
+    clusters_left: int
+    retries_told: int
+
+
+EXPECTED = Outcome("Complete", 1, 1, 2, ("Failed", "Succeeded"), 2, 0, 1)
+
+
+@asynccontextmanager
+async def a_world() -> AsyncIterator[Rays]:
+    async with embedded_world() as world:
+        rays = Rays(world)
+        await rays.open()
+        yield rays
+
+
+async def play(rays: Rays, mode: str) -> Outcome:
+    """The scenario, its operator running already."""
+    results = iter([JobStatus.FAILED, *[JobStatus.SUCCEEDED] * 9])
+    rays.ray.course = lambda _body: Course(running=5, result=next(results))
+    await rays.create(submissionMode=mode, backoffLimit=2, shutdownAfterJobFinishes=True)
+    status = await rays.reaches("Complete", seconds=900)
+
+    async def cleaned_up() -> bool:
+        return await rays.clusters() == []
+
+    await rays.world.eventually(cleaned_up, seconds=200, pause=1)
+    await rays.world.settle(60)
+    events = [reason for reason, _ in await rays.events()]
+    heads = {
+        (pod.metadata.labels or {})["ray.io/cluster"]
+        for pod in rays.world.journal.created.values()
+        if (pod.metadata.labels or {}).get("ray.io/node-type") == "head"
+    }
+    return Outcome(
+        await rays.state(),
+        status.get("failed", 0),
+        status.get("succeeded", 0),
+        rays.ray.submissions(),
+        tuple(each["result"] for each in status["attempts"]),
+        len(heads),
+        len(await rays.clusters()),
+        min(1, events.count("RetryingRayJob")),
+    )
+
+
+def is_ours(entry: Entry) -> bool:
+    """Writes to RayJobs and Jobs, creations and deletions of clusters: not the cluster's status."""
+    about = entry.attributes
+    if about.resource == "rayclusters.ray.io":
+        return about.verb in {"create", "delete"}
+    return about.writes and about.resource in {"rayjobs.ray.io", "jobs.batch"}
+
+
+async def count_writes(mode: str, meant: Callable[[Entry], bool] = is_ours) -> int:
+    async with a_world() as rays:
+        operator = rays.start_operator()
+        assert await play(rays, mode) == EXPECTED
+        return sum(map(meant, operator.transport.journal.entries))
+
+
+def kill_at(rays: Rays, operator: RunningOperator, number: int, *, applied: bool) -> None:
+    """Kill the operator at its n-th write of ours and start another one."""
+    seen = 0
+    killed = False
+
+    async def restart() -> None:
+        await operator.kill()
+        rays.start_operator()
+
+    def strike(entry: Entry) -> None:
+        nonlocal seen, killed
+        if killed or not is_ours(entry):
+            return
+        seen += 1
+        if seen > number:
+            killed = True
+            operator.transport.sever()
+            rays.world.background(restart())
+
+    hooks = operator.transport.on_answer if applied else operator.transport.on_request
+    hooks.append(strike)
+
+
+@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
+@in_shards
+async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: bool, shard: int):
+    wrong: dict[int, Outcome] = {}
+    for number in range(shard, await count_writes("HTTPMode"), SHARDS):
+        async with a_world() as rays:
+            kill_at(rays, rays.start_operator(), number, applied=applied)
+            outcome = await play(rays, "HTTPMode")
+            if applied:  # an event is lost with the operator that was about to tell it
+                outcome = replace(outcome, retries_told=1)
+            if outcome != EXPECTED:
+                wrong[number] = outcome
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("resource", ["rayjobs.ray.io", "rayclusters.ray.io", "jobs.batch"])
+async def test_with_any_single_answer_lost_a_job_has_the_same_attempts(
+    resource: str, fault: LostAnswer | LostRequest
+):
+    verbs = frozenset({"create", "delete"} if resource != "rayjobs.ray.io" else {"patch"})
+
+    def meant(entry: Entry) -> bool:
+        return entry.attributes.resource == resource and entry.attributes.verb in verbs
+
+    wrong: dict[int, Outcome] = {}
+    for number in range(await count_writes("K8sJobMode", meant)):
+        async with a_world() as rays:
+            rays.start_operator(rules=[Rule(fault, resource, verbs, skip=number, times=1)])
+            outcome = replace(await play(rays, "K8sJobMode"), retries_told=1)
+            if outcome != EXPECTED:
+                wrong[number] = outcome
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("resource", ["rayjobs.ray.io", "rayclusters.ray.io", "pods", "jobs.batch"])
+async def test_with_late_watches_a_job_has_the_same_attempts(mode: str, resource: str):
+    async with a_world() as rays:
+        rays.start_operator(rules=[watch_lag(resource, 10)])
+        assert await play(rays, mode) == EXPECTED

@@ -1,0 +1,540 @@
+"""What is planned for a RayJob, state by state."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controller.kube.resources import JOBS, SERVICES
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.dashboard import (
+    Done,
+    Expired,
+    JobStatus,
+    Refused,
+    StopJob,
+    SubmitJob,
+    Submitted,
+)
+from controller.runtime.kind import LogText, Refusal
+from controller.runtime.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
+from controller.runtime.timestamps import rfc3339
+from tests.ray.job.scenes import (
+    CLUSTER,
+    CLUSTER_UID,
+    JOB_ID,
+    Scene,
+    cluster,
+    running,
+    submitter,
+)
+from tests.ray.support import NOW, writes
+
+STOPPED = f"stop/{JOB_ID}"
+SUBMITTED = f"submit/{JOB_ID}"
+
+
+def status_of(plan: Plan) -> dict[str, Any]:
+    """The status that the commit writes."""
+    commit = plan.commit
+    assert isinstance(commit, MergePatch)
+    assert commit.subresource == "status", commit
+    assert commit.resource_version == "1", "a transition that is not guarded may happen twice"
+    return dict(commit.patch["status"])
+
+
+def reported(plan: Plan) -> dict[str, Any]:
+    assert plan.commit is None, plan.commit
+    assert plan.status is not None
+    return dict(plan.status.wanted)
+
+
+def ready(status: dict[str, Any]) -> dict[str, Any]:
+    return next(each for each in status["conditions"] if each["type"] == "Ready")
+
+
+# New and Initializing
+
+
+def test_the_finalizer_is_there_before_anything_else():
+    made = Scene("", meta={"finalizers": []}).plan()
+    assert isinstance(made.commit, MergePatch)
+    assert made.commit.patch == {"metadata": {"finalizers": ["ray.io/rayjob-finalizer"]}}
+    assert not made.stages
+
+
+def test_the_names_are_stored_before_anything_is_made():
+    made = Scene("", runs_on="").plan()
+    status = status_of(made)
+    assert status["jobDeploymentStatus"] == "Initializing"
+    assert status["jobId"].startswith("example-")
+    assert status["rayClusterName"].startswith("example-")
+    assert status["startTime"] == rfc3339(NOW)
+    assert not made.stages
+    assert not made.commands
+
+
+def test_the_same_state_gives_the_same_names_and_any_later_one_gives_others():
+    first = status_of(Scene("", runs_on="").plan())
+    again = status_of(Scene("", runs_on="").plan())
+    assert first["rayClusterName"] == again["rayClusterName"]
+    later = Scene("", runs_on="", meta={"resourceVersion": "2"}).plan().commit
+    assert isinstance(later, MergePatch)
+    assert later.patch["status"]["rayClusterName"] != first["rayClusterName"]
+    assert later.patch["status"]["jobId"] != first["jobId"]
+
+
+def test_a_name_that_an_attempt_had_or_that_is_there_does_not_come_back():
+    name = status_of(Scene("", runs_on="").plan())["rayClusterName"]
+    had = {"attempts": [{"number": 1, "rayClusterName": name}]}
+    assert status_of(Scene("", runs_on="", status=had).plan())["rayClusterName"] != name
+    there = Scene("", runs_on="")
+    there.reads.add(RAYCLUSTERS, cluster(name=name, owner="somebody"))
+    assert status_of(there.plan())["rayClusterName"] != name
+
+
+def test_a_given_job_id_and_a_selected_cluster_are_taken_over():
+    spec: dict[str, Any] = {
+        "jobId": "mine",
+        "rayClusterSpec": None,
+        "clusterSelector": {"ray.io/cluster": "shared"},
+    }
+    status = status_of(Scene("", runs_on="", **spec).plan())
+    assert (status["jobId"], status["rayClusterName"]) == ("mine", "shared")
+
+
+def test_a_job_managed_by_somebody_else_is_left_alone():
+    assert Scene("", managedBy="kueue.x-k8s.io/multikueue").plan() == NOTHING
+
+
+def test_the_cluster_is_made_under_its_stored_name():
+    made = Scene("Initializing", runs_on="").plan()
+    assert writes(made) == [f"create RayCluster {CLUSTER}"]
+    assert made.interests == ()
+
+
+@pytest.mark.parametrize("why", ["unsettled", "taken", "foreign", "selected"])
+def test_no_cluster_is_made_where_one_may_be_or_is_not_ours(why: str):
+    spec: dict[str, Any] = {}
+    if why == "selected":
+        spec = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": CLUSTER}}
+    scene = Scene("Initializing", runs_on="", **spec)
+    if why == "unsettled":
+        scene.reads.unsettled = frozenset({"cluster"})
+    if why == "taken":
+        scene.reads.taken.add(f"RayCluster/default/{CLUSTER}")
+    if why == "foreign":
+        scene.with_cluster(owner="somebody")
+    assert writes(scene.plan()) == []
+
+
+def test_annotations_of_ours_do_not_reach_the_cluster():
+    meta = {"annotations": {"theirs": "yes", "manta.dev/own": "no"}}
+    (stage,) = Scene("Initializing", meta=meta).plan().stages
+    (create,) = stage
+    assert isinstance(create, Create)
+    assert create.body["metadata"]["annotations"] == {"theirs": "yes"}
+
+
+def test_the_head_is_recorded_before_the_job_runs():
+    made = Scene("Initializing", runs_on="").with_cluster().with_head().plan()
+    assert isinstance(made.commit, MergePatch)
+    value = f"{CLUSTER}/uid-of-example-head-aaaaaaaa/0"
+    assert made.commit.patch == {"metadata": {"annotations": {"manta.dev/runs-on": value}}}
+    assert made.commit.resource_version == "1"
+    assert not made.commands
+
+
+def test_a_recorded_head_of_a_ready_cluster_lets_the_job_run():
+    status = status_of(Scene("Initializing").with_cluster().with_head().plan())
+    assert status["jobDeploymentStatus"] == "Running"
+    assert status["dashboardURL"] == f"{CLUSTER}-head-svc.default.svc.cluster.local:8265"
+
+
+def test_the_record_of_another_attempt_is_no_record():
+    scene = Scene("Initializing", status={"rayClusterName": "example-other"})
+    scene.reads.add(RAYCLUSTERS, cluster(name="example-other"))
+    scene.with_head(labels={"ray.io/cluster": "example-other"})
+    made = scene.plan()
+    assert isinstance(made.commit, MergePatch)
+    assert "metadata" in made.commit.patch
+
+
+def test_the_causes_of_the_cluster_are_the_jobs_causes():
+    scene = Scene("Initializing", runs_on="")
+    raw = cluster("")
+    ready_condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "ImagePullBackOff",
+        "message": "head: pod x cannot pull image y",
+    }
+    raw.status["conditions"] = [ready_condition]
+    scene.reads.add(RAYCLUSTERS, raw)
+    said = ready(reported(scene.plan()))
+    assert said["reason"] == "ImagePullBackOff"
+    assert said["message"] == f"cluster {CLUSTER}: head: pod x cannot pull image y"
+
+
+def test_a_refused_cluster_is_said_with_the_words_of_the_server():
+    scene = Scene("Initializing", runs_on="")
+    scene.reads.refused[f"RayCluster/default/{CLUSTER}"] = Refusal("Forbidden", "exceeded quota")
+    assert "exceeded quota" in ready(reported(scene.plan()))["message"]
+
+
+def test_a_deadline_wakes_a_job_that_waits_and_nothing_else_does():
+    assert Scene("Initializing", runs_on="").with_cluster("").plan().wake_after is None
+    waiting = Scene("Initializing", runs_on="", preRunningDeadlineSeconds=100).with_cluster("")
+    assert waiting.plan().wake_after == 40
+    late = waiting.plan(seconds=40)
+    assert status_of(late)["reason"] == "PreRunningDeadlineExceeded"
+
+
+# Running
+
+
+def test_nothing_is_submitted_before_ray_has_said_that_it_does_not_know_the_job():
+    assert running().plan().commands == ()
+    assert running().fails(10).plan().commands == ()
+    (order,) = running().knows_nothing().plan().commands
+    assert isinstance(order.command, SubmitJob)
+    assert order.command.id == SUBMITTED
+    assert order.command.submission.submission_id == JOB_ID
+
+
+@pytest.mark.parametrize("why", ["known", "done", "other head", "no record"])
+def test_nothing_is_submitted_twice(why: str):
+    scene = running(
+        status={"jobStatus": "RUNNING"} if why == "known" else None,
+        runs_on={"other head": "uid-of-another/0", "no record": ""}.get(
+            why, "uid-of-example-head-aaaaaaaa/0"
+        ),
+    ).knows_nothing(since=NOW)
+    if why == "done":
+        scene.dashboards.outcomes[SUBMITTED] = Done(Submitted(JOB_ID))
+    assert scene.plan().commands == ()
+
+
+@pytest.mark.parametrize("outcome", [Refused("no entrypoint"), Expired("no answer")])
+def test_a_submission_that_ray_does_not_take_ends_the_attempt(outcome: Any):
+    scene = running().knows_nothing()
+    scene.dashboards.outcomes[SUBMITTED] = outcome
+    status = status_of(scene.plan())
+    assert status["reason"] == "SubmissionFailed"
+    assert outcome.message in status["message"]
+
+
+def test_the_submitter_is_made_once_and_not_if_ray_has_the_job():
+    fresh = running(submissionMode="K8sJobMode").plan()
+    assert writes(fresh) == ["create Job example"]
+    (stage,) = fresh.stages
+    (create,) = stage
+    assert isinstance(create, Create)
+    template = create.body["spec"]["template"]
+    assert template["metadata"]["labels"]["ray.io/node-type"] == "submitter"
+    assert writes(running(submissionMode="K8sJobMode").with_submitter().plan()) == []
+    known = running(submissionMode="K8sJobMode").says(JobStatus.RUNNING)
+    assert writes(known.plan()) == []
+    unsettled = running(submissionMode="K8sJobMode")
+    unsettled.reads.unsettled = frozenset({"submitter"})
+    assert writes(unsettled.plan()) == []
+
+
+def test_what_ray_says_is_reported_and_wakes_nobody():
+    made = running().says(JobStatus.RUNNING, message="Job is currently running.").plan()
+    status = reported(made)
+    assert status["jobStatus"] == "RUNNING"
+    assert ready(status)["status"] == "True"
+    assert made.wake_after is None
+    assert len(made.interests) == 1
+
+
+def test_a_success_is_counted_with_the_write_that_ends_the_job():
+    status = status_of(running().says(JobStatus.SUCCEEDED, end_time=NOW).plan())
+    assert status["jobDeploymentStatus"] == "Complete"
+    assert status["succeeded"] == 1
+    assert status["jobStatus"] == "SUCCEEDED"
+    assert status["endTime"] == rfc3339(NOW)
+    assert "failed" not in status
+    assert status["attempts"][-1]["result"] == "Succeeded"
+
+
+def test_a_stop_by_hand_completes_the_job_without_success():
+    status = status_of(running().says(JobStatus.STOPPED).plan())
+    assert status["jobDeploymentStatus"] == "Complete"
+    assert "succeeded" not in status
+
+
+def test_a_failure_is_counted_with_the_write_that_ends_the_attempt():
+    scene = running(status={"failed": 1}, backoffLimit=2).says(JobStatus.FAILED, message="boom")
+    made = scene.plan()
+    status = status_of(made)
+    assert status["jobDeploymentStatus"] == "Retrying"
+    assert (status["failed"], status["reason"], status["message"]) == (2, "AppFailed", "boom")
+    assert status["endTime"] == rfc3339(NOW)
+    assert not made.stages
+    assert isinstance(made.commit, MergePatch)
+    assert made.commit.on_success is not None
+    assert made.commit.on_success.reason == "RetryingRayJob"
+    assert "attempt 2 of 3" in made.commit.on_success.note
+    retried = next(each for each in status["conditions"] if each["type"] == "Retried")
+    assert "attempt 2 of 3" in retried["message"]
+
+
+def test_a_failure_after_which_nothing_follows_is_failed_at_once():
+    status = status_of(running(status={"failed": 2}, backoffLimit=2).says(JobStatus.FAILED).plan())
+    assert (status["jobDeploymentStatus"], status["failed"]) == ("Failed", 3)
+
+
+def test_the_log_of_the_submitter_is_read_before_the_attempt_ends_and_never_waited_for():
+    scene = running(submissionMode="K8sJobMode", backoffLimit=1).says(JobStatus.FAILED)
+    scene.with_submitter("Complete")
+    (tail,) = scene.plan().lookups
+    selector = "batch.kubernetes.io/controller-uid=uid-of-submitter"
+    assert (tail.label_selector, tail.container) == (selector, "mine")  # type: ignore[union-attr]
+    lines = "\n".join(f"line {number}" for number in range(100))
+    scene.reads.logs[selector] = LogText(f"{lines}\npassword=hunter2")
+    log = status_of(scene.plan())["attempts"][-1]["log"]
+    assert "hunter2" not in log
+    assert len(log.splitlines()) == 20
+    scene.reads.logs[selector] = LogText(unavailable="403: may not read logs")
+    assert "403" in status_of(scene.plan())["attempts"][-1]["log"]
+
+
+def test_secrets_in_what_ray_says_are_not_kept():
+    scene = running().says(JobStatus.FAILED, message="failed with token=abcdef123456")
+    status = status_of(scene.plan())
+    assert "abcdef123456" not in str(status)
+
+
+def test_a_silent_dashboard_counts_after_five_minutes_of_failed_probes():
+    made = running().fails(200).plan()
+    assert reported(made)["jobStatusCheckFailureStartTime"] == rfc3339(NOW - timedelta(seconds=200))
+    assert made.wake_after == 100
+    assert status_of(running().fails(300).plan())["reason"] == "JobStatusCheckTimeoutExceeded"
+
+
+def test_a_silence_from_before_a_restart_counts_only_once_it_is_known_to_go_on():
+    long_ago = {"jobStatusCheckFailureStartTime": rfc3339(NOW - timedelta(hours=1))}
+    reported(running(status=long_ago).plan())
+    assert reported(running(status=long_ago).fails(10).plan())
+    status = status_of(running(status=long_ago).fails(30).plan())
+    assert status["reason"] == "JobStatusCheckTimeoutExceeded"
+    answered = reported(running(status=long_ago).says(JobStatus.RUNNING).plan())
+    assert answered["jobStatusCheckFailureStartTime"] is None
+
+
+def test_no_such_job_counts_only_if_it_was_said_after_the_submitter_had_ended():
+    def scene(asked: float) -> Scene:
+        ended = NOW - timedelta(seconds=60)
+        made = running(submissionMode="K8sJobMode", submitterConfig={"backoffLimit": 0})
+        made.with_submitter("Failed", ended=ended)
+        made.reads.logs["batch.kubernetes.io/controller-uid=uid-of-submitter"] = LogText("x")
+        return made.knows_nothing(last_success=ended + timedelta(seconds=asked))
+
+    early = scene(-1).plan()
+    assert early.commit is None
+    assert early.wake_after is not None
+    assert status_of(scene(30).plan())["reason"] == "SubmissionFailed"
+
+
+def test_a_head_that_is_gone_is_stored_and_given_ninety_seconds():
+    scene = Scene("Running").with_cluster()
+    made = scene.plan()
+    assert reported(made)["jobStatusCheckFailureStartTime"] == rfc3339(NOW)
+    assert made.wake_after == 90
+    since = {"jobStatusCheckFailureStartTime": rfc3339(NOW - timedelta(seconds=90))}
+    assert status_of(Scene("Running", status=since).with_cluster().plan())["reason"] == "HeadLost"
+
+
+def test_with_fault_tolerance_the_head_has_five_minutes():
+    since = {"jobStatusCheckFailureStartTime": rfc3339(NOW - timedelta(seconds=90))}
+    options = {"redisAddress": "redis:6379"}
+    scene = Scene("Running", status=since).with_cluster(gcsFaultToleranceOptions=options)
+    assert scene.plan().commit is None
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        {"restarts": 1},
+        {"name": "example-head-bbbbbbbb"},
+    ],
+)
+def test_a_head_restarted_or_replaced_that_does_not_know_the_job_loses_it(head: dict[str, Any]):
+    scene = Scene("Running").with_cluster().with_head(**head).knows_nothing()
+    assert status_of(scene.plan())["reason"] == "HeadLost"
+    found = Scene("Running").with_cluster().with_head(**head).says(JobStatus.RUNNING)
+    assert found.plan().commit is None
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"terminated": {"exitCode": 1}},
+        {"waiting": {"reason": "CrashLoopBackOff"}},
+    ],
+)
+def test_a_head_whose_ray_has_ended_is_no_head(state: dict[str, Any]):
+    status = {
+        "name": "ray-head",
+        "state": state,
+        "lastState": {"terminated": {"exitCode": 1}},
+    }
+    scene = Scene("Running").with_cluster().with_head(containers=[status])
+    assert scene.plan().interests == ()
+
+
+def test_a_job_taken_over_while_it_ran_gets_its_head_recorded_and_nothing_else():
+    made = running(runs_on="").says(JobStatus.RUNNING).plan()
+    assert isinstance(made.commit, MergePatch)
+    assert "metadata" in made.commit.patch
+    assert not made.stages
+    assert not made.commands
+
+
+def test_a_deadline_asks_ray_to_stop_first():
+    scene = running(activeDeadlineSeconds=60).says(JobStatus.RUNNING)
+    (order,) = scene.plan().commands
+    assert isinstance(order.command, StopJob)
+    assert order.command.deadline == NOW + timedelta(seconds=10)
+    scene.dashboards.outcomes[STOPPED] = Expired("no answer")
+    assert status_of(scene.plan())["reason"] == "DeadlineExceeded"
+
+
+def test_the_head_service_is_made_only_for_a_cluster_of_ones_own():
+    made = running().plan()
+    assert [write.target.resource for write in made.aside] == [SERVICES]
+    foreign = Scene("Running", rayClusterSpec=None, clusterSelector={"ray.io/cluster": CLUSTER})
+    foreign.with_cluster(owner="somebody").with_head()
+    assert foreign.plan().aside == ()
+
+
+# Suspending, Retrying and the end
+
+
+def test_a_suspension_stops_then_deletes_then_waits():
+    scene = Scene("Suspending", suspend=True, shutdownAfterJobFinishes=True)
+    scene.with_cluster().with_head()
+    first = scene.plan()
+    assert [type(order.command) for order in first.commands] == [StopJob]
+    assert not first.stages
+    assert len(first.interests) == 1
+    scene.dashboards.outcomes[STOPPED] = Refused("whatever")
+    (delete,) = scene.plan().stages[0]
+    assert isinstance(delete, Delete)
+    assert delete.uid == CLUSTER_UID
+
+
+def test_a_retry_deletes_by_uid_what_the_attempt_was_made_of_and_asks_ray_nothing():
+    scene = Scene("Retrying").with_cluster().with_head().with_submitter()
+    made = scene.plan()
+    deletes = [write for write in made.stages[0] if isinstance(write, Delete)]
+    assert {delete.uid for delete in deletes} == {CLUSTER_UID, "uid-of-submitter"}
+    assert (made.commands, made.interests) == ((), ())
+
+
+def test_a_retry_deletes_clusters_of_former_attempts_and_none_of_somebody_else():
+    scene = Scene("Retrying")
+    scene.reads.add(RAYCLUSTERS, cluster(name="example-stray", uid="stray"))
+    scene.reads.add(RAYCLUSTERS, cluster(name="example-theirs", uid="theirs", owner="somebody"))
+    scene.reads.add(JOBS, submitter(owner="somebody"))
+    assert writes(scene.plan()) == ["delete RayCluster example-stray"]
+
+
+@pytest.mark.parametrize("state", ["Retrying", "Suspending"])
+@pytest.mark.parametrize("left", ["cluster", "submitter", "unknown create"])
+def test_an_attempt_is_over_only_when_nothing_of_it_is_left(state: str, left: str):
+    scene = Scene(state)
+    if left == "cluster":
+        scene.with_cluster(terminating=True)
+    if left == "submitter":
+        scene.with_submitter()
+    if left == "unknown create":
+        scene.reads.unsettled = frozenset({"cluster"})
+    assert scene.plan().commit is None
+
+
+def test_a_new_attempt_forgets_the_last_one_but_its_end():
+    status = {"endTime": rfc3339(NOW), "failed": 1, "jobStatus": "FAILED", "reason": "AppFailed"}
+    written = status_of(Scene("Retrying", status=status).plan())
+    assert written["jobDeploymentStatus"] is None
+    assert {name for name, value in written.items() if value is None} >= {
+        "jobId",
+        "rayClusterName",
+        "jobStatus",
+        "reason",
+        "message",
+        "dashboardURL",
+    }
+    assert "endTime" not in written
+    assert "failed" not in written
+
+
+def test_a_deleted_job_is_let_go_when_ray_was_asked_to_stop():
+    meta = {"deletionTimestamp": rfc3339(NOW)}
+    scene = running(meta=meta).says(JobStatus.RUNNING)
+    made = scene.plan()
+    assert [type(order.command) for order in made.commands] == [StopJob]
+    assert made.commit is None
+    assert made.wake_after == 30
+    scene.dashboards.outcomes[STOPPED] = Expired("no answer")
+    commit = scene.plan().commit
+    assert isinstance(commit, MergePatch)
+    assert commit.patch == {"metadata": {"finalizers": []}}
+
+
+def test_a_deleted_job_is_let_go_after_thirty_seconds_whatever_becomes_of_the_stop():
+    meta = {"deletionTimestamp": rfc3339(NOW)}
+    assert running(meta=meta).plan(seconds=30).commit is not None
+
+
+@pytest.mark.parametrize("state", ["Initializing", "Suspended", "Complete", "Failed", ""])
+def test_a_deleted_job_that_runs_nowhere_is_let_go_at_once(state: str):
+    meta = {"deletionTimestamp": rfc3339(NOW)}
+    assert Scene(state, meta=meta, runs_on="").plan().commit is not None
+
+
+def test_a_job_that_has_ended_writes_nothing_and_wakes_for_its_time_to_live():
+    ended = {"endTime": rfc3339(NOW), "jobStatus": "SUCCEEDED"}
+    spec: dict[str, Any] = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 60}
+    scene = Scene("Complete", status=ended, **spec).with_cluster()
+    made = scene.plan()
+    assert made.wake_after == 60
+    assert not made.stages
+    assert writes(scene.plan(seconds=60)) == [f"delete RayCluster {CLUSTER}"]
+    assert Scene("Complete", status=ended, **spec).plan(seconds=60).wake_after is None
+
+
+def test_workers_are_suspended_under_the_revision_that_was_seen():
+    condition = {"jobStatus": "SUCCEEDED", "ttlSeconds": 0}
+    rules = {"deletionRules": [{"policy": "DeleteWorkers", "condition": condition}]}
+    ended = {"endTime": rfc3339(NOW), "jobStatus": "SUCCEEDED"}
+    scene = Scene("Complete", status=ended, deletionStrategy=rules).with_cluster()
+    (patch,) = scene.plan().stages[0]
+    assert isinstance(patch, JsonPatch)
+    test = {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    assert patch.operations[0] == test
+
+
+def test_a_crd_that_keeps_no_conditions_is_not_written_to_again_and_again():
+    kept_none = {"conditions": None, "attempts": None}
+    status = reported(running(status=kept_none).says(JobStatus.RUNNING).plan())
+    assert "conditions" not in status
+    assert "attempts" not in status
+    failed = status_of(running(status=kept_none, backoffLimit=1).says(JobStatus.FAILED).plan())
+    assert (failed["jobDeploymentStatus"], failed["failed"]) == ("Retrying", 1)
+
+
+def test_an_invalid_job_says_what_is_wrong_and_touches_nothing():
+    made = running(backoffLimit=-1).says(JobStatus.RUNNING).plan()
+    status = status_of(made)
+    assert status["jobDeploymentStatus"] == "ValidationFailed"
+    assert "backoffLimit" in status["message"]
+    assert isinstance(made.commit, MergePatch)
+    assert made.commit.on_success is not None
+    assert made.commit.on_success.reason == "InvalidRayJobSpec"
+    resting = Scene("ValidationFailed", backoffLimit=-1).with_cluster().with_head().plan()
+    assert (resting.stages, resting.wake_after, resting.interests) == ((), None, ())

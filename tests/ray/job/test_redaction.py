@@ -1,0 +1,68 @@
+"""What looks like a secret is not kept."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.ray.job.redaction import HIDDEN, last_lines, redact
+
+SECRET = "s3cr3tvalue0123456789"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"password={SECRET}",
+        f"DB_PASSWORD: {SECRET}",
+        f'{{"api_key": "{SECRET}", "other": 1}}',
+        f"Authorization: Bearer {SECRET}",
+        f"curl -H 'x-ray-authorization: Bearer {SECRET}'",
+        f"https://user:{SECRET}@example.com/path",
+        f"redis://:{SECRET}@redis:6379",
+        f"--token {SECRET} --verbose",
+        f"HF_TOKEN={SECRET}",
+        f"aws_secret_access_key = {SECRET}",
+        "AKIAIOSFODNN7EXAMPLE",
+        "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+        "hf_abcdefghijklmnopqrstuv",
+        "sk-abcdefghijklmnopqrstuvwx",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nIBAAK\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMIIEow",
+    ],
+)
+def test_what_looks_like_a_secret_is_hidden(line: str):
+    told = redact(f"before {line} after")
+    assert HIDDEN in told
+    assert SECRET not in told
+    for part in ("EXAMPLE", "mnopqrst", "MIIEow", "c2lnbmF0dXJl"):
+        assert part not in told
+    assert told.startswith("before ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Traceback (most recent call last):",
+        '  File "job.py", line 3, in <module>',
+        "ValueError: 12 tokens were expected, 13 found",
+        "2026-11-20 12:00:00 INFO worker.py:1832 -- Connected to Ray cluster at 10.88.0.2:6379",
+        "https://example.com/path?page=2",
+        "Job 'pi-abcde' failed with exit code 1",
+    ],
+)
+def test_what_explains_a_failure_is_kept(line: str):
+    assert redact(line) == line
+
+
+def test_only_the_end_is_kept_and_not_much_of_it():
+    text = "\n".join(f"line {number}" for number in range(100))
+    assert last_lines(text, lines=2, characters=100) == "line 98\nline 99"
+    assert last_lines("x" * 9000, lines=5, characters=4096) == "x" * 4096
+
+
+@given(st.text(max_size=300))
+def test_any_text_can_be_redacted(text: str):
+    assert isinstance(redact(text), str)
