@@ -176,6 +176,7 @@ class World:
         transport: Transport | None = None,
         kind: RayClusterKind | None = None,
         kinds: Sequence[Kind[Any]] = (),
+        registry: CollectorRegistry | None = None,
     ) -> RunningOperator:
         """Run one for these kinds; for RayClusters if none is given."""
         faulty = FaultyTransport(transport or self.transport, list(rules), clock=self.loop)
@@ -189,7 +190,7 @@ class World:
             clock=self.loop,
             wall=self.wall,
             rng=random.Random(self.rng.random()),
-            registry=CollectorRegistry(),
+            registry=registry or CollectorRegistry(),
         )
         running = RunningOperator(operator, faulty)
         self.operators.append(running)
