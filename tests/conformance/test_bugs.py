@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-IMPOSSIBLE = [*range(1, 16), *range(57, 72)]
-"""Numbers that concern RayClusters; those of RayJob and RayService follow with these kinds."""
+IMPOSSIBLE = [*range(1, 36), *range(57, 72)]
+"""Numbers that concern RayClusters and RayJobs; those of RayService follow with that kind."""
 
 
 def names() -> set[str]:
