@@ -15,7 +15,10 @@ import pytest
 
 from controller.devcluster.processes.places.choice import OPENERS
 from controller.devcluster.processes.places.host import Host
+from controller.devcluster.processes.places.library import library
 from controller.devcluster.processes.places.marks import marked
+from controller.devcluster.processes.places.shared import Shared
+from controller.devcluster.processes.places.shim import Shim
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -25,6 +28,23 @@ if TYPE_CHECKING:
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = sys.executable
 
+WAYS = {
+    **OPENERS,
+    "shim beside": lambda host: _beside(host, preloaded=True),
+    "shared beside": lambda host: _beside(host, preloaded=False),
+}
+"""Modes, and those without files apart as where users may make no namespaces."""
+
+
+async def _beside(host: Host, *, preloaded: bool) -> Isolation:
+    if preloaded:
+        return Shim(host, await library(), namespaces=False)
+    return Shared(host, namespaces=False)
+
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="NOT TESTED: the shim needs a C compiler"
+)
 needs_namespaces = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("ip") is None,
     reason="NOT TESTED: namespaces need root and the program `ip` (iproute2)",
@@ -36,7 +56,7 @@ async def opened(mode: str) -> AsyncIterator[Isolation]:
     """An isolation, closed at the end; nothing of it may be left then."""
     with tempfile.TemporaryDirectory(prefix="manta-test-", dir="/tmp") as folder:
         host = Host(Path(folder))
-        isolation = await OPENERS[mode](host)
+        isolation = await WAYS[mode](host)
         try:
             yield isolation
         finally:

@@ -71,10 +71,8 @@ def run_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
     theirs.close()
     first = _first(ours)
     write(f"{room['root']}/first", str(first or ENDED))
-    if room["pod"]:
-        status = _keep(keeper, first or keeper)
-    else:  # no pod whose end is the end of this
-        status = watch(keeper, lifeline, first)
+    target = first or keeper
+    status = _keep(keeper, target) if room["pod"] else watch(keeper, lifeline, target)
     write(f"{room['root']}/first", ENDED)
     return status
 

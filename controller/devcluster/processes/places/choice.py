@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from controller.devcluster.processes.places.host import Host, clean_up, folder_of_clusters
 from controller.devcluster.processes.places.namespaces import open_namespaces
+from controller.devcluster.processes.places.shared import open_shared
 from controller.devcluster.processes.places.shim import open_shim
 from controller.devcluster.processes.places.trial import try_out
 
@@ -26,6 +27,7 @@ Wanted = Literal["auto", "namespaces", "shim", "shared"]
 OPENERS: dict[Mode, Callable[[Host], Awaitable[Isolation]]] = {
     "namespaces": open_namespaces,
     "shim": open_shim,
+    "shared": open_shared,
 }
 """Ways to keep pods apart, the best first."""
 

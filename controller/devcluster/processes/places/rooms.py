@@ -17,11 +17,12 @@ from controller.devcluster.processes.places.host import end_all
 from controller.devcluster.processes.places.marks import ROOM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from controller.devcluster.processes.isolation import Mount
 
 
+_LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
 _START = str(Path(__file__).parent.parent / "keeper" / "start.py")
 
 
@@ -54,14 +55,13 @@ class ProcessRoom:
     """A room whose commands run in a keeper of their own.
 
     Attributes:
-        paths: where volumes are on this machine, by the paths that commands know, if containers
-            see the machine's files.
+        here: what a word of a command is to be on this machine, if containers see its files.
     """
 
     def __init__(self, root: Path) -> None:
         """Take a folder that `furnish` has made."""
         self.root = root
-        self.paths: Mapping[str, str] = {}
+        self.here: Callable[[str], str] = str
 
     def command(self, argv: Sequence[str]) -> Launch:
         """The container's main command."""
@@ -72,7 +72,7 @@ class ProcessRoom:
         return self._launch("exec", argv)
 
     def _launch(self, verb: str, argv: Sequence[str]) -> Launch:
-        words = [substituted(word, self.paths) for word in argv]
+        words = [self.here(word) for word in argv]
         command = keeper_command(verb, str(self.root), *words)
         return Launch(command, {ROOM: f"{self.root}/"}, self.root, KILL)
 
@@ -87,14 +87,6 @@ class ProcessRoom:
         """End every process that is left in it, and remove its folder."""
         await asyncio.to_thread(end_all, f"{self.root}/")
         await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
-
-
-def substituted(text: str, paths: Mapping[str, str]) -> str:
-    """`text` with the paths of volumes replaced by folders of this machine, longest first."""
-    for target in sorted(paths, key=len, reverse=True):
-        if target:
-            text = text.replace(target, paths[target])
-    return text
 
 
 def keeper_command(*arguments: str) -> tuple[str, ...]:
@@ -126,7 +118,7 @@ def furnish(
         "cwd": cwd,
         "inside": setting.inside,
         "hostname": setting.hostname,
-        "env": {**env, **setting.env, ROOM: f"{root}/"},
+        "env": {**env, **_joined(setting.env, env), ROOM: f"{root}/"},
         "mounts": [
             {
                 "source": str(mount.source.resolve(strict=True)),
@@ -140,3 +132,11 @@ def furnish(
     with os.fdopen(file, "w") as stream:
         json.dump(order, stream)
     return ProcessRoom(root)
+
+
+def _joined(given: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """Variables of the mode; lists of paths go before those of the container."""
+    return {
+        name: f"{value}:{env[name]}" if name in _LISTS and env.get(name) else value
+        for name, value in given.items()
+    }

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import secrets
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.devcluster.processes.network.names import hosts_file
@@ -23,13 +25,11 @@ from controller.devcluster.processes.places.rooms import (
     Setting,
     furnish,
     keeper_command,
-    substituted,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from pathlib import Path
 
     from controller.devcluster.processes.isolation import Mode, Mount, PodPlace
     from controller.devcluster.processes.places.host import Host
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _PODS, _SERVICES = 64, 96
 """Second byte of the first cluster's addresses, 127.64.x.y and 127.96.x.y."""
 _CLUSTER_SERVICES = "10.96"
-_INSIDE = "/.network"
+INSIDE = "/.network"
 
 
 @dataclass(slots=True)
@@ -53,6 +53,7 @@ class ShimPlace:
     network: Path
     setting: Setting
     numbers: Iterator[int]
+    translate: Callable[[str], str]
 
     def learn(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
         """Write the hosts file; whoever reads it meanwhile has the old one or the new one."""
@@ -76,17 +77,21 @@ class ShimPlace:
             seen = [*programs(env), *mounts]
             return furnish(self.setting, number, cwd=cwd, env=env, mounts=seen)
         paths = {mount.target.rstrip("/"): str(mount.source) for mount in mounts}
+
+        def here(text: str) -> str:
+            return self.translate(_substituted(text, paths))
+
         temporary = self.setting.root / str(number) / "t"
-        more = {"TMPDIR": str(temporary), "RAY_TMPDIR": str(temporary), **self.setting.env}
+        variables = {name: here(value) for name, value in env.items()}
         room = furnish(
-            replace(self.setting, env={}),
+            self.setting,
             number,
-            cwd=substituted(cwd, paths),
-            env={**{name: substituted(value, paths) for name, value in env.items()}, **more},
+            cwd=_folder(here(cwd)) or str(temporary),
+            env={**variables, "TMPDIR": str(temporary), "RAY_TMPDIR": str(temporary)},
             mounts=(),
         )
         temporary.mkdir()
-        room.paths = paths
+        room.here = here
         return room
 
 
@@ -95,29 +100,40 @@ class Shim:
 
     mode: Mode = "shim"
 
-    def __init__(self, host: Host, preloaded: Path, *, namespaces: bool) -> None:
-        """Use `open_shim`."""
+    def __init__(self, host: Host, given: Path, *, namespaces: bool) -> None:
+        """Use `open_shim`.
+
+        Args:
+            host: folder of the cluster.
+            given: a file that every pod gets, the library.
+            namespaces: whether containers have files of their own.
+        """
         self._host = host
-        self._preloaded = preloaded
+        self._given = given
         self._namespaces = namespaces
         self._places: dict[str, ShimPlace] = {}
         self._labels = itertools.count()
-        self._next = int(IPv4Address(f"127.{_PODS + host.number}.1.1"))
+        # Not always the same first one: the kernel keeps ports of connections for a minute.
+        first = 1 + secrets.randbelow(200)
+        self._next = int(IPv4Address(f"127.{_PODS + host.number}.{first}.1"))
         self._names: dict[tuple[str, str], tuple[str, ...]] = {}
 
     @property
     def description(self) -> str:
         """For people."""
-        files = (
-            "and files of its own"
-            if self._namespaces
-            else "but shares this machine's files: this machine lets users make no namespaces; "
-            "volumes are found only by paths in commands and variables"
-        )
         return (
             f"each pod has an address 127.{_PODS + self._host.number}.x.y by a library that is "
-            f"preloaded into its processes, {files}; programs that are linked statically "
-            "are not kept apart"
+            "preloaded into its processes; programs that are linked statically are not kept "
+            "apart" + self._files
+        )
+
+    @property
+    def _files(self) -> str:
+        if self._namespaces:
+            return ""
+        return (
+            "; pods share this machine's files, for it lets users make no namespaces: volumes are "
+            "found only by paths in commands and variables"
         )
 
     @property
@@ -139,34 +155,49 @@ class Shim:
         root = self._host.root / f"p{next(self._labels)}"
         network = root / "network"
         network.mkdir(parents=True)
-        shutil.copy(self._preloaded, network / "podnet.so")
+        shutil.copy(self._given, network)
         (network / "resolv.conf").write_text(RESOLV)
         ip = self.host_ip
         if not host_network:
             ip, self._next = str(IPv4Address(self._next)), self._next + 1
+        seen = INSIDE if self._namespaces else str(network)
         setting = Setting(
             root,
             self._host.lifeline,
             network=network,
             inside=self._namespaces,
             hostname=hostname,
-            env={} if host_network else self._variables(network, ip, hostname),
+            env={} if host_network else self._variables(seen, ip, hostname),
         )
-        place = ShimPlace(uid, namespace, hostname, ip, root, network, setting, itertools.count())
+        place = ShimPlace(
+            uid,
+            namespace,
+            hostname,
+            ip,
+            root,
+            network,
+            setting,
+            itertools.count(),
+            self.translate,
+        )
         place.learn(self._names)
         self._places[uid] = place
         return place
 
-    def _variables(self, network: Path, ip: str, hostname: str) -> dict[str, str]:
-        seen = _INSIDE if self._namespaces else str(network)
+    def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:
+        """What every process of a pod is given; its own files are in folder `seen`."""
         return {
-            "LD_PRELOAD": f"{seen}/podnet.so",
+            "LD_PRELOAD": f"{seen}/{self._given.name}",
             "RAY_LD_PRELOAD_ON_WORKERS": "1",
             "MANTA_POD_IP": ip,
             "MANTA_POD_NAME": hostname,
             "MANTA_HOSTS": f"{seen}/hosts",
             "MANTA_SERVICES": f"{_CLUSTER_SERVICES} 127.{_SERVICES + self._host.number}",
         }
+
+    def translate(self, text: str) -> str:
+        """What a word of a command or variable is to be where pods share this machine's files."""
+        return text
 
     async def close_pod(self, place: PodPlace) -> None:
         """End every process that is left in it and remove its folder."""
@@ -197,16 +228,30 @@ class Shim:
         await asyncio.to_thread(self._host.close)
 
 
+def _folder(path: str) -> str:
+    """The path if it is a folder of this machine, else nothing."""
+    return path if path and Path(path).is_dir() else ""
+
+
+def _substituted(text: str, paths: Mapping[str, str]) -> str:
+    """`text` with the paths of volumes replaced by folders of this machine, longest first."""
+    for target in sorted(paths, key=len, reverse=True):
+        if target:
+            text = text.replace(target, paths[target])
+    return text
+
+
 async def open_shim(host: Host) -> Shim:
     """Have the library, with files apart if this machine lets users make namespaces.
 
     Raises:
         OSError: there is no library; the text says why.
     """
-    return Shim(host, await library(), namespaces=await _namespaces_permitted())
+    return Shim(host, await library(), namespaces=await namespaces_permitted())
 
 
-async def _namespaces_permitted() -> bool:
+async def namespaces_permitted() -> bool:
+    """Whether this user may make namespaces of processes and files on this machine."""
     process = await asyncio.create_subprocess_exec(
         *keeper_command("try"),
         stdin=asyncio.subprocess.DEVNULL,

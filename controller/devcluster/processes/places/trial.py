@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from controller.devcluster.processes.isolation import Isolation, Launch, PodPlace
 
-_PORT = 52365
+_PORT = 52399  # of no program that is known
 _PATIENCE = 10.0  # seconds
 _ANSWER = f"""
 import socket
