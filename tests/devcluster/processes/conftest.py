@@ -111,7 +111,7 @@ class World:
     async def pod(self, name: str) -> Pod:
         return await self.user.get(PODS, "default", name)
 
-    async def until(self, name: str, reached: Callable[[Pod], Any], *, seconds: float = 8) -> Pod:
+    async def until(self, name: str, reached: Callable[[Pod], Any], *, seconds: float = 20) -> Pod:
         """Watch the pod until `reached` gives something true; the pod as it was then."""
         table = self.server.store.table("pods")
         async with asyncio.timeout(seconds):
@@ -124,7 +124,11 @@ class World:
     async def phase(self, name: str, phase: str) -> Pod:
         return await self.until(name, lambda pod: pod.status.phase == phase)
 
-    async def gone(self, name: str, *, seconds: float = 8) -> None:
+    def folder_of(self, pod: Pod, volume: int = 0) -> Path:
+        """The folder of an `emptyDir` of a pod."""
+        return self.isolation.places[pod.metadata.uid].root / f"v{volume}"
+
+    async def gone(self, name: str, *, seconds: float = 20) -> None:
         table = self.server.store.table("pods")
         async with asyncio.timeout(seconds):
             while f"default/{name}" in table.items:

@@ -44,7 +44,7 @@ async def test_http_and_tcp_probes_reach_the_pod(world, port):
         await world.create(
             "good",
             sh(
-                "exec sleep 9",
+                "exec sleep 60",
                 ports=[{"name": "web", "containerPort": port}],
                 startupProbe={"tcpSocket": {"port": "web"}, "periodSeconds": 1},
                 readinessProbe={
@@ -57,7 +57,7 @@ async def test_http_and_tcp_probes_reach_the_pod(world, port):
         await world.create(
             "bad",
             sh(
-                "exec sleep 9",
+                "exec sleep 60",
                 readinessProbe={"httpGet": {"port": port, "path": "/bad"}, "periodSeconds": 1},
             ),
         )
@@ -69,7 +69,7 @@ async def test_http_and_tcp_probes_reach_the_pod(world, port):
 async def said(world, pod: str, event: tuple[str, str]) -> None:
     """Wait for an event."""
     table = world.server.store.table("events")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while event not in await world.events(pod):
             await table.next_change()
 
@@ -77,20 +77,23 @@ async def said(world, pod: str, event: tuple[str, str]) -> None:
 async def test_readiness_comes_and_goes(world):
     probe = exec_probe("test ! -e /v/busy", failureThreshold=1)
     async with world.node():
-        script = "sleep 0.5; touch /v/busy; sleep 1; rm /v/busy; exec sleep 9"
         await world.create(
-            "a", sh(script, readinessProbe=probe, volumeMounts=[MOUNT]), volumes=[VOLUME]
+            "a",
+            sh("exec sleep 60", readinessProbe=probe, volumeMounts=[MOUNT]),
+            volumes=[VOLUME],
         )
-        await world.until("a", ready)
+        busy = world.folder_of(await world.until("a", ready)) / "busy"
+        busy.touch()
         pod = await world.until("a", lambda pod: not ready(pod))
         assert pod.status.phase == "Running"
         assert pod.status.container_statuses[0].started
+        busy.unlink()
         await world.until("a", ready)
 
 
 async def test_a_failed_liveness_probe_restarts_the_container(world):
     probe = exec_probe("test -e /v/ok", failureThreshold=1, initialDelaySeconds=0)
-    script = "test -e /v/first && touch /v/ok; touch /v/first; exec sleep 9"
+    script = "test -e /v/first && touch /v/ok; touch /v/first; exec sleep 60"
     async with world.node():
         await world.create(
             "a",
@@ -113,7 +116,7 @@ async def test_other_probes_wait_for_the_startup_probe(world):
         await world.create(
             "a",
             sh(
-                "sleep 0.5; touch /v/up; exec sleep 9",
+                "exec sleep 60",
                 startupProbe=startup,
                 livenessProbe=liveness,
                 volumeMounts=[MOUNT],
@@ -122,6 +125,7 @@ async def test_other_probes_wait_for_the_startup_probe(world):
         )
         pod = await world.until("a", lambda pod: pod.status.phase == "Running")
         assert not pod.status.container_statuses[0].started
+        (world.folder_of(pod) / "up").touch()
         pod = await world.until("a", ready)
         assert pod.status.container_statuses[0].restart_count == 0
 
@@ -130,7 +134,7 @@ async def test_a_probe_that_takes_too_long_has_failed(world):
     probe = exec_probe("sleep $(LONG)", timeoutSeconds=1)
     async with world.node():
         long = [{"name": "LONG", "value": "9"}]
-        await world.create("a", sh("exec sleep 9", readinessProbe=probe, env=long))
+        await world.create("a", sh("exec sleep 60", readinessProbe=probe, env=long))
         await said(world, "a", ("Unhealthy", "Readiness probe failed: command timed out after 1s"))
 
 
@@ -157,6 +161,6 @@ async def test_hooks_run_beside_the_container(world):
 async def test_a_failed_post_start_hook_ends_the_container(world):
     lifecycle = {"postStart": {"exec": {"command": ["sh", "-c", "echo no; exit 1"]}}}
     async with world.node():
-        await world.create("a", sh("exec sleep 9", lifecycle=lifecycle))
+        await world.create("a", sh("exec sleep 60", lifecycle=lifecycle))
         await world.phase("a", "Failed")
         await said(world, "a", ("FailedPostStartHook", "PostStartHook failed: no"))

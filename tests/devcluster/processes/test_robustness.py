@@ -105,7 +105,7 @@ async def test_a_grace_period_can_be_shortened(world):
         await world.delete("a", grace=30)
         await asyncio.sleep(0.1)
         await world.delete("a", grace=1)
-        await world.gone("a", seconds=5)
+        await world.gone("a", seconds=15)
 
 
 @pytest.mark.real_time
@@ -145,7 +145,7 @@ async def test_an_api_server_that_fails_now_and_then_delays_but_does_not_confuse
         await world.create("a", sh("echo 1; exit 1"), restartPolicy="OnFailure")
         await world.until("a", lambda pod: pod.status.container_statuses and again(pod))
         await world.delete("a")
-        await world.gone("a", seconds=20)
+        await world.gone("a")
     assert not world.isolation.places
 
 
@@ -156,7 +156,7 @@ WRITES = frozenset({"patch", "delete"})
 async def test_what_others_write_meanwhile_stays_and_counts(world):
     gate = "x.io/loaded"
     async with world.node():
-        await world.create("a", sh("exec sleep 9"), readinessGates=[{"conditionType": gate}])
+        await world.create("a", sh("exec sleep 60"), readinessGates=[{"conditionType": gate}])
         pod = await world.until("a", lambda pod: pod.status.is_true("ContainersReady"))
         assert pod.status.condition("Ready").reason == "ReadinessGatesNotReady"
         conditions = [{"type": c.type, "status": c.status} for c in pod.status.conditions]
@@ -226,7 +226,7 @@ async def test_a_claim_keeps_what_pods_wrote_until_it_is_deleted(world):
         for name in ("a", "b"):
             await world.delete(name)
         await world.user.delete(CLAIMS, "default", "kept")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while exists(folder):  # noqa: ASYNC110 - a disk tells nobody
                 await asyncio.sleep(0.02)
 
@@ -234,7 +234,7 @@ async def test_a_claim_keeps_what_pods_wrote_until_it_is_deleted(world):
 @pytest.mark.real_time
 async def test_a_pod_past_its_deadline_fails(world):
     async with world.node():
-        await world.create("a", sh("exec sleep 9"), activeDeadlineSeconds=1)
+        await world.create("a", sh("exec sleep 60"), activeDeadlineSeconds=1)
         pod = await world.phase("a", "Failed")
     assert pod.status.reason == "DeadlineExceeded"
     assert pod.status.container_statuses[0].state.terminated.exit_code == 143
