@@ -48,6 +48,8 @@ CLUSTER_UID: Final = "manta.dev/cluster-uid"
 TEMPLATE_HASH: Final = "manta.dev/pod-template-hash"
 OWN_PREFIX: Final = "manta.dev/"
 OWNED_FIELDS: Final = "manta.dev/owned-fields"
+MADE_FROM: Final = "manta.dev/made-from"
+"""On a RayCluster: digest of the `rayClusterSpec` that it was made from."""
 RUNS_ON: Final = "manta.dev/runs-on"
 """On a RayJob: cluster and head incarnation that the present attempt runs on."""
 

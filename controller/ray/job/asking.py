@@ -37,13 +37,11 @@ def interests(seen: Observation) -> tuple[Interest, ...]:
 def submit(seen: Observation, settings: JobSettings, now: datetime) -> tuple[Order, ...]:
     """In HTTPMode, the order to submit the job: once Ray has said that it does not know it.
 
-    Only to the head that the attempt was recorded to run on, and never a second time after Ray
-    had it.
+    For the head that the attempt was recorded to run on, and never again after Ray had the job.
     """
     if seen.mode is not SubmissionMode.HTTP or seen.head is None or seen.submitted is not None:
         return ()
-    known = bool(seen.status.get("jobStatus")) or result_of(seen) is not None
-    if known or seen.head.incarnation != seen.recorded:
+    if seen.status.get("jobStatus") or result_of(seen) is not None:
         return ()
     answer = seen.answer
     if answer is None or answer.failing_since or not isinstance(answer.value, NoSuchJob):

@@ -120,7 +120,7 @@ def must_stop(seen: Observation) -> bool:
     if seen.head is None or not seen.job_id or result_of(seen) is not None:
         return False
     in_head = seen.mode is SubmissionMode.SIDECAR and not seen.recorded
-    return in_head or seen.head.incarnation == seen.recorded
+    return in_head or seen.head.incarnation == seen.recorded or info_of(seen) is not None
 
 
 def has_leftovers(seen: Observation) -> bool:
@@ -148,7 +148,7 @@ def quiet_of(seen: Observation, settings: JobSettings, clock: Clock) -> Quiet:
     """Since when Ray has not answered, and what that means by now."""
     stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))
     head, answer = _head(seen), seen.answer
-    lost = head in {HeadFact.GONE, HeadFact.OTHER}
+    lost = head in {HeadFact.GONE, HeadFact.LEAVING, HeadFact.OTHER}
     if answer is not None and answer.failing_since is not None:
         since = answer.failing_since
         if stored is not None and (lost or clock.passed(since, _FRESH_FAILURE)):
@@ -183,7 +183,9 @@ def _head(seen: Observation) -> HeadFact:
         return HeadFact.GONE
     if not seen.recorded:
         return HeadFact.UNRECORDED
-    return HeadFact.SAME if seen.head.incarnation == seen.recorded else HeadFact.OTHER
+    if seen.head.incarnation != seen.recorded:
+        return HeadFact.OTHER
+    return HeadFact.LEAVING if seen.head.leaving else HeadFact.SAME
 
 
 def _ray(seen: Observation, clock: Clock) -> RayFact:

@@ -25,6 +25,7 @@ class HeadFact(Enum):
     GONE = "gone"  # no live head, or its Ray container has ended
     UNRECORDED = "unrecorded"  # there is one, and nothing to compare it with
     SAME = "same"
+    LEAVING = "leaving"  # the same, but it is being deleted, or its node is lost
     OTHER = "other"  # another pod, or the same after a restart
 
 

@@ -18,6 +18,7 @@ from controller.ray.api.template_shape import read_template, service_problem
 from controller.ray.cluster.identity import Identity
 from controller.ray.cluster.observe import HEAD_INDEX
 from controller.ray.cluster.pods.authentication import token_secret_name
+from controller.ray.cluster.status.trouble import is_on_lost_node
 from controller.ray.dashboard import Head
 from controller.runtime.ownership import is_owned_by
 
@@ -42,11 +43,13 @@ class LiveHead:
         pod: its pod.
         dashboard: where its dashboard is, as one incarnation.
         address: `host:port` of the dashboard inside the cluster: `status.dashboardURL`.
+        leaving: whether it is being deleted, or its node is lost.
     """
 
     pod: Pod
     dashboard: Head
     address: str
+    leaving: bool = False
 
     @property
     def incarnation(self) -> str:
@@ -94,6 +97,7 @@ def find_head(
             token_secret=_token_secret(cluster, spec),
         ),
         f"{identity.head_fqdn}:{port}",
+        leaving=pod.metadata.terminating or is_on_lost_node(pod),
     )
 
 

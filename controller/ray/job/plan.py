@@ -26,6 +26,7 @@ from controller.ray.job.writes import (
     delete_clusters,
     delete_strays,
     delete_submitter,
+    end_retries,
     keep_head_service,
     record_head,
 )
@@ -106,13 +107,15 @@ def _run(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -
         return Plan(commands=stop(seen, clock.now), status=report(seen, settings, clock))
     if facts.head is HeadFact.UNRECORDED:  # another operator had the job before
         return Plan(commit=record_head(seen), status=report(seen, settings, clock))
-    writes: list[Write] = []
-    if facts.head is HeadFact.SAME:
-        writes += create_submitter(seen, settings)
+    here = facts.head is HeadFact.SAME
     return Plan(
-        commands=submit(seen, settings, clock.now),
-        stages=_stages(writes),
-        aside=(*keep_head_service(seen, settings), *delete_strays(seen)),
+        commands=submit(seen, settings, clock.now) if here else (),
+        stages=_stages(create_submitter(seen, settings) if here else ()),
+        aside=(
+            *end_retries(seen),
+            *keep_head_service(seen, settings),
+            *delete_strays(seen),
+        ),
         status=report(seen, settings, clock),
     )
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
 _LOST_CLUSTER: Final = frozenset({ClusterFact.ABSENT, ClusterFact.GOING})
-_LOST_HEAD: Final = frozenset({HeadFact.GONE, HeadFact.OTHER})
+_LOST_HEAD: Final = frozenset({HeadFact.GONE, HeadFact.LEAVING, HeadFact.OTHER})
 
 
 def always(_: Facts) -> bool:
@@ -120,7 +120,7 @@ def another_head_does_not_know_the_job(facts: Facts) -> bool:
 
 
 def head_is_lost_and_nothing_answers(facts: Facts) -> bool:
-    """The head is gone, and no other one has answered in time."""
+    """The head is gone or going, and neither it nor another one has answered in time."""
     return (
         facts.head in _LOST_HEAD
         and facts.ray is RayFact.SILENT

@@ -12,6 +12,7 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.job.assess import info_of, result_of
+from controller.ray.job.cluster_changes import digest_of
 from controller.ray.job.facts import SubmitterFact
 from controller.ray.job.head_service import job_head_service
 from controller.ray.job.job_cluster import cluster_body
@@ -39,6 +40,7 @@ def create_cluster(seen: Observation, settings: JobSettings) -> Iterator[Write]:
         return
     name = seen.cluster_name
     body = cluster_body(seen.job, spec, name, seen.job_id, settings)
+    body["metadata"].setdefault("annotations", {})[labels.MADE_FROM] = digest_of(spec)
     yield Create(_target(seen, name, CLUSTER_SCOPE), body, on_success=_created("RayCluster", name))
 
 
@@ -85,6 +87,16 @@ def create_submitter(seen: Observation, settings: JobSettings) -> Iterator[Write
     yield Create(target, body, on_success=_created("RayJobSubmitter", name))
 
 
+def end_retries(seen: Observation) -> Iterator[Write]:
+    """Once Ray has said how the job ended, a submitter that has failed need not try again."""
+    job = seen.submitter_job
+    if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or result_of(seen) is None:
+        return
+    if job.status.failed and job.spec.backoff_limit != 0:
+        target = Target(JOBS, job.metadata.namespace, job.metadata.name, SUBMITTER_SCOPE)
+        yield MergePatch(target, job.metadata.uid, {"spec": {"backoffLimit": 0}})
+
+
 def delete_submitter(seen: Observation) -> Iterator[Write]:
     """Delete the submitter Job with its pods."""
     job = seen.submitter_job
@@ -125,7 +137,7 @@ def keep_head_service(seen: Observation, settings: JobSettings) -> Iterator[Writ
 
 def record_head(seen: Observation) -> MergePatch | None:
     """Store on which head the attempt runs, before anything is submitted to it."""
-    if seen.head is None or seen.head.incarnation == seen.recorded:
+    if seen.head is None or seen.head.leaving or seen.head.incarnation == seen.recorded:
         return None
     meta = seen.job.metadata
     value = f"{seen.cluster_name}/{seen.head.incarnation}"

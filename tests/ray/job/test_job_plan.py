@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from controller.kube.resources import JOBS, SERVICES
@@ -135,7 +136,7 @@ def test_annotations_of_ours_do_not_reach_the_cluster():
     (stage,) = Scene("Initializing", meta=meta).plan().stages
     (create,) = stage
     assert isinstance(create, Create)
-    assert create.body["metadata"]["annotations"] == {"theirs": "yes"}
+    assert {"theirs", "manta.dev/made-from"} == create.body["metadata"]["annotations"].keys()
 
 
 def test_the_head_is_recorded_before_the_job_runs():
@@ -538,3 +539,58 @@ def test_an_invalid_job_says_what_is_wrong_and_touches_nothing():
     assert made.commit.on_success.reason == "InvalidRayJobSpec"
     resting = Scene("ValidationFailed", backoffLimit=-1).with_cluster().with_head().plan()
     assert (resting.stages, resting.wake_after, resting.interests) == ((), None, ())
+
+
+def test_a_submitter_that_failed_is_not_tried_again_once_ray_has_said_the_result():
+    def scene(failed: int, limit: int) -> Scene:
+        made = running(submissionMode="K8sJobMode").says(JobStatus.FAILED)
+        job = submitter()
+        spec = msgspec.structs.replace(job.spec, backoff_limit=limit)
+        status = msgspec.structs.replace(job.status, failed=failed)
+        made.reads.add(JOBS, msgspec.structs.replace(job, spec=spec, status=status))
+        return made
+
+    patches = [w for w in scene(1, 2).plan().aside if w.target.resource is JOBS]
+    assert [getattr(patch, "patch", None) for patch in patches] == [{"spec": {"backoffLimit": 0}}]
+    for failed, limit in ((0, 2), (1, 0)):
+        assert [w for w in scene(failed, limit).plan().aside if w.target.resource is JOBS] == []
+
+
+def test_a_changed_cluster_specification_is_said_and_reaches_the_next_attempt():
+    (stage,) = Scene("Initializing", runs_on="").plan().stages
+    (create,) = stage
+    assert isinstance(create, Create)
+    made_from = create.body["metadata"]["annotations"]["manta.dev/made-from"]
+
+    def conditions(digest: str) -> list[str]:
+        scene = running()
+        made = cluster()
+
+        annotated = msgspec.structs.replace(
+            made.metadata, annotations={"manta.dev/made-from": digest}
+        )
+        scene.reads.add(RAYCLUSTERS, msgspec.structs.replace(made, metadata=annotated))
+        return [
+            each["type"] for each in reported(scene.says(JobStatus.RUNNING).plan())["conditions"]
+        ]
+
+    assert "ClusterAsSpecified" not in conditions(made_from)
+    assert "ClusterAsSpecified" in conditions("another")
+
+
+def test_a_head_that_is_leaving_gets_no_job_and_is_given_ninety_seconds_to_answer():
+    scene = Scene("Running").with_cluster().with_head(terminating=True)
+    assert scene.knows_nothing().plan().commands == ()
+    assert scene.says(JobStatus.RUNNING).plan().commit is None
+    status = status_of(scene.fails(90).plan())
+    assert status["reason"] == "HeadLost"
+    recording = Scene("Initializing", runs_on="").with_cluster().with_head(terminating=True)
+    assert recording.plan().commit is None
+
+
+def test_a_job_that_another_head_knows_is_stopped_there():
+    spec: dict[str, Any] = {"suspend": True, "shutdownAfterJobFinishes": True}
+    scene = Scene("Suspending", **spec).with_cluster().with_head(restarts=1)
+    (order,) = scene.says(JobStatus.RUNNING).plan().commands
+    assert isinstance(order.command, StopJob)
+    assert scene.knows_nothing().plan().commands == ()

@@ -89,7 +89,7 @@ def overdue_from(pod: Pod) -> datetime | None:
 
 
 def _stuck(pod: Pod, now: datetime) -> Finding | None:
-    if _is_on_lost_node(pod):
+    if is_on_lost_node(pod):
         return _lost(pod, "was deleted and cannot go: it is")
     deadline, overdue = moment(pod.metadata.deletion_timestamp), overdue_from(pod)
     if overdue is None or now < overdue:
@@ -133,10 +133,10 @@ def _exits(case: PodCase) -> str:
 
 
 def _on_lost_node(case: PodCase) -> Finding | None:
-    return _lost(case.pod, "is") if _is_on_lost_node(case.pod) else None
+    return _lost(case.pod, "is") if is_on_lost_node(case.pod) else None
 
 
-def _is_on_lost_node(pod: Pod) -> bool:
+def is_on_lost_node(pod: Pod) -> bool:
     """The node lifecycle turns Ready over and leaves the kubelet's last words as they are."""
     status, ready = pod.status, condition(pod, "Ready")
     if status.reason == "NodeLost" or status.phase == "Unknown":

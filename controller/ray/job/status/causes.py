@@ -109,10 +109,12 @@ def _running(seen: Observation, settings: JobSettings, clock: Clock) -> Cause:
     info = info_of(seen)
     if info is not None and info.status.terminal:
         return Cause("JobEnded", f"Ray says {info.status.value}; the submitter prints the rest")
-    if seen.head is None or (seen.recorded and seen.head.incarnation != seen.recorded):
-        return _lost(seen, settings, clock)
-    if quiet_of(seen, settings, clock).since is not None:
-        return _unreachable(seen, settings, clock)
+    silent = quiet_of(seen, settings, clock).since is not None
+    if info is None or silent:
+        if seen.head is None or (seen.recorded and seen.head.incarnation != seen.recorded):
+            return _lost(seen, settings, clock)
+        if silent:
+            return _unreachable(seen, settings, clock)
     return _as_ray_says(seen, clock)
 
 

@@ -21,6 +21,7 @@ READY: Final = "Ready"
 RETRIED: Final = "Retried"
 DASHBOARD_REACHABLE: Final = "DashboardReachable"
 CLEANED_UP: Final = "CleanedUp"
+CLUSTER_AS_SPECIFIED: Final = "ClusterAsSpecified"
 
 _LONGEST_MESSAGE: Final = 4096
 
@@ -51,6 +52,14 @@ class JobConditions:
             self._set(DASHBOARD_REACHABLE, "False", "Unreachable", unreachable)
         else:
             self._conditions = remove_condition(self._conditions, DASHBOARD_REACHABLE)
+
+    def set_outdated(self, *, outdated: bool) -> None:
+        """Whether `spec.rayClusterSpec` was changed after the cluster had been made."""
+        if outdated:
+            words = "spec.rayClusterSpec was changed; the next attempt's cluster is made from it"
+            self._set(CLUSTER_AS_SPECIFIED, "False", "SpecChanged", words)
+        else:
+            self._conditions = remove_condition(self._conditions, CLUSTER_AS_SPECIFIED)
 
     def set_cleanup(self, reason: str, failure: str) -> None:
         """What keeps the rules of deletion from being carried out; empty if nothing does."""

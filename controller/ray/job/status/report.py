@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import status_of as status_of_cluster
 from controller.ray.job.assess import info_of, quiet_of
+from controller.ray.job.cluster_changes import is_outdated
 from controller.ray.job.redaction import redact
 from controller.ray.job.states import State
 from controller.ray.job.status.causes import first_cause
@@ -109,6 +110,7 @@ def _conditions(
             error = seen.answer.error if seen.answer is not None else ""
             unreachable = f"no answer since {rfc3339(quiet.since)}: {error}".rstrip(": ")
     conditions.set_dashboard(unreachable)
+    conditions.set_outdated(outdated=seen.state.has_attempt and is_outdated(seen))
     return conditions.as_list()
 
 

@@ -107,6 +107,8 @@ class _Move:
         conditions = JobConditions(self._seen, self._now)
         conditions.set_ready(self._cause())
         conditions.set_dashboard("")
+        if not self._step.state.has_attempt:
+            conditions.set_outdated(outdated=False)
         if self._step.state is State.RETRYING and self._step.reason is not None:
             conditions.set_retried(self._step.reason.title, self._retry_note())
         return conditions.as_list()
