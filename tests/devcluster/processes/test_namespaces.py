@@ -212,3 +212,27 @@ async def test_clusters_beside_one_another_have_networks_of_their_own(isolation)
         assert isolation.bridge.network != other.bridge.network
         assert mine.ip != theirs.ip
     assert exists(f"/sys/class/net/{isolation.bridge.name}")
+
+
+async def test_the_link_of_a_pod_goes_with_it_though_its_connections_wait_for_answers(isolation):
+    server, client = [await pod(isolation, name) for name in ("server", "client")]
+    listening = await started((await room(server)).command([PYTHON, "-u", "-c", _LISTEN]))
+    await said(listening, "listening")
+    talk = (
+        f"import socket, time; s = socket.create_connection(({server.ip!r}, 8080));"
+        "s.setblocking(False); print('connected', flush=True)\nwhile True:\n"
+        "    try: s.send(b'x' * 65536)\n    except OSError: time.sleep(0.01)"
+    )
+    talking = await started((await room(client)).command([PYTHON, "-c", talk]))
+    await said(talking, "connected")
+    assert len(links_of(isolation)) == 2
+    await isolation.close_pod(server)
+    await isolation.close_pod(client)
+    assert links_of(isolation) == []
+    for process in (listening, talking):
+        await process.communicate()
+
+
+def links_of(isolation) -> list[Path]:
+    short = isolation.bridge.name.removeprefix("manta-")
+    return list(Path("/sys/class/net").glob(f"m{short}-*"))

@@ -1,12 +1,14 @@
 """The network of mode "namespaces": a bridge with an address, and pairs of links to pods.
 
-Everything goes through `ip` (iproute2). Links into pods vanish with the pods' namespaces, so the
-bridge alone is recorded; the addresses of services are addresses of the bridge.
+Everything goes through `ip` (iproute2). Links into pods are deleted as the bridge is: a namespace
+outlives its processes by minutes while connections of theirs that were cut wait for an answer. The
+addresses of services are addresses of the bridge.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import json
 import shutil
@@ -67,7 +69,8 @@ class Bridge:
         self._networks = list(_ALL.subnets(new_prefix=_PREFIX))[host.number :: _CLUSTERS]
         self.network = self._networks[0]
         self._free: deque[str] = deque()
-        self._links = 0
+        self._links: dict[int, str] = {}
+        self._made = 0
         self._services: set[str] = set()
 
     @property
@@ -114,12 +117,20 @@ class Bridge:
         Raises:
             IpFailed: `ip` refused.
         """
-        self._links += 1
-        link = f"m{self._host.id}-{self._links}"
+        self._made += 1
+        link = self._links[pod] = f"m{self._host.id}-{self._made}"
+        self._host.record_link(link)
         await ip(
             f"link add {link} type veth peer name eth0 netns {pod}",
             f"link set {link} master {self.name} up",
         )
+
+    async def disconnect(self, pod: int) -> None:
+        """Delete the link to the network namespace of process `pod`, if there is still one."""
+        link = self._links.pop(pod, None)
+        if link is not None:
+            with contextlib.suppress(IpFailed):  # it has gone with its namespace
+                await ip(f"link delete {link}")
 
     def commands_inside(self, address: str) -> list[str]:
         """What `ip` must do within the pod's namespace."""

@@ -159,6 +159,7 @@ class Namespaces:
             if holder.returncode is None:
                 holder.kill()
             await holder.communicate()
+            await self.bridge.disconnect(holder.pid)
             raise OSError(f"namespaces for pod {name} cannot be made: {failure}") from failure
         return holder, int(answer)
 
@@ -174,6 +175,7 @@ class Namespaces:
             place.holder.kill()
         await place.holder.communicate()
         await asyncio.to_thread(end_all, f"{place.root}/")
+        await self.bridge.disconnect(place.holder.pid)
         if not place.setting.host_network:
             self.bridge.release(place.ip)
         await asyncio.to_thread(shutil.rmtree, place.root, ignore_errors=True)
