@@ -101,6 +101,11 @@ def why_no_log(pod: Json, name: str, *, previous: bool) -> str:
     return f'container "{name}" in pod "{_name(pod)}" is waiting to start: {reason}'
 
 
+def is_waiting(pod: Json, name: str) -> bool:
+    """Whether a container is to be started, again or for the first time."""
+    return "waiting" in _status(pod, name).get("state", {})
+
+
 def _name(pod: Json) -> str:
     return str(pod["metadata"]["name"])
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from controller.devcluster.nodes.timestamps import timestamp
-from controller.kube.errors import KubeError
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 
@@ -103,7 +102,7 @@ class PodEvents:
                 await self._client.merge_patch(_EVENTS, namespace, series.name, change)
             else:
                 await self._client.create(_EVENTS, namespace, self._body(key, series, count))
-        except KubeError as error:
+        except Exception as error:  # noqa: BLE001  what is said of pods must not end them
             _log.debug("event dropped", reason=key.reason, message=key.message, error=repr(error))
             self._series.pop(key, None)
         else:

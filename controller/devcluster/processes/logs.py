@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.exchange import Answer
 from controller.devcluster.apiserver.status import bad_request
-from controller.devcluster.logs import chosen_container, why_no_log
+from controller.devcluster.logs import chosen_container, is_waiting, why_no_log
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -91,10 +91,12 @@ class ProcessLogs:
         name = chosen_container(pod, request.query.get("container", ""))
         previous = request.query.get("previous") == "true"
         wanted = Wanted.of(request.query, self._wall())
-        output = self._outputs.find(pod["metadata"]["uid"], name, previous=previous)
+        if why := why_no_log(pod, name, previous=previous):
+            raise bad_request(why)
+        earlier = previous and not is_waiting(pod, name)  # else the last run is the previous one
+        output = self._outputs.find(pod["metadata"]["uid"], name, previous=earlier)
         if output is None:
-            why = why_no_log(pod, name, previous=previous)
-            raise bad_request(why or f'the log of container "{name}" is not kept any more')
+            raise bad_request(f'the log of container "{name}" is not kept any more')
         return Answer(200, read(output, wanted), {"content-type": "text/plain"})
 
 

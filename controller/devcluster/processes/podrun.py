@@ -108,6 +108,7 @@ class PodRun:
     async def run(self) -> None:
         """Run it until it is gone. When cancelled, its processes are killed at once."""
         reporting = asyncio.create_task(self._reports.run())
+        reporting.add_done_callback(self._failed)
         try:
             await self._until_end(self._live())
             await self._stop()

@@ -102,8 +102,11 @@ async def test_a_failed_init_container_fails_a_pod_that_is_never_restarted(world
 
 
 async def test_a_crashing_container_is_restarted_with_pauses(world):
+    script = "echo >>/v/r; n=$(wc -l </v/r); echo run $n; test $n = 3 && exec sleep 60; exit 1"
     async with world.node(crash_back_off=1.0, crash_back_off_cap=1.0):
-        await world.create("a", sh("echo run; exit 1"), restartPolicy="Always")
+        await world.create(
+            "a", sh(script, volumeMounts=[MOUNT]), volumes=[VOLUME], restartPolicy="Always"
+        )
         pod = await world.until(
             "a",
             lambda pod: (
@@ -119,8 +122,15 @@ async def test_a_crashing_container_is_restarted_with_pauses(world):
         )
         assert status.last_state.terminated.exit_code == 1
         assert pod.status.phase == "Running"
-        assert await world.log("a", previous="true") == "run\n"
-        await world.until("a", lambda pod: pod.status.container_statuses[0].restart_count == 2)
+        assert await world.log("a", previous="true") == "run 2\n"
+        await world.until(
+            "a",
+            lambda pod: (
+                pod.status.container_statuses[0].restart_count == 2
+                and pod.status.container_statuses[0].state.running
+            ),
+        )
+        assert await world.log("a", previous="true") == "run 2\n"
 
 
 async def test_on_failure_only_failures_are_restarted(world):
