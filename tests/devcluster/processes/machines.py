@@ -60,7 +60,10 @@ async def opened(mode: str) -> AsyncIterator[Isolation]:
         try:
             yield isolation
         finally:
-            await isolation.aclose()
+            try:
+                await isolation.aclose()
+            finally:
+                await asyncio.to_thread(host.close)
             assert contents(folder) == []
             assert not exists(host.memory)
 

@@ -70,7 +70,7 @@ def build_root(room: Mapping[str, Any]) -> None:
     change_root(root, f"{root}/.host")
     os.chdir("/")
     if skeleton:
-        skeleton.own("/etc")
+        skeleton.own("/etc", without=("hosts", "resolv.conf"))
     for name in ("hosts", "resolv.conf"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"/etc/{name}")

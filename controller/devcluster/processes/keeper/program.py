@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Obey `hold HOSTNAME LIFELINE pod|host` or `run|exec ROOM COMMAND...`; the exit status."""
+    """Obey `hold HOSTNAME LIFELINE pod|host` or `run|exec|try ROOM COMMAND...`; the exit status."""
     verb = arguments[0]
     if verb == "hold":
         return hold(arguments[1], arguments[2], arguments[3] == "host")
-    if verb == "try":
-        return try_namespaces()
     room: dict[str, Any] = json.loads(read(f"{arguments[1]}/room.json"))
     argv = arguments[2:]
+    if verb == "try":
+        return try_namespaces(room)
     if room["inside"]:
         return run_inside(room, argv) if verb == "run" else exec_inside(room, argv)
     return run_beside(room, argv, main=verb == "run")

@@ -33,14 +33,20 @@ class Skeleton:
 
     def build(self, root: str) -> None:
         """Make the root at `root`, an empty folder."""
-        self._fill(root, "/")
+        self._fill(root, "/", self._apart)
         for folder in self._apart:
             os.makedirs(root + folder, exist_ok=True)
 
-    def own(self, folder: str) -> None:
-        """Replace a folder of the root that has been entered; the old root is at `/.host`."""
+    def own(self, folder: str, without: tuple[str, ...] = ()) -> None:
+        """Replace a folder of the root that has been entered; the old root is at `/.host`.
+
+        Args:
+            folder: the folder.
+            without: names in it that are to be made anew.
+        """
         if os.stat(folder).st_dev not in self._memory:
-            self._fill(folder, f"/.host{folder}")
+            old = f"/.host{folder}"
+            self._fill(folder, old, tuple(f"{old}/{name}" for name in without))
 
     def make_parent(self, path: str) -> None:
         """Make the folder in which `path` is to be, and let `path` be made in it."""
@@ -50,12 +56,12 @@ class Skeleton:
         self.own(os.path.realpath(existing))
         os.makedirs(parent, exist_ok=True)
 
-    def _fill(self, point: str, old: str) -> None:
+    def _fill(self, point: str, old: str, without: tuple[str, ...]) -> None:
         mount("tmpfs", point, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
         self._memory.add(os.stat(point).st_dev)
         for entry in os.scandir(old):
             new = os.path.join(point, entry.name)
-            if entry.path in self._apart:
+            if entry.path in without:
                 continue
             with contextlib.suppress(OSError):  # what may not be seen is not there
                 if entry.is_symlink():

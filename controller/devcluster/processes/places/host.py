@@ -88,7 +88,9 @@ class Host:
             file.write(f"{name}\n")
 
     def close(self) -> None:
-        """End every process that is left, and remove links and folders."""
+        """End every process that is left, and remove links and folders. Once is enough."""
+        if self._owner.closed:
+            return
         _clean(self.root)
         os.close(self._alive)
         self._owner.close()

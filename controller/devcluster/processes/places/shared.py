@@ -64,4 +64,4 @@ class Shared(Shim):
 
 async def open_shared(host: Host) -> Shared:
     """Make it; there is nothing that could refuse."""
-    return Shared(host, namespaces=await namespaces_permitted())
+    return Shared(host, namespaces=await namespaces_permitted(host))

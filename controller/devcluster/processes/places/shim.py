@@ -247,16 +247,21 @@ async def open_shim(host: Host) -> Shim:
     Raises:
         OSError: there is no library; the text says why.
     """
-    return Shim(host, await library(), namespaces=await namespaces_permitted())
+    return Shim(host, await library(), namespaces=await namespaces_permitted(host))
 
 
-async def namespaces_permitted() -> bool:
-    """Whether this user may make namespaces of processes and files on this machine."""
+async def namespaces_permitted(host: Host) -> bool:
+    """Whether this user may make namespaces of processes and files on this machine, by trying."""
+    folder = host.root / "trial"
+    folder.mkdir()
+    setting = Setting(folder, host.lifeline, network=folder / "network", hostname="trial")
+    room = furnish(setting, 0, cwd="", env={}, mounts=())
     process = await asyncio.create_subprocess_exec(
-        *keeper_command("try"),
+        *keeper_command("try", str(room.root)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
     await process.communicate()
+    await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     return process.returncode == 0
