@@ -115,7 +115,6 @@ class ContainerRuns:
                         image,
                         around=self._home.around,
                         sources=data,
-                        given=shop.variables,
                     )
                     return await self._launch(call, image)
                 except BadConfiguration as error:

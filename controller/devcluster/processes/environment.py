@@ -1,7 +1,8 @@
 """A container's environment and command line, from its specification alone.
 
 Nothing is inherited from this program. Order of precedence, as in a real cluster: the image's
-variables, those of the kubelet, `envFrom`, `env`; later ones may refer to earlier ones.
+variables, `envFrom`, `env`; the latter may refer to earlier ones of the pod. There are no variables
+about services: Ray takes `KUBERNETES_SERVICE_HOST` for a promise of control groups.
 """
 
 from __future__ import annotations
@@ -84,7 +85,6 @@ def invocation(
     *,
     around: Surrounds,
     sources: Mapping[Source, Mapping[str, bytes] | None],
-    given: Mapping[str, str],
 ) -> Invocation:
     """How `container` is to be started.
 
@@ -94,12 +94,11 @@ def invocation(
         image: its environment.
         around: what the machine adds.
         sources: the data of all `env_sources`, None for those that do not exist.
-        given: variables that every container of the cluster gets.
 
     Raises:
         BadConfiguration: a reference leads nowhere, or there is nothing to run.
     """
-    declared = dict(given)
+    declared: dict[str, str] = {}
     for group in container.env_from:
         declared.update(_taken_over(group, sources))
     for variable in container.env:

@@ -25,7 +25,6 @@ from controller.devcluster.processes.workshop import Folders, Workshop, machine_
 from controller.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from controller.devcluster.nodes.pods import Pod
@@ -65,7 +64,6 @@ class ProcessKubelet:
         outputs: keeps what containers write.
         root: folder for claims.
         memory: folder in memory, for volumes of medium Memory.
-        variables: what every container gets, such as the address of the API server.
     """
 
     def __init__(
@@ -77,7 +75,6 @@ class ProcessKubelet:
         outputs: Outputs,
         root: Path,
         memory: Path,
-        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.nodes = Registration(surroundings, this_machine(isolation))
         self._surroundings = surroundings
@@ -92,7 +89,6 @@ class ProcessKubelet:
             settings=surroundings.settings,
             wall=surroundings.wall,
             folders=Folders(claims=root / "claims", memory=memory),
-            variables=variables or {},
         )
         self._claims = Claims(surroundings, self._shop.folders.claims)
         self._loop = surroundings.control_loop("kubelet", self._sync)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from datetime import datetime
     from pathlib import Path
 
@@ -50,7 +50,6 @@ class Workshop:
         settings: pauses.
         wall: the time in UTC.
         folders: of the kubelet.
-        variables: what every container gets besides its own environment.
     """
 
     client: Client
@@ -62,7 +61,6 @@ class Workshop:
     settings: NodeSettings
     wall: Callable[[], datetime]
     folders: Folders
-    variables: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

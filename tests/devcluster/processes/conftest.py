@@ -70,7 +70,6 @@ class World:
                 outputs=self.outputs,
                 root=self.folder,
                 memory=self.folder / "memory",
-                variables={"KUBERNETES_SERVICE_HOST": "10.0.0.1"},
             ),
         ):
             yield

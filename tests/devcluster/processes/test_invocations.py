@@ -45,9 +45,7 @@ def a_pod(**container) -> Pod:
 def called(sources=None, **container):
     pod = a_pod(**container)
     (main,) = pod.spec.containers
-    return invocation(
-        pod, main, IMAGE, around=AROUND, sources=sources or {}, given={"GIVEN": "by the kubelet"}
-    )
+    return invocation(pod, main, IMAGE, around=AROUND, sources=sources or {})
 
 
 @pytest.mark.parametrize(
@@ -73,7 +71,6 @@ def test_nothing_is_inherited(monkeypatch):
     env = called(command=["x"]).env
     assert sorted(env) == [
         "FROM_IMAGE",
-        "GIVEN",
         "HOME",
         "HOSTNAME",
         "LANG",
@@ -87,20 +84,21 @@ def test_nothing_is_inherited(monkeypatch):
 def test_a_container_without_a_command_runs_that_of_the_image():
     assert called().argv == ("python3",)
     assert called(args=["-c", "1"]).argv == ("-c", "1")
-    assert called(command=["ray"], args=["$(GIVEN)"]).argv == ("ray", "by the kubelet")
+    env = [{"name": "WHAT", "value": "start"}]
+    assert called(command=["ray"], args=["$(WHAT)"], env=env).argv == ("ray", "start")
 
 
 def test_variables_refer_to_earlier_ones():
     env = called(
         env=[
             {"name": "A", "value": "1"},
-            {"name": "B", "value": "$(A)2 $(C) $(GIVEN)"},
+            {"name": "B", "value": "$(A)2 $(C)"},
             {"name": "C", "value": "3"},
             {"name": "FROM_IMAGE", "value": "mine"},
         ],
         workingDir="/w/$(A)",
     )
-    assert env.env["B"] == "12 $(C) by the kubelet"
+    assert env.env["B"] == "12 $(C)"
     assert env.env["FROM_IMAGE"] == "mine"
     assert env.cwd == "/w/1"
 
