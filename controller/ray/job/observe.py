@@ -76,7 +76,7 @@ class Observation:
         spec: its specification; a `Problem` if it is not valid.
         status: its status, fields of wrong types left out.
         state: where the job is.
-        names: of the next attempt, should one begin.
+        names: of the next attempt, where one may begin.
         cluster: the RayCluster of the attempt.
         cluster_spec: its specification, None if there is none that can be read.
         foreign_cluster: whether the cluster's name belongs to a cluster of somebody else.
@@ -101,7 +101,7 @@ class Observation:
     spec: JobSpec | Problem
     status: Mapping[str, Any]
     state: State
-    names: Names
+    names: Names | None = None
     cluster: RayCluster | None = None
     cluster_spec: ClusterSpec | None = None
     foreign_cluster: bool = False
@@ -175,12 +175,13 @@ def observe_job(key: str, reads: Reads, sources: Sources) -> Observation | None:
     submitter_key = f"{meta.namespace}/{submitter_name(meta)}"
     submitter = observe_submitter(spec, submitter_job, head, sources.settings.feature_gates)
     service = reads.get(SERVICES, f"{meta.namespace}/{head_service_name(meta)}")
+    state = State.of(status.get("jobDeploymentStatus", ""))
     return Observation(
         job,
         spec,
         status,
-        State.of(status.get("jobDeploymentStatus", "")),
-        _next_names(job, reads),
+        state,
+        names=_next_names(job, reads) if state is State.NEW else None,
         cluster=cluster,
         cluster_spec=cluster_spec,
         foreign_cluster=foreign,

@@ -132,10 +132,11 @@ class _Move:
 
     def _begin(self) -> Status:
         """The names of the attempt: stored before anything is made or asked for."""
-        seen, spec = self._seen, self._seen.valid_spec
+        seen, spec, names = self._seen, self._seen.valid_spec, self._seen.names
+        assert names is not None
         interactive = spec.submission_mode is SubmissionMode.INTERACTIVE
-        job_id = spec.job_id or ("" if interactive else seen.names.submission_id)
-        cluster = spec.selected_cluster or seen.names.cluster
+        job_id = spec.job_id or ("" if interactive else names.submission_id)
+        cluster = spec.selected_cluster or names.cluster
         return {
             "jobId": job_id or None,
             "rayClusterName": cluster,
