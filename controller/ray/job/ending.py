@@ -32,12 +32,18 @@ def deletion(seen: Observation, settings: JobSettings, now: datetime) -> Deletio
     if isinstance(seen.spec, Problem):
         return Deletion()
     ended = Ended(
-        at=time_of(seen.status.get("endTime")) or now,
+        at=_end_of(seen) or now,
         job_status=seen.status.get("jobStatus", ""),
         deployment_status=seen.state.value,
         cluster=ClusterLeft.of(seen.cluster if seen.owns_cluster else None),
     )
     return due_deletion(seen.spec, ended, now, settings)
+
+
+def _end_of(seen: Observation) -> datetime | None:
+    """When the job ended; where nobody wrote it down, a time before that."""
+    times = (*map(seen.status.get, ("endTime", "startTime")), seen.job.metadata.creation_timestamp)
+    return next(filter(None, map(time_of, times)), None)
 
 
 def carry_out(seen: Observation, policy: DeletionPolicy | None) -> Iterator[Write]:

@@ -594,3 +594,16 @@ def test_a_job_that_another_head_knows_is_stopped_there():
     (order,) = scene.says(JobStatus.RUNNING).plan().commands
     assert isinstance(order.command, StopJob)
     assert scene.knows_nothing().plan().commands == ()
+
+
+def test_a_job_whose_end_nobody_wrote_down_is_cleaned_up_all_the_same():
+    spec: dict[str, Any] = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 90}
+    scene = Scene("Complete", status={"jobStatus": "SUCCEEDED"}, **spec).with_cluster()
+    assert scene.plan().wake_after == 30
+    assert writes(scene.plan(seconds=30)) == [f"delete RayCluster {CLUSTER}"]
+
+
+@pytest.mark.parametrize("record", ["", "x", "uid-of-example-head-aaaaaaaa/many", "//", "a/b/c"])
+def test_a_record_of_the_head_that_somebody_wrote_over_breaks_nothing(record: str):
+    scene = running(runs_on=record).knows_nothing()
+    assert scene.plan().commit is not None

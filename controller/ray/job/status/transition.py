@@ -75,7 +75,7 @@ class _Move:
         self._seen = seen
         self._step = step
         self._now = clock.now
-        self._failed = seen.status.get("failed", 0) + step.failed
+        self._failed = max(0, seen.status.get("failed", 0)) + step.failed
         self._message = ""
         if step.reason is not None:
             self._message = failure_message(seen, step.reason, settings, clock)

@@ -76,15 +76,14 @@ def _head_lost(seen: Observation) -> str:
         return f"{lost}: cluster {seen.cluster_name} is gone"
     if seen.cluster.metadata.terminating:
         return f"{lost}: cluster {seen.cluster_name} is being deleted"
-    pod, _, restarts = seen.recorded.partition("/")
+    pod = seen.recorded.partition("/")[0]
     if seen.head is None:
         return f"{lost}: the head of cluster {seen.cluster_name} (pod uid {pod}) is gone"
     if seen.head.dashboard.pod_uid == pod:
         ended = seen.head.pod.status.container_statuses
         last = ended[0].last_state.terminated if ended else None
         how = f", last with exit code {last.exit_code} ({last.reason})" if last else ""
-        count = seen.head.dashboard.restarts - int(restarts or 0)
-        return f"{lost}: Ray in pod {seen.head.pod.metadata.name} restarted {count} times{how}"
+        return f"{lost}: Ray in pod {seen.head.pod.metadata.name} restarted{how}"
     return f"{lost}: it was replaced by pod {seen.head.pod.metadata.name}"
 
 
