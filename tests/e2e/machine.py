@@ -1,0 +1,77 @@
+"""What a `manta` whose pods are processes has on this machine, and what is left of it."""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from controller.command.rayenv import ray_environment
+from controller.devcluster.processes.places.host import folder_of_clusters
+from controller.devcluster.processes.places.marks import marked
+from tests.e2e.processes import until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+needs_ray = pytest.mark.skipif(
+    not ray_environment().is_complete(),
+    reason="SKIP: no environment with Ray on this machine, nothing tried with real Ray: make ray",
+)
+
+
+@contextmanager
+def turn_of_ray() -> Iterator[None]:
+    """One test with real Ray at a time: two would be slow on a small machine, and fail."""
+    with (Path(tempfile.gettempdir()) / "manta-tests-of-ray.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Everything on this machine by which the cluster of one `manta` could be known."""
+
+    id: str
+
+    def there(self) -> list[str]:
+        """What is there."""
+        root = folder_of_clusters() / self.id
+        paths = [
+            root,
+            Path("/dev/shm") / f"manta-{self.id}",
+            Path("/sys/class/net") / f"manta-{self.id}",
+            *Path("/sys/class/net").glob(f"m{self.id}-*"),
+            *Path("/run/netns").glob(f"*{self.id}*"),
+        ]
+        processes = [f"process {pid}" for pid, _ in marked(f"{root}/")]
+        return processes + [str(path) for path in paths if path.exists()]
+
+    def go(self) -> None:
+        """Fail unless all is gone; the kernel takes a moment to remove links of ended pods."""
+        until(lambda: not self.there(), seconds=10, why=lambda: str(self.there()))
+
+    def processes(self) -> int:
+        """How many processes of its pods there are."""
+        return len(list(marked(f"{folder_of_clusters() / self.id}/")))
+
+
+def traces_of(pid: int) -> Traces:
+    """Those of a running `manta`, as soon as it has any."""
+
+    def found() -> str:
+        for owner in folder_of_clusters().glob("*/owner"):
+            try:
+                if msgspec.json.decode(owner.read_bytes())["pid"] == pid:
+                    return owner.parent.name
+            except (OSError, msgspec.DecodeError):
+                continue  # being written, or just removed
+        return ""
+
+    return Traces(until(found, seconds=60))

@@ -1,0 +1,108 @@
+"""`make demo KIND=rayjob`: a job computes something with real Ray, and nothing of it is left."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
+from tests.e2e.processes import ROOT, manta, manta_dev, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.processes import Process
+
+pytestmark = [needs_ray, pytest.mark.timeout(2400)]
+DEMO = ("demo", "--kind", "rayjob")
+RUNS = 600.0  # seconds, on a machine that has much else to do
+
+
+@pytest.fixture(autouse=True)
+def _alone() -> Iterator[None]:
+    with turn_of_ray():
+        yield
+
+
+def computes(demo: Process) -> None:
+    """Wait until the job has printed the first of its results."""
+    until(
+        lambda: "round 1: pi is about 3.1" in demo.text() or demo.popen.poll() is not None,
+        seconds=RUNS,
+        why=demo.text,
+    )
+    assert demo.popen.poll() is None, demo.text()
+
+
+def test_make_passes_the_kind_on():
+    line = subprocess.run(
+        ["make", "-n", "demo", "KIND=rayjob"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    assert "manta demo --kind rayjob" in line
+    plain = subprocess.run(
+        ["make", "-n", "demo"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    assert "manta demo --kind raycluster" in plain
+
+
+def test_a_job_fails_on_purpose_is_retried_on_a_fresh_cluster_and_goes_on(tmp_path: Path):
+    with manta(tmp_path, *DEMO) as demo:
+        traces = traces_of(demo.popen.pid)
+        status = demo.wait(2 * RUNS)
+        told = demo.out.read_text()
+        assert status == 0, demo.text()
+    lines = [line.partition("| ")[2] for line in told.splitlines()]
+    printed = [line for line in lines if line.startswith(("beginning", "round", "failing", "done"))]
+    assert printed.index("beginning after round 0 of 6") < printed.index(
+        "failing on purpose: the next attempt goes on from here"
+    )
+    assert "beginning after round 3 of 6" in printed
+    assert re.fullmatch(
+        r"round 6: pi is about 3\.1\d+ \(on pi-\S+-head-\S+ and pi-\S+-worker-\S+\)", printed[-2]
+    )
+    assert printed[-1] == "done"
+
+    summary = told.rpartition("\n\n")[2]
+    clusters = re.findall(r"^attempt \d on (\S+): (\w+)", summary, re.MULTILINE)
+    assert [result for _, result in clusters] == ["Failed", "Succeeded"]
+    assert clusters[0][0] != clusters[1][0]
+    assert re.search(r"clusters made +2, all gone", summary)
+    assert "left on this machine: nothing" in summary
+    assert "everything worked" in summary
+    assert "\x1b" not in told
+    traces.go()
+
+
+def test_a_demo_that_is_interrupted_cleans_up(tmp_path: Path):
+    with manta(tmp_path, *DEMO) as demo:
+        traces = traces_of(demo.popen.pid)
+        computes(demo)
+        assert traces.processes() > 20, "Ray runs"
+        demo.popen.send_signal(signal.SIGINT)
+        assert demo.wait(60) == 130, demo.text()
+        assert "Traceback" not in demo.text()
+    traces.go()
+
+
+def test_of_a_demo_that_is_killed_no_process_survives_and_the_next_start_removes_the_rest(
+    tmp_path: Path,
+):
+    with manta(tmp_path, *DEMO) as demo:
+        traces = traces_of(demo.popen.pid)
+        computes(demo)
+        demo.popen.kill()
+        demo.wait()
+    until(lambda: traces.processes() == 0, seconds=30, why=lambda: str(traces.there()))
+    assert traces.there() != [], "so there is something to be removed"
+    with manta_dev(tmp_path, "--image", "none=/usr") as (dev, _):
+        assert f"process {demo.popen.pid} had left behind" in dev.text()
+        traces.go()
+        own = traces_of(dev.popen.pid)
+        dev.popen.send_signal(signal.SIGTERM)
+        assert dev.wait() == 0
+    own.go()

@@ -1,0 +1,121 @@
+"""`manta dev --ray` and stock kubectl: pods are processes that run real Ray."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.command.rayenv import ray_environment
+from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
+from tests.e2e.processes import ROOT, manta_dev, needs_kubectl, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.processes import Kubectl, Process
+
+pytestmark = [needs_ray, needs_kubectl, pytest.mark.timeout(2400)]
+
+EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
+RAY = ray_environment().folder / "bin" / "ray"
+STARTS = 600.0  # seconds until a cluster is ready, on a machine that has much else to do
+COUNT = (
+    "import ray; ray.init(); print('alive nodes:', sum(node['Alive'] for node in ray.nodes()));"
+    "print('answer:', ray.get(ray.remote(lambda: 6 * 7).remote()))"
+)
+
+
+class Cluster:
+    """The example on a running `manta dev --ray`."""
+
+    def __init__(self, dev: Process, kubectl: Kubectl) -> None:
+        self.dev = dev
+        self.kubectl = kubectl
+
+    def ready(self) -> dict[str, Any]:
+        """Names of all pods, and their uids, once three of them are there and ready."""
+
+        def found() -> dict[str, Any]:
+            pods = self.kubectl.json("get", "pods")["items"]
+            conditions = [pod["status"].get("conditions", ()) for pod in pods]
+            ready = [
+                any(one["type"] == "Ready" and one["status"] == "True" for one in listed)
+                for listed in conditions
+            ]
+            if len(pods) != 3 or not all(ready):
+                return {}
+            return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
+
+        return until(found, seconds=STARTS, why=self._story)
+
+    def addresses(self) -> list[str]:
+        """Every address of a dashboard that was printed, the last one last."""
+        told = self.dev.out.read_text()
+        return re.findall(r"default/example: dashboard at (http://\S+:8265)", told)
+
+    def submit(self, code: str) -> str:
+        """Output of `ray job submit` against the printed address."""
+        done = subprocess.run(
+            [RAY, "job", "submit", "--address", self.addresses()[-1], "--", "python", "-c", code],
+            capture_output=True,
+            text=True,
+            timeout=STARTS,
+            check=False,
+        )
+        return f"{done.returncode}\n{done.stdout}{done.stderr}"
+
+    def has_nodes(self, number: int) -> bool:
+        """Whether Ray knows so many nodes that are alive, and computes."""
+        told = self.submit(COUNT)
+        return f"alive nodes: {number}\n" in told and "answer: 42" in told
+
+    def _story(self) -> str:
+        return self.kubectl("describe", "pods") + self.dev.text()
+
+
+def test_a_cluster_of_real_ray_under_kubectl(tmp_path: Path):
+    with turn_of_ray(), manta_dev(tmp_path, "--ray") as (dev, kubectl):
+        assert re.search(r"isolation '(namespaces|shim|shared)': ", dev.text())
+        traces = traces_of(dev.popen.pid)
+        cluster = Cluster(dev, kubectl)
+        kubectl("apply", "-f", EXAMPLE)
+        before = cluster.ready()
+        head, gone, kept = sorted(before)
+
+        assert "Ray runtime started" in kubectl("logs", head)
+        assert "Ray runtime started" in kubectl("logs", kept)
+        told = cluster.submit(COUNT)
+        assert "alive nodes: 3" in told, told
+        assert "answer: 42" in told, told
+
+        a_worker_that_is_deleted_is_replaced(cluster, gone)
+        a_head_that_is_deleted_is_replaced(cluster, head)
+
+        kubectl("delete", "raycluster", "example", "--wait", "--timeout=50s")
+        until(lambda: not kubectl("get", "pods", "--no-headers").strip(), seconds=90)
+        dev.popen.send_signal(signal.SIGTERM)
+        assert dev.wait(60) == 0, dev.text()
+    traces.go()
+
+
+def a_worker_that_is_deleted_is_replaced(cluster: Cluster, name: str) -> None:
+    before = cluster.ready()
+    cluster.kubectl("delete", "pod", name, "--timeout=50s")
+    after = cluster.ready()
+    assert len(after.keys() - before.keys()) == 1
+    until(lambda: cluster.has_nodes(3), seconds=STARTS)
+
+
+def a_head_that_is_deleted_is_replaced(cluster: Cluster, name: str) -> None:
+    """Another head comes; workers leave the Ray that is gone and join the one that has come."""
+    before, addresses = cluster.ready(), len(cluster.addresses())
+    cluster.kubectl("delete", "pod", name, "--timeout=50s")
+    until(lambda: len(cluster.addresses()) > addresses, seconds=STARTS)
+    after = cluster.ready()
+    assert before[name] not in after.values()
+    until(lambda: cluster.has_nodes(3), seconds=STARTS, why=lambda: cluster.submit(COUNT))
+    cluster.ready()
