@@ -175,7 +175,13 @@ def _cluster(seen: Observation) -> ClusterFact:
     if cluster.metadata.terminating:
         return ClusterFact.GOING
     ready = status_of_cluster(cluster).get("state") == "ready"
-    return ClusterFact.READY if ready else ClusterFact.STARTING
+    return ClusterFact.READY if ready or _has_run_beside_head(seen) else ClusterFact.STARTING
+
+
+def _has_run_beside_head(seen: Observation) -> bool:
+    """Whether a submitter in the head has ended: such a head is not Ready any more, for good."""
+    ended = seen.submitter.fact in _ENDED
+    return seen.mode is SubmissionMode.SIDECAR and seen.head is not None and ended
 
 
 def _head(seen: Observation) -> HeadFact:

@@ -607,3 +607,38 @@ def test_a_job_whose_end_nobody_wrote_down_is_cleaned_up_all_the_same():
 def test_a_record_of_the_head_that_somebody_wrote_over_breaks_nothing(record: str):
     scene = running(runs_on=record).knows_nothing()
     assert scene.plan().commit is not None
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_a_submitter_in_the_head_that_ended_before_the_workers_were_ready_holds_nothing_up(
+    exit_code: int,
+):
+    end = {"exitCode": exit_code, "finishedAt": "2026-08-20T09:59:00Z"}
+    containers = [
+        {"name": "ray-head", "state": {"running": {}}},
+        {"name": "ray-job-submitter", "state": {"terminated": end}},
+    ]
+    scene = Scene("Initializing", submissionMode="SidecarMode").with_cluster("")
+    scene.with_head(containers=containers)
+    assert status_of(scene.plan())["jobDeploymentStatus"] == "Running"
+    busy = Scene("Initializing", submissionMode="SidecarMode").with_cluster("").with_head()
+    assert busy.plan().commit is None
+
+
+def test_a_submitter_in_the_head_decides_nothing_by_its_exit():
+    def scene(exit_code: int, value: JobStatus | None) -> Scene:
+        end = {"exitCode": exit_code, "finishedAt": "2026-08-20T09:59:00Z", "reason": "Error"}
+        containers = [
+            {"name": "ray-head", "state": {"running": {}}},
+            {"name": "ray-job-submitter", "state": {"terminated": end}},
+        ]
+        made = Scene("Running", submissionMode="SidecarMode").with_cluster()
+        made.with_head(containers=containers)
+        made.reads.logs[f"ray.io/cluster={CLUSTER},ray.io/node-type=head"] = LogText("x")
+        return made.knows_nothing() if value is None else made.says(value)
+
+    assert scene(1, JobStatus.RUNNING).plan().commit is None
+    succeeded = status_of(scene(1, JobStatus.SUCCEEDED).plan())
+    assert succeeded["jobDeploymentStatus"] == "Complete"
+    assert status_of(scene(0, JobStatus.FAILED).plan())["reason"] == "AppFailed"
+    assert status_of(scene(1, None).plan())["reason"] == "SubmissionFailed"

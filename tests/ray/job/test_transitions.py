@@ -267,3 +267,18 @@ def test_a_job_made_suspended_makes_nothing():
 def test_a_state_that_nobody_knows_is_left_like_a_failed_validation():
     assert State.of("Sleeping") is State.VALIDATION_FAILED
     assert all(State.of(state.value) is state for state in State)
+
+
+@pytest.mark.parametrize("interactive", [False, True])
+@pytest.mark.parametrize("id_given", [False, True])
+def test_nothing_runs_before_the_cluster_is_ready_and_its_head_recorded(
+    interactive: bool, id_given: bool
+):
+    for cluster in ClusterFact:
+        for head in HeadFact:
+            facts = Facts(cluster=cluster, head=head, interactive=interactive, id_given=id_given)
+            step = next_step(State.INITIALIZING, facts)
+            if cluster is ClusterFact.READY and head is HeadFact.SAME:
+                assert step == Step(State.WAITING if interactive else State.RUNNING)
+            else:
+                assert step is None

@@ -18,6 +18,7 @@ from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
 from controller.ray.job.assess import info_of, quiet_of
 from controller.ray.job.facts import SubmitterFact
 from controller.ray.job.observe import CLUSTER_SCOPE
+from controller.ray.job.redaction import redact
 from controller.ray.job.states import State
 from controller.runtime.conditions import find_condition
 from controller.runtime.timestamps import rfc3339
@@ -124,7 +125,8 @@ def _as_ray_says(seen: Observation, clock: Clock) -> Cause:
         case JobInfo(status=JobStatus.RUNNING):
             return Cause("JobRunning", "Ray says that the job is running", status="True")
         case JobInfo():
-            return Cause("JobPending", value.message or "Ray has the job, and waits to run it")
+            words = redact(value.message) or "Ray has the job, and waits to run it"
+            return Cause("JobPending", words)
         case NoSuchJob():
             return _not_submitted(seen, clock)
         case _:

@@ -11,7 +11,7 @@ from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import status_of as status_of_cluster
 from controller.ray.job.assess import info_of, quiet_of
 from controller.ray.job.cluster_changes import is_outdated
-from controller.ray.job.redaction import redact
+from controller.ray.job.redaction import excerpt
 from controller.ray.job.states import State
 from controller.ray.job.status.causes import first_cause
 from controller.ray.job.status.conditions import READY, JobConditions
@@ -67,7 +67,7 @@ def ray_fields(seen: Observation) -> Status:
     times = {"startTime": info.start_time, "endTime": info.end_time}
     return {
         "jobStatus": info.status.value,
-        "message": redact(info.message)[:LONGEST_MESSAGE] or None,
+        "message": excerpt(info.message, characters=LONGEST_MESSAGE) or None,
         "rayJobInfo": {
             name: rfc3339(moment) for name, moment in times.items() if moment is not None
         },

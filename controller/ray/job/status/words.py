@@ -8,7 +8,7 @@ from controller.ray.api.problem import Problem
 from controller.ray.dashboard import Expired, JobStatus, Refused
 from controller.ray.job.assess import SUBMITTER_GRACE, info_of, quiet_of, result_of
 from controller.ray.job.reasons import Reason
-from controller.ray.job.redaction import redact
+from controller.ray.job.redaction import excerpt
 from controller.ray.job.status.causes import first_cause
 from controller.runtime.timestamps import rfc3339
 
@@ -22,7 +22,7 @@ LONGEST_MESSAGE: Final = 2048
 
 def failure_message(seen: Observation, reason: Reason, settings: JobSettings, clock: Clock) -> str:
     """The sentence, secrets redacted."""
-    return redact(_sentence(seen, reason, settings, clock))[:LONGEST_MESSAGE]
+    return excerpt(_sentence(seen, reason, settings, clock), characters=LONGEST_MESSAGE)
 
 
 def _sentence(  # noqa: PLR0911  one for each reason
