@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 from controller.devcluster.processes.places.choice import NoIsolation, choose
 from controller.devcluster.processes.places.host import Host, clean_up
-from controller.devcluster.processes.places.marks import marked
+from controller.devcluster.processes.places.marks import marked, started_at
 from tests.devcluster.processes.machines import contents, exists, needs_compiler, needs_namespaces
 
 pytestmark = pytest.mark.real_time
@@ -64,10 +65,15 @@ async def dying_cluster(way: str, base: Path) -> tuple[asyncio.subprocess.Proces
         cwd=str(Path(__file__).parents[3]),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
     )
     async with asyncio.timeout(30):
         root = Path((await process.stdout.readline()).decode().strip())
     return process, root
+
+
+def guard_of(root: Path) -> int:
+    return json.loads((root / "owner").read_text())["guard"]
 
 
 def networks() -> set[str]:
@@ -81,6 +87,7 @@ async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the
     assert len(running) > 3
     assert clean_up(base) == [], "a living cluster is left alone"
     assert set(marked(f"{root}/")) >= set(running)
+    os.kill(guard_of(root), signal.SIGKILL)
     process.kill()
     await process.communicate()
     async with asyncio.timeout(5):
@@ -95,6 +102,22 @@ async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the
     assert link not in networks()
     assert not exists(f"/dev/shm/{link}")
     assert clean_up(base) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_behind_a_killed_cluster_its_guard_removes_everything(way, base):
+    process, root = await dying_cluster(way, base)
+    guard = guard_of(root)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C: the guard is not meant
+    process.kill()
+    await process.communicate()
+    async with asyncio.timeout(10):
+        while started_at(guard):  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+    assert contents(base) == []
+    assert f"manta-{root.name}" not in networks()
+    assert not exists(f"/dev/shm/manta-{root.name}")
+    assert list(marked(f"{root}/")) == []
 
 
 async def test_processes_are_known_by_their_mark_even_without_a_keeper(base):

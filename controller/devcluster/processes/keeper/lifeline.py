@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 
 
 def ended(lifeline: int) -> bool:
@@ -16,3 +17,11 @@ def ended(lifeline: int) -> bool:
 def grasp(path: str) -> int:
     """Open it."""
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def wait_for_end(lifeline: int) -> None:
+    """Wait until the process at the other end is gone."""
+    poller = select.poll()
+    poller.register(lifeline, 0)
+    while not ended(lifeline):
+        poller.poll(60_000)

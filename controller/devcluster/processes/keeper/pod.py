@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from controller.devcluster.processes.keeper.kernel import (
     set_hostname,
     unshare,
 )
-from controller.devcluster.processes.keeper.lifeline import ended, grasp
+from controller.devcluster.processes.keeper.lifeline import grasp, wait_for_end
 from controller.devcluster.processes.keeper.room import PASSED_ON, status_of
 
 
@@ -60,12 +59,5 @@ def _pause(lifeline: int) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries orphans
     for number in PASSED_ON:
         signal.signal(number, signal.SIG_IGN)
-    _wait_for_end(lifeline)
+    wait_for_end(lifeline)
     os._exit(0)
-
-
-def _wait_for_end(lifeline: int) -> None:
-    poller = select.poll()
-    poller.register(lifeline, 0)
-    while not ended(lifeline):
-        poller.poll(60_000)

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.processes.keeper.beside import run_beside
+from controller.devcluster.processes.keeper.guard import guard
 from controller.devcluster.processes.keeper.inside import exec_inside, run_inside, try_namespaces
 from controller.devcluster.processes.keeper.pod import hold
 from controller.devcluster.processes.keeper.room import read
@@ -15,10 +16,16 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Obey `hold HOSTNAME LIFELINE pod|host` or `run|exec|try ROOM COMMAND...`; the exit status."""
+    """Obey an order; the exit status.
+
+    The orders are `hold HOSTNAME LIFELINE pod|host`, `guard FOLDER`, `run ROOM COMMAND...`,
+    `exec ROOM COMMAND...` and `try ROOM`.
+    """
     verb = arguments[0]
     if verb == "hold":
         return hold(arguments[1], arguments[2], arguments[3] == "host")
+    if verb == "guard":
+        return guard(arguments[1])
     room: dict[str, Any] = json.loads(read(f"{arguments[1]}/room.json"))
     argv = arguments[2:]
     if verb == "try":

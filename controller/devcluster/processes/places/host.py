@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controller.devcluster.processes.places.command import keeper_command
 from controller.devcluster.processes.places.marks import marked, started_at
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Host:
         memory: a folder in memory if the machine has such, else below `root`.
         number: from 0 to 15, of no other cluster that runs here: for networks of its own.
         lifeline: a named pipe that says end of file when this process has died.
+        guard: a process that waits for that, and then does what `close` would have done.
     """
 
     def __init__(self, base: Path) -> None:
@@ -60,19 +62,26 @@ class Host:
         self._owner = (self.root / _OWNER).open("w")
         fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.memory = self._memory()
+        self.lifeline = self.root / "alive"
+        os.mkfifo(self.lifeline, 0o600)
+        self._alive = os.open(self.lifeline, os.O_RDWR | os.O_CLOEXEC)
+        self.guard = subprocess.Popen(  # noqa: S603
+            keeper_command("guard", str(self.root)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # nobody who presses Ctrl-C means it
+        )
         self._owner.write(
             json.dumps(
                 {
                     "pid": os.getpid(),
                     "started": started_at(os.getpid()),
                     "memory": str(self.memory),
+                    "guard": self.guard.pid,
                 }
             )
         )
         self._owner.flush()
-        self.lifeline = self.root / "alive"
-        os.mkfifo(self.lifeline, 0o600)
-        self._alive = os.open(self.lifeline, os.O_RDWR | os.O_CLOEXEC)
 
     def _memory(self) -> Path:
         folder = _MEMORY / f"manta-{self.id}"
@@ -93,6 +102,7 @@ class Host:
             return
         _clean(self.root)
         os.close(self._alive)
+        self.guard.wait()
         self._owner.close()
         self._claim.close()
 
@@ -123,19 +133,22 @@ def folder_of_clusters() -> Path:
 
 def clean_up(base: Path) -> list[Leftover]:
     """Remove what clusters left behind that died."""
-    found: list[Leftover] = []
-    for root in sorted(base.iterdir()):
+    found = [clean_up_one(root) for root in sorted(base.iterdir())]
+    return [leftover for leftover in found if leftover is not None]
+
+
+def clean_up_one(root: Path) -> Leftover | None:
+    """Remove what a cluster left behind if it has died and nobody does it already."""
+    try:
+        file = (root / _OWNER).open("r+")
+    except OSError:
+        return None  # being made, or no cluster, or removed
+    with file:
         try:
-            file = (root / _OWNER).open("r+")
-        except OSError:
-            continue  # being made, or no cluster
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue  # it lives
-            found.append(_clean(root))
-    return found
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None  # it lives
+        return _clean(root)
 
 
 def _clean(root: Path) -> Leftover:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.processes.isolation import Mount
 from controller.devcluster.processes.network.names import hosts_file
+from controller.devcluster.processes.places.command import keeper_command
 from controller.devcluster.processes.places.host import end_all
 from controller.devcluster.processes.places.links import Bridge
 from controller.devcluster.processes.places.marks import ROOM
-from controller.devcluster.processes.places.rooms import Setting, furnish, keeper_command
+from controller.devcluster.processes.places.rooms import Setting, furnish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,24 +6,23 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.processes.isolation import Launch
 from controller.devcluster.processes.keeper.room import KILL
+from controller.devcluster.processes.places.command import keeper_command
 from controller.devcluster.processes.places.host import end_all
 from controller.devcluster.processes.places.marks import ROOM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from controller.devcluster.processes.isolation import Mount
 
 
 _LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
-_START = str(Path(__file__).parent.parent / "keeper" / "start.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +86,6 @@ class ProcessRoom:
         """End every process that is left in it, and remove its folder."""
         await asyncio.to_thread(end_all, f"{self.root}/")
         await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
-
-
-def keeper_command(*arguments: str) -> tuple[str, ...]:
-    """The keeper as a process of its own: without site packages, which it does not need."""
-    return (sys.executable, "-I", "-S", _START, *arguments)
 
 
 def furnish(

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.devcluster.processes.network.names import hosts_file
+from controller.devcluster.processes.places.command import keeper_command
 from controller.devcluster.processes.places.host import end_all
 from controller.devcluster.processes.places.library import library
 from controller.devcluster.processes.places.namespaces import RESOLV, programs
 from controller.devcluster.processes.places.rooms import (
     Setting,
     furnish,
-    keeper_command,
 )
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.isolation import Isolation, Launch, PodPlace
 
 _PORT = 52399  # of no program that is known
-_PATIENCE = 10.0  # seconds
+_PATIENCE = 60.0  # seconds: a busy machine is slow to start programs
 _ANSWER = f"""
 import socket
 with socket.create_server(("", {_PORT})) as server:

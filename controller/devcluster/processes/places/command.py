@@ -1,0 +1,13 @@
+"""How a keeper is started."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_START = str(Path(__file__).parent.parent / "keeper" / "start.py")
+
+
+def keeper_command(*arguments: str) -> tuple[str, ...]:
+    """The keeper as a process of its own: without site packages, which it does not need."""
+    return (sys.executable, "-I", "-S", _START, *arguments)
