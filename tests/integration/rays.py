@@ -7,12 +7,13 @@ import contextlib
 import copy
 import json
 import random
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
-from controller.kube.resources import CRDS, JOBS, PODS, Resource
+from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.crds import rayjob_definition
 from controller.ray.api.custom_object import CustomObject
@@ -22,6 +23,7 @@ from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.dashboard.head import Head
 from controller.ray.job import JobSettings, RayJobKind
 from controller.ray.job.submitter_container import SUBMITTER
+from controller.runtime.timestamps import rfc3339
 from tests.integration.harness import EXAMPLES, cluster_of, is_ready
 from tests.ray.dashboard.simulated import Course, SimulatedRay
 
@@ -79,7 +81,8 @@ class Rays:
     def __init__(self, world: World, settings: JobSettings | None = None) -> None:
         self.world = world
         self.settings = settings or JobSettings()
-        self.ray = SimulatedRay(live=self._live)
+        epoch = world.wall() - timedelta(seconds=world.loop.time())
+        self.ray = SimulatedRay(live=self._live, epoch=epoch)
         self.submitters_fail: Callable[[str], bool] = lambda _job_id: False
         self.submitters_follow = True
         self._submitted: set[str] = set()
@@ -176,13 +179,18 @@ class Rays:
         owner = pod.metadata.controller
         assert owner is not None
         return Head(
-            owner.uid, pod.metadata.uid, _restarts(pod), "default", f"{owner.name}-head-svc"
+            owner.uid,
+            pod.metadata.uid,
+            _restarts(pod),
+            self.world.namespace,
+            f"{owner.name}-head-svc",
         )
 
     def _live(self, head: Head) -> Incarnation | None:
         for pod in self.heads():
             owner = pod.metadata.controller
-            if owner is not None and owner.uid == head.cluster_uid and is_ready(pod):
+            listens = is_ready(pod) or _sidecar_ended(pod)
+            if owner is not None and owner.uid == head.cluster_uid and listens:
                 return (owner.uid, pod.metadata.uid, _restarts(pod))
         return None
 
@@ -206,11 +214,34 @@ class Rays:
 
     async def _play_sidecar(self, pod: Pod) -> None:
         """The same beside the head, where the container knows where Ray is."""
-        if all(each.name != SUBMITTER for each in pod.spec.containers):
+        if all(each.name != SUBMITTER for each in pod.spec.containers) or _sidecar_ended(pod):
             return
         env = await self._environment(pod)
-        if env:
-            self._submit(self.head_of(pod), env["RAY_JOB_SUBMISSION_ID"])
+        if not env:
+            return
+        head, job_id = self.head_of(pod), env["RAY_JOB_SUBMISSION_ID"]
+        if self._submit(head, job_id) or not self.submitters_follow:
+            return
+        job = self.ray.job(head, job_id)
+        if job is None or job.status(self.ray.now()).terminal:
+            await self._end_sidecar(pod)
+
+    async def _end_sidecar(self, pod: Pod) -> None:
+        """As a kubelet tells of it: with a container that has ended, a pod is not ready."""
+        world = self.world
+        with contextlib.suppress(NotFound):
+            raw = await world.user.get_raw(PODS, world.namespace, pod.metadata.name)
+            end = {"exitCode": 0, "reason": "Completed", "finishedAt": rfc3339(world.wall())}
+            for container in raw["status"]["containerStatuses"]:
+                if container["name"] == SUBMITTER:
+                    container |= {"ready": False, "state": {"terminated": end}}
+            for condition in raw["status"]["conditions"]:
+                if condition["type"] in {"Ready", "ContainersReady"}:
+                    condition |= {"status": "False", "reason": "ContainersNotReady"}
+            keep = {key: raw["status"][key] for key in ("containerStatuses", "conditions")}
+            await world.user.merge_patch(
+                PODS, world.namespace, pod.metadata.name, {"status": keep}, subresource="status"
+            )
 
     def _submit(self, head: Head, job_id: str) -> bool:
         """Submit what was not submitted before."""
@@ -226,7 +257,7 @@ class Rays:
         if not env:
             return
         job_id = env["RAY_JOB_SUBMISSION_ID"]
-        cluster = env["RAY_DASHBOARD_ADDRESS"].split(".")[0].removesuffix("-head-svc")
+        cluster = await self._behind(env["RAY_DASHBOARD_ADDRESS"].partition(".")[0])
         place = next((p for p in self.heads() if cluster_of(p) == cluster and is_ready(p)), None)
         if self.submitters_fail(job_id):
             await self._end(pod, "crash")
@@ -239,6 +270,14 @@ class Rays:
         job = self.ray.job(head, job_id)
         if job is None or job.status(self.ray.now()).terminal:
             await self._end(pod, "succeed")
+
+    async def _behind(self, service: str) -> str:
+        """The cluster that a head service leads to."""
+        try:
+            found = await self.world.user.get(SERVICES, self.world.namespace, service)
+        except NotFound:
+            return ""
+        return (found.spec.selector or {}).get("ray.io/cluster", "")
 
     async def _environment(self, pod: Pod) -> dict[str, str]:
         """Variables of the container that submits, read once; none if the pod is gone."""
@@ -272,6 +311,14 @@ def forever() -> Course:
 
 def _role(pod: Pod) -> str:
     return (pod.metadata.labels or {}).get("ray.io/node-type", "")
+
+
+def _sidecar_ended(pod: Pod) -> bool:
+    """Whether the submitter beside a head has done its work; Ray goes on."""
+    statuses = pod.status.container_statuses
+    return pod.status.phase == "Running" and any(
+        each.name == SUBMITTER and each.state.terminated for each in statuses
+    )
 
 
 def _restarts(pod: Pod) -> int:

@@ -25,7 +25,7 @@ from controller.devcluster.nodes.pods import READY, RUNNING, SCHEDULED
 
 if TYPE_CHECKING:
     from controller.devcluster.nodes.behaviour import Behaviour
-    from controller.devcluster.nodes.pods import Pod, PodStatus
+    from controller.devcluster.nodes.pods import ContainerStatus, Pod, PodStatus
     from controller.devcluster.nodes.settings import NodeSettings
     from controller.devcluster.nodes.transitions import Circumstances
 
@@ -142,9 +142,18 @@ def _single_step(  # noqa: PLR0911  one line for each stage of life
         return _creating(pod, behaviour, settings, here)
     if pod.status.phase != RUNNING:
         return _due(settings.init_delay, here) or Report(transitions.next_started(pod, here))
-    if all(container.state.running for container in pod.status.container_statuses):
+    going = [c for c in pod.status.container_statuses if not _is_over(c, pod.spec.restart_policy)]
+    if going and all(container.state.running for container in going):
         return _running(pod, behaviour, here)
     return _backing_off(pod, settings, here)
+
+
+def _is_over(container: ContainerStatus, restart_policy: str) -> bool:
+    """Whether it has ended for good while others may go on: somebody said so in the status."""
+    end = container.state.terminated
+    if end is None or restart_policy == "Always":
+        return False
+    return restart_policy == "Never" or end.exit_code == 0
 
 
 def _unbound(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
@@ -211,7 +220,9 @@ def _running(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
         if not wait:
             return Report(_exit(pod, behaviour, here))
         waits.append(wait)
-    if behaviour.outcome is not Outcome.NEVER_READY and not pod.status.is_true(READY):
+    whole = all(container.state.running for container in pod.status.container_statuses)
+    may_be_ready = whole and behaviour.outcome is not Outcome.NEVER_READY
+    if may_be_ready and not pod.status.is_true(READY):
         wait = _due(behaviour.ready_delay, here)
         if not wait:
             return Report(transitions.ready(pod, here))

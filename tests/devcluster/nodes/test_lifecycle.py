@@ -460,3 +460,19 @@ def test_a_wait_is_over_a_rounding_error_before_its_end() -> None:
     life = Life(pod()).live(until=0.5)
     life.now = 1.0 - 1e-12
     assert isinstance(life.step(), Report)
+
+
+@pytest.mark.parametrize(("policy", "exit_code"), [("Never", 1), ("OnFailure", 0)])
+def test_a_container_that_ended_for_good_beside_others_stays_so(policy: str, exit_code: int):
+    both = [{"name": "main", "image": "ray:1"}, {"name": "beside", "image": "ray:1"}]
+    life = Life(pod(containers=both, restartPolicy=policy)).live()
+    beside = life.body["status"]["containerStatuses"][1]
+    end = {"exitCode": exit_code, "reason": "Completed", "finishedAt": timestamp(life.wall)}
+    beside |= {"ready": False, "state": {"terminated": end}}
+    for condition in life.body["status"]["conditions"]:
+        if condition["type"] in {"Ready", "ContainersReady"}:
+            condition["status"] = "False"
+    life.now += 60
+    before = life.pod.status
+    assert isinstance(life.live().step(), Rest)
+    assert life.pod.status == before

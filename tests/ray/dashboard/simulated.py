@@ -97,7 +97,7 @@ class Job:
             return JobStatus.RUNNING, None, "Job is currently running."
         return JobStatus.PENDING, None, "Job has not started yet."
 
-    def answer(self, now: float) -> DashboardAnswer:
+    def answer(self, now: float, epoch: datetime = EPOCH) -> DashboardAnswer:
         status, end, message = self._state(now)
         failed = status is JobStatus.FAILED
         exit_code = {JobStatus.SUCCEEDED: 0, JobStatus.FAILED: 1}.get(status)
@@ -110,8 +110,8 @@ class Job:
             runtime_env=self.body.get("runtime_env"),
             message=message,
             error_type="JOB_ENTRYPOINT_COMMAND_ERROR" if failed else None,
-            start_time=_milliseconds(self.accepted),
-            end_time=None if end is None else _milliseconds(end),
+            start_time=_milliseconds(epoch, self.accepted),
+            end_time=None if end is None else _milliseconds(epoch, end),
             driver_exit_code=exit_code,
         )
 
@@ -139,6 +139,7 @@ class SimulatedRay:
         course: of a job, by its submission body; `courses` overrides it by submission id.
         live: the incarnation that serves requests to a head, None if there is none.
         latency: seconds that an ordinary answer takes, by head.
+        epoch: time of day when the loop's clock showed 0.
         token: that requests must carry; the client sends `client_token()`.
         accepted: each accepted submission in order: incarnation and id.
         asked: every request, if `recording`.
@@ -148,6 +149,7 @@ class SimulatedRay:
     live: Callable[[Head], Incarnation | None] = incarnation
     latency: Callable[[Head], float] = lambda _head: 0.005
     timeout: float = TIMEOUT
+    epoch: datetime = EPOCH
     token: str = ""
     client_token: Callable[[], str] = lambda: ""
     recording: bool = True
@@ -217,7 +219,7 @@ class SimulatedRay:
 
     def wall(self) -> datetime:
         """The time of day that goes with the loop's time."""
-        return EPOCH + timedelta(seconds=self.now())
+        return self.epoch + timedelta(seconds=self.now())
 
     # The connection.
 
@@ -309,7 +311,7 @@ class SimulatedRay:
         ended = job.status(self.now()).terminal
         match (method, *rest):
             case ("GET",):
-                return job.answer(self.now())
+                return job.answer(self.now(), self.epoch)
             case ("GET", "logs"):
                 return recorded("job-logs", logs=f"output of {job.id}\n")
             case ("POST", "stop"):
@@ -354,5 +356,5 @@ def _message(status: JobStatus) -> str:
     return {JobStatus.SUCCEEDED: "Job finished successfully."}.get(status, "")
 
 
-def _milliseconds(at: float) -> int:
-    return int((EPOCH + timedelta(seconds=at)).timestamp() * 1000)
+def _milliseconds(epoch: datetime, at: float) -> int:
+    return int((epoch + timedelta(seconds=at)).timestamp() * 1000)
