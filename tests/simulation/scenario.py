@@ -1,4 +1,4 @@
-"""A life of some RayClusters as plain data: what is done to them and when, and what goes wrong.
+"""A life of some RayClusters and RayJobs as plain data: what is done to them, and what goes wrong.
 
 It can be printed, stored as JSON, replayed and shrunk. Numbers that pick something (a cluster, a
 group, a pod) are taken modulo how many of these there are when the step is due.
@@ -30,6 +30,53 @@ class Cluster(msgspec.Struct, frozen=True):
     autoscaler: Literal["", "v1", "v2"] = ""
     recreate: bool = False
     storage: Literal["", "redis", "rocksdb"] = ""
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What becomes of a submission in Ray.
+
+    Attributes:
+        result: that of the job, or why it has none; `stuck` waits for resources for ever, and no
+            stop ends it, `endless` runs until it is stopped.
+        pending: seconds until it runs.
+        running: seconds that it runs.
+    """
+
+    result: Literal["SUCCEEDED", "FAILED", "endless", "stuck"] = "SUCCEEDED"
+    pending: Seconds = 1.0
+    running: Seconds = 5.0
+
+    @property
+    def ends(self) -> bool:
+        return self.result in {"SUCCEEDED", "FAILED"}
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A RayJob as it is created.
+
+    Attributes:
+        fates: of its submissions; the last is that of all further ones.
+        workers: of its cluster.
+        shutdown: whether its cluster goes when it has ended.
+        ttl: seconds until then.
+        deadline: `activeDeadlineSeconds`, 0 for none. A job that may never end has one.
+        pre_running: `preRunningDeadlineSeconds`, 0 for none.
+        submitter_fails: whether its submitters end with an error before they submit.
+    """
+
+    mode: Literal["HTTPMode", "K8sJobMode", "SidecarMode"] = "HTTPMode"
+    backoff: int = 0
+    fates: tuple[Fate, ...] = (Fate(),)
+    workers: int = 0
+    shutdown: bool = True
+    ttl: int = 0
+    deadline: int = 0
+    pre_running: int = 0
+    submitter_fails: bool = False
+
+    def fate(self, submission: int) -> Fate:
+        """That of the so-manieth submission, from 0."""
+        return self.fates[min(submission, len(self.fates) - 1)]
 
 
 class Action(msgspec.Struct, frozen=True, tag=True):
@@ -143,8 +190,49 @@ class Demand(Action, frozen=True):
     workers: int
 
 
+class CreateJob(Action, frozen=True):
+    """Create a job, if there is none of that name."""
+
+    job: int
+    body: Job
+
+
+class DeleteJob(Action, frozen=True):
+    """Delete a job."""
+
+    job: int
+    propagation: Literal["Background", "Foreground"] = "Background"
+
+
+class SuspendJob(Action, frozen=True):
+    """Set suspend of a job; not allowed, and so not done, without `shutdown`."""
+
+    job: int
+    suspend: bool
+
+
+class DeleteJobCluster(Action, frozen=True):
+    """Somebody deletes the cluster of the present attempt."""
+
+    job: int
+
+
+class LoseRayJobs(Action, frozen=True):
+    """All Rays forget their jobs."""
+
+
+class RayFault(Action, frozen=True):
+    """All dashboards misbehave for some seconds."""
+
+    kind: Literal[
+        "refuses", "silent", "loses answers", "error", "error json", "html", "truncated",
+        "forbidden", "late",
+    ]  # fmt: skip
+    lasts: Seconds = 10.0
+
+
 class EndPod(Action, frozen=True):
-    """Something happens to a pod of Ray.
+    """Something happens to a pod of Ray, or to a submitter.
 
     `replace` kills it and makes another one of its name; `hide` takes the label off by which the
     operator finds it.
@@ -222,6 +310,12 @@ AnyAction: TypeAlias = (
     | SuspendGroup
     | ChangeStorage
     | Demand
+    | CreateJob
+    | DeleteJob
+    | SuspendJob
+    | DeleteJobCluster
+    | LoseRayJobs
+    | RayFault
     | EndPod
     | DeleteService
     | LoseNode
@@ -269,6 +363,12 @@ class Scenario(msgspec.Struct, frozen=True):
     surroundings: Surroundings
     clusters: tuple[Cluster, ...]
     steps: tuple[Step, ...]
+    jobs: tuple[Job, ...] = ()
+
+    @property
+    def has_jobs(self) -> bool:
+        """Whether there is ever a RayJob."""
+        return bool(self.jobs) or any(isinstance(step.action, CreateJob) for step in self.steps)
 
     def to_json(self) -> str:
         """One line; `from_json` reads it."""
@@ -285,5 +385,6 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def told(self) -> str:
         """One line for each step, for a person."""
-        lines = [str(self.surroundings), *(f"create {cluster}" for cluster in self.clusters)]
+        made = (f"create {each}" for each in (*self.clusters, *self.jobs))
+        lines = [str(self.surroundings), *made]
         return "\n".join([*lines, *(f"{step.delay:6.1f} s  {step.action}" for step in self.steps)])

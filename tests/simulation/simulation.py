@@ -1,7 +1,7 @@
 """Plays a scenario: some minutes in which everything goes wrong, then peace.
 
-When the faults have stopped, every cluster must become what it was last asked to be, and then
-the operator must write nothing more and keep nothing in its ledger.
+When the faults have stopped, every cluster must become what it was last asked to be, every job
+must come to its end, and then the operator must write nothing more and keep nothing in its ledger.
 """
 
 from __future__ import annotations
@@ -18,29 +18,41 @@ import msgspec
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.faults import Lag, Rule
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.cluster import RayClusterKind
 from tests.integration.harness import embedded_world
 from tests.simulation.autoscaler import Autoscaler
 from tests.simulation.faults import rule_for
+from tests.simulation.job_outcome import keeps_no_head
+from tests.simulation.operators import WitnessedKind
 from tests.simulation.outcome import shortcomings
+from tests.simulation.rays import JobsOfLife
 from tests.simulation.referee import Referee
-from tests.simulation.scenario import Compact, Create, Fault, Restart, Scenario
+from tests.simulation.scenario import (
+    Compact,
+    Create,
+    CreateJob,
+    Fault,
+    LoseRayJobs,
+    RayFault,
+    Restart,
+    Scenario,
+)
 from tests.simulation.user import NODE_COUNT, User
 from tests.simulation.wire import Wire
 from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from datetime import datetime
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.ray.cluster.observe import Observation
-    from controller.runtime.plan import Plan
+    from controller.runtime.kind import Kind
     from tests.integration.harness import RunningOperator, World
     from tests.simulation.scenario import AnyAction
 
 CONVERGENCE = 300.0
 """Seconds after the last fault until everything is as it should be."""
+
+CONVERGENCE_OF_JOBS = 1200.0
+"""The same for scenarios with jobs: three attempts, each with a time limit that it may reach."""
 
 SETTLING = 90.0
 """Seconds that entries of the ledger may still need after that."""
@@ -74,20 +86,6 @@ class Result:
     two_heads: float = 0.0
 
 
-class WitnessedKind(RayClusterKind):
-    """The kind as it is, with a referee who hears of every decision."""
-
-    def __init__(self, referee: Referee) -> None:
-        super().__init__()
-        self._referee = referee
-        self.memory = referee.memory()
-
-    def plan(self, observation: Observation, now: datetime) -> Plan:
-        plan = super().plan(observation, now)
-        self._referee.planned(observation, plan, self.memory)
-        return plan
-
-
 @dataclass
 class Simulation:
     """A world with a user, a referee, and an operator that has bad luck.
@@ -112,6 +110,11 @@ class Simulation:
         self.user = User(self.world)
         rounds = 3 if self.scenario.surroundings.past else 1
         self._revisions: deque[int] = deque(maxlen=rounds)  # autoscalers see the oldest
+        self.jobs: JobsOfLife | None = None
+        if self.scenario.has_jobs:
+            self.jobs = JobsOfLife(
+                self.world, self.user.jobs, self.referee.violations, strict=not self.overlapping
+            )
 
     async def run(self) -> Result:
         """All of it."""
@@ -133,7 +136,9 @@ class Simulation:
         )
 
     def write_down(self, event: StoredEvent) -> None:
-        """Add a transition to the digest."""
+        """Add a transition to the digest, and tell who keeps books of jobs."""
+        if self.jobs is not None:
+            self.jobs.saw(event)
         self._transitions += 1
         when = f"{self.world.loop.time():.6f} {event.type} {event.table} {event.key} "
         self._digest.update(when.encode())
@@ -142,15 +147,17 @@ class Simulation:
     # -- war ----------------------------------------------------------------------------------
 
     async def _play(self, tasks: asyncio.TaskGroup) -> None:
-        self._start()
-        for number, body in enumerate(self.scenario.clusters):
-            await self._act(Create(number, body))
+        await self._settle_in()
         restarts: list[asyncio.Task[None]] = []
         for step in self.scenario.steps:
             await asyncio.sleep(step.delay)
             match step.action:
                 case Fault():
                     self._begin(step.action)
+                case RayFault() | LoseRayJobs():
+                    self._say(f"{step.action}")
+                    if self.jobs is not None:
+                        self.jobs.act(step.action)
                 case Compact():
                     self._say("compact")
                     assert self.world.server is not None
@@ -162,6 +169,15 @@ class Simulation:
                     await self._act(step.action)
         await asyncio.gather(*restarts)
         await asyncio.sleep(max((fault.lasts for fault, _ in self._weather), default=0.0))
+
+    async def _settle_in(self) -> None:
+        if self.jobs is not None:
+            await self.jobs.open()
+        self._start()
+        for number, body in enumerate(self.scenario.clusters):
+            await self._act(Create(number, body))
+        for number, job in enumerate(self.scenario.jobs):
+            await self._act(CreateJob(number, job))
 
     async def _act(self, action: AnyAction) -> None:
         refusal = await self.user.act(action)
@@ -194,7 +210,10 @@ class Simulation:
         around = self.scenario.surroundings
         wire = Wire(self.world.server, name, past=around.past, streaming=around.streaming)
         kind = WitnessedKind(self.referee)
-        operator = self.world.start_operator(transport=wire, kind=kind)
+        kinds: list[Kind[Any]] = [kind]
+        if self.jobs is not None:
+            kinds.append(self.jobs.kind())
+        operator = self.world.start_operator(transport=wire, kinds=kinds)
         operator.transport.on_answer.append(kind.memory.answered)
         self._wires.append(wire)
         self._alive.append((operator, wire))
@@ -284,6 +303,8 @@ class Simulation:
         self._say("peace")
         self._weather.clear()
         self._apply_weather()
+        if self.jobs is not None:
+            self.jobs.make_peace()
         while len(self._alive) > 1:
             operator, wire = self._alive.pop(0)
             await operator.kill()
@@ -291,10 +312,11 @@ class Simulation:
         await self.user.heal()
 
     async def _converge(self) -> None:
-        deadline = self.world.loop.time() + CONVERGENCE
-        while wrong := shortcomings(self._objects("rayclusters.ray.io"), self._objects("pods")):
+        limit = CONVERGENCE if self.jobs is None else CONVERGENCE_OF_JOBS
+        deadline = self.world.loop.time() + limit
+        while wrong := self._shortcomings():
             if self.world.loop.time() > deadline:
-                self.referee.violations.append(f"not reached within {CONVERGENCE} s: {wrong}")
+                self.referee.violations.append(f"not reached within {limit} s: {wrong}")
                 return
             await asyncio.sleep(1.0)
         self._say("converged")
@@ -313,7 +335,7 @@ class Simulation:
         ]
         if late:
             blame(f"written at rest: {late[:5]}")
-        if wrong := shortcomings(self._objects("rayclusters.ray.io"), self._objects("pods")):
+        if wrong := self._shortcomings():
             blame(f"did not stay: {wrong}")
         for uid in list(self._autoscalers):
             self._autoscaler_ends(uid)
@@ -325,15 +347,26 @@ class Simulation:
         if ledger.statistics().entries:
             entries = [e for o in ledger._overlays.all() for e in o.entries()]
             blame(f"left in the ledger: {entries[:3]}")
-        names = {f"{self.world.namespace}/{c['metadata']['name']}" for c in self._clusters()}
         for controller in operator.operator.controllers.values():
+            left = self._objects(str(controller._kind.primary))
+            names = {f"{self.world.namespace}/{each['metadata']['name']}" for each in left}
             if leaked := set(controller._uids) - names:
-                blame(f"remembered of clusters that are gone: {leaked}")
+                blame(f"{controller.name} remembers what is gone: {leaked}")
+        if self.jobs is not None:
+            self.referee.violations.extend(self.jobs.leaks())
         if not operator.running:
             blame("the operator has ended")
 
-    def _clusters(self) -> list[dict[str, Any]]:
-        return self._objects(str(RAYCLUSTERS))
+    def _shortcomings(self) -> list[str]:
+        wrong = self.jobs.shortcomings(self._objects) if self.jobs is not None else []
+        if wrong:
+            return wrong
+        clusters, pods = self._objects(str(RAYCLUSTERS)), self._objects("pods")
+        if self.jobs is not None:  # where no head comes back, the pods are as they are
+            left = {each["metadata"]["uid"] for each in clusters if keeps_no_head(each)}
+            clusters = [each for each in clusters if each["metadata"]["uid"] not in left]
+            pods = [pod for pod in pods if not left & _owners(pod)]
+        return shortcomings(clusters, pods)
 
     def _objects(self, table: str) -> list[dict[str, Any]]:
         assert self.world.server is not None
@@ -341,6 +374,10 @@ class Simulation:
 
     def _say(self, what: str) -> None:
         self.story.append(f"{self.world.loop.time():8.3f} s  {what}")
+
+
+def _owners(pod: dict[str, Any]) -> set[str]:
+    return {each["uid"] for each in pod["metadata"].get("ownerReferences", ())}
 
 
 @asynccontextmanager

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from tests.simulation import scenario as s
 
 MOST_CLUSTERS = 3
+MOST_JOBS = 2
 MOST_STEPS = 20
+MOST_STEPS_WITH_JOBS = 12
 WATCHED = ("pods", "rayclusters.ray.io", "services", "")
 
 which = st.integers(0, MOST_CLUSTERS - 1)
@@ -106,8 +108,67 @@ faults = st.one_of(
     _fault(["refused", "unreadable"], st.just("")),
     st.builds(s.Compact),
 )
+which_job = st.integers(0, MOST_JOBS - 1)
+durations = st.sampled_from([1.0, 5.0, 20.0, 40.0])
+fates = st.builds(
+    s.Fate,
+    st.sampled_from(["SUCCEEDED", "FAILED", "FAILED", "endless", "stuck"]),
+    st.sampled_from([1.0, 0.0, 10.0]),
+    durations,
+)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> s.Job:
+    drawn = draw(st.lists(fates, min_size=1, max_size=3).map(tuple))
+    ends = all(fate.ends for fate in drawn)
+    mode = draw(st.sampled_from(["HTTPMode", "HTTPMode", "K8sJobMode", "SidecarMode"]))
+    shutdown = draw(st.sampled_from([True, True, False]))
+    return s.Job(
+        mode=mode,
+        backoff=draw(st.sampled_from([0, 1, 2])),
+        fates=drawn,
+        workers=draw(st.sampled_from([0, 0, 1])),
+        shutdown=shutdown,
+        ttl=draw(st.sampled_from([0, 0, 20])) if shutdown else 0,
+        deadline=draw(st.sampled_from([0, 0, 0, 30, 90] if ends else [30, 60, 90])),
+        pre_running=draw(st.sampled_from([0, 0, 5, 30])),
+        submitter_fails=mode == "K8sJobMode" and draw(st.sampled_from([False, False, False, True])),
+    )
+
+
+ray_troubles = [
+    "late", "loses answers", "silent", "refuses", "error", "error json", "html", "truncated",
+    "forbidden",
+]  # fmt: skip
+ray_faults = st.builds(
+    s.RayFault, st.sampled_from(ray_troubles), st.sampled_from([5.0, 20.0, 70.0])
+)
+job_lives = st.one_of(
+    st.builds(s.SuspendJob, which_job, st.sampled_from([True, False])),
+    st.builds(s.CreateJob, which_job, jobs()),
+    st.builds(s.DeleteJob, which_job, st.sampled_from(["Background", "Foreground"])),
+    st.builds(s.DeleteJobCluster, which_job),
+    st.builds(s.LoseRayJobs),
+)
+job_lags = st.builds(
+    s.Fault,
+    st.just("lag"),
+    st.sampled_from(["rayjobs.ray.io", "rayclusters.ray.io"]),
+    st.just(1),
+    late,
+    lasting,
+)
+job_writes = _fault(
+    ["lost answer", "lost request", "straggling", "409", "503"],
+    st.sampled_from(["rayjobs.ray.io", "rayclusters.ray.io", "jobs.batch"]),
+)
 actions = st.one_of(scalings, faults, demands, accidents, edits, restarts, faults, lives)
+job_actions = st.one_of(
+    ray_faults, job_lives, restarts, accidents, job_lags, job_writes, faults, job_lives
+)
 single_steps = st.builds(s.Step, delays, actions).map(lambda step: (step,))
+single_job_steps = st.builds(s.Step, delays, job_actions).map(lambda step: (step,))
 lags = st.builds(s.Fault, st.just("lag"), st.just("pods"), st.just(1), late, lasting)
 pods_gone = st.builds(s.Fault, st.just("gone"), st.just("pods"), often, late, lasting)
 at_pods = _fault(["lost answer", "lost request", "straggling"], st.just("pods"))
@@ -116,16 +177,23 @@ together = st.one_of(  # misfortunes that seldom come alone
     st.tuples(lags, at_pods, scalings),
     st.tuples(st.builds(s.Fault, st.just("rewound"), lasts=lasting), pods_gone, accidents),
 )
+job_together = st.one_of(
+    st.tuples(job_lags, restarts),
+    st.tuples(lags, accidents, restarts),
+    st.tuples(ray_faults, accidents),
+    st.tuples(job_writes, job_lives),
+)
 
 
 @st.composite
-def storms(draw: st.DrawFn) -> tuple[s.Step, ...]:
+def storms(draw: st.DrawFn, of: st.SearchStrategy[tuple[s.AnyAction, ...]]) -> tuple[s.Step, ...]:
     """Several actions at once."""
-    first, *others = draw(together)
+    first, *others = draw(of)
     return (s.Step(draw(delays), first), *(s.Step(0.0, other) for other in others))
 
 
-steps = st.one_of(single_steps, single_steps, single_steps, storms())
+steps = st.one_of(single_steps, single_steps, single_steps, storms(together))
+job_steps = st.one_of(single_job_steps, single_job_steps, single_job_steps, storms(job_together))
 surroundings = st.builds(
     s.Surroundings,
     seed=st.integers(0, 999),
@@ -137,9 +205,23 @@ surroundings = st.builds(
     past=st.sampled_from([0, 5, 20, 40]),
     streaming=st.booleans().map(lambda old: not old),
 )
-scenarios = st.builds(
+
+
+def _in_order(drawn: list[tuple[s.Step, ...]]) -> tuple[s.Step, ...]:
+    return tuple(chain(*drawn))
+
+
+lives_of_clusters = st.builds(
     s.Scenario,
     surroundings,
     st.lists(clusters(), min_size=1, max_size=MOST_CLUSTERS).map(tuple),
-    st.lists(steps, min_size=4, max_size=MOST_STEPS).map(lambda drawn: tuple(chain(*drawn))),
+    st.lists(steps, min_size=4, max_size=MOST_STEPS).map(_in_order),
 )
+lives_of_jobs = st.builds(
+    s.Scenario,
+    surroundings,
+    st.lists(clusters(), min_size=0, max_size=1).map(tuple),
+    st.lists(job_steps, min_size=3, max_size=MOST_STEPS_WITH_JOBS).map(_in_order),
+    st.lists(jobs(), min_size=1, max_size=MOST_JOBS).map(tuple),
+)
+scenarios = st.one_of(lives_of_clusters, lives_of_jobs)

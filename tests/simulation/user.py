@@ -1,4 +1,4 @@
-"""Carries out the steps of a scenario that are about clusters, pods and nodes.
+"""Carries out the steps of a scenario that are about clusters, jobs, pods and nodes.
 
 It is a user who sees the present, and fate. What the server refuses does not matter.
 """
@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import NODES, PODS, SERVICES
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from tests.integration.harness import example_cluster
+from tests.integration.rays import job_manifest
 from tests.simulation import scenario as s
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
 NAMES = ("a", "b", "c")
+JOB_NAMES = ("p", "q")
 NODE_COUNT = 2
 NODE_TYPE = "ray.io/node-type"
 STORAGES: dict[str, dict[str, Any]] = {
@@ -34,6 +36,7 @@ class User:
 
     Attributes:
         demand: what Ray's load needs, by cluster and group, for the autoscalers.
+        jobs: what was created, by the uid of the RayJob.
     """
 
     def __init__(self, world: World) -> None:
@@ -41,6 +44,7 @@ class User:
         self._client = world.user
         self._namespace = world.namespace
         self.demand: dict[str, dict[str, int]] = {name: {} for name in NAMES}
+        self.jobs: dict[str, s.Job] = {}
         self._hidden: dict[str, str] = {}
 
     async def act(self, action: s.AnyAction) -> str:
@@ -166,11 +170,41 @@ class User:
     async def _(self, action: s.Demand) -> None:
         self.demand[NAMES[action.cluster]][f"g{action.group}"] = action.workers
 
+    # -- jobs ---------------------------------------------------------------------------------
+
+    @_do.register
+    async def _(self, action: s.CreateJob) -> None:
+        name = JOB_NAMES[action.job]
+        body = manifest_of_job(name, action.body)
+        created = await self._client.create(RAYJOBS, self._namespace, body)
+        self.jobs[created.metadata.uid] = action.body
+
+    @_do.register
+    async def _(self, action: s.DeleteJob) -> None:
+        name = JOB_NAMES[action.job]
+        await self._client.delete(RAYJOBS, self._namespace, name, propagation=action.propagation)
+
+    @_do.register
+    async def _(self, action: s.SuspendJob) -> None:
+        name = JOB_NAMES[action.job]
+        job = await self._client.get_raw(RAYJOBS, self._namespace, name)
+        if job["spec"].get("shutdownAfterJobFinishes"):
+            patch = {"spec": {"suspend": action.suspend}}
+            await self._client.merge_patch(RAYJOBS, self._namespace, name, patch)
+
+    @_do.register
+    async def _(self, action: s.DeleteJobCluster) -> None:
+        job = await self._client.get_raw(RAYJOBS, self._namespace, JOB_NAMES[action.job])
+        cluster = job.get("status", {}).get("rayClusterName")
+        if cluster:
+            await self._client.delete(RAYCLUSTERS, self._namespace, cluster)
+
     # -- pods and nodes -----------------------------------------------------------------------
 
     @_do.register
     async def _(self, action: s.EndPod) -> None:
-        pods = await self._pods()
+        roles = "head,worker" if action.how in {"replace", "hide"} else "head,worker,submitter"
+        pods = await self._pods(roles=roles)
         if not pods:
             return
         pod = pods[action.pick % len(pods)]
@@ -234,8 +268,8 @@ class User:
     async def _read(self, cluster: int) -> dict[str, Any]:
         return await self._client.get_raw(RAYCLUSTERS, self._namespace, NAMES[cluster])
 
-    async def _pods(self, cluster: str = "") -> list[Any]:
-        selector = "ray.io/node-type in (head,worker)"
+    async def _pods(self, cluster: str = "", roles: str = "head,worker") -> list[Any]:
+        selector = f"ray.io/node-type in ({roles})"
         if cluster:
             selector += f",ray.io/cluster={cluster}"
         listed = await self._client.list(PODS, self._namespace, label_selector=selector)
@@ -275,6 +309,22 @@ def manifest(name: str, cluster: s.Cluster) -> dict[str, Any]:
         spec["upgradeStrategy"] = {"type": "Recreate"}
     if cluster.storage:
         spec["gcsFaultToleranceOptions"] = STORAGES[cluster.storage]
+    return body
+
+
+def manifest_of_job(name: str, job: s.Job) -> dict[str, Any]:
+    """The RayJob to be created."""
+    body = job_manifest(
+        name,
+        submissionMode=job.mode,
+        backoffLimit=job.backoff,
+        shutdownAfterJobFinishes=job.shutdown,
+        ttlSecondsAfterFinished=job.ttl or None,
+        activeDeadlineSeconds=job.deadline or None,
+        preRunningDeadlineSeconds=job.pre_running or None,
+    )
+    workers = [group_spec(s.Group(0, job.workers))] if job.workers else []
+    body["spec"]["rayClusterSpec"]["workerGroupSpecs"] = workers
     return body
 
 

@@ -1,0 +1,278 @@
+"""Watches every transition of RayJobs and their clusters, and every submission that Ray accepts.
+
+Like `referee.py` it sees the truth at once. A cluster is judged by the RayJob as the operator had
+observed it when it first planned that cluster, and by all later states of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.runtime.plan import Create
+from tests.simulation.referee import ACTOR, LATE
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from controller.devcluster.apiserver.store import StoredEvent
+    from controller.ray.job.observe import Observation
+    from controller.runtime.plan import Plan
+    from tests.simulation.witnessed_ray import Run
+
+TERMINAL = frozenset({"Complete", "Failed"})
+ATTEMPT = frozenset({"Initializing", "Waiting", "Running"})
+NOT_RETRIABLE = frozenset({"DeadlineExceeded", "ValidationFailed", "JobStatusCheckTimeoutExceeded"})
+FOLLOWS = {
+    "": {"Initializing", "Suspended"},
+    "Initializing": {"Running", "Suspending", "Retrying", "Failed"},
+    "Running": {"Complete", "Suspending", "Retrying", "Failed"},
+    "Retrying": {""},
+    "Suspending": {"Suspended"},
+    "Suspended": {""},
+}
+"""All jobs here are valid, and none waits for a person."""
+
+UNDER_WAY = 10.0
+"""Seconds for which a submission may be under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A RayJob at one moment."""
+
+    revision: int
+    time: float
+    suspend: bool
+    deleting: bool
+    state: str
+    cluster: str
+    job_id: str
+    reason: str
+    failed: int
+    succeeded: int
+
+    @property
+    def may_have_cluster(self) -> bool:
+        return self.state == "Initializing" and not (self.suspend or self.deleting)
+
+
+@dataclass
+class JobHistory:
+    """A RayJob through its states.
+
+    Attributes:
+        present: whether it still exists.
+        seen: all states, the first being the creation.
+        attempts: names of clusters by submission ids, as the status had them.
+        made: names of the clusters that were made.
+        taken: names of those that somebody else has deleted.
+        resumes: how often `suspend` was taken back.
+    """
+
+    name: str
+    backoff: int
+    mode: str
+    present: bool = True
+    seen: list[Seen] = field(default_factory=list)
+    attempts: dict[str, str] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
+    resumes: int = 0
+
+
+class JobReferee:
+    """Keeps its own books of RayJobs.
+
+    Attributes:
+        violations: sentences.
+        jobs: all RayJobs that ever were, by uid.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, violations: list[str], *, strict: bool = True
+    ) -> None:
+        self._loop = loop
+        self._strict = strict
+        self._intents: dict[tuple[str, str], int] = {}
+        self._clusters: dict[str, tuple[str, str]] = {}  # owner and name of live ones, by uid
+        self._names: dict[str, str] = {}  # of all clusters of jobs, by uid
+        self._late: set[str] = set()
+        self._accepted: dict[str, Run] = {}
+        self.violations = violations
+        self.jobs: dict[str, JobHistory] = {}
+
+    # -- what it is told ----------------------------------------------------------------------
+
+    def __call__(self, event: StoredEvent) -> None:
+        """A transition of the store."""
+        if event.table == str(RAYJOBS):
+            self._job(event)
+        elif event.table == str(RAYCLUSTERS):
+            owner = _owner(event.current.object)
+            if owner in self.jobs:
+                self._cluster(event, owner)
+
+    def planned(self, seen: Observation, plan: Plan) -> None:
+        """An operator has decided; what it has decided before counts from then."""
+        meta = seen.job.metadata
+        for stage in plan.stages:
+            for write in stage:
+                if isinstance(write, Create) and write.target.resource is RAYCLUSTERS:
+                    key = (meta.uid, write.target.name)
+                    self._intents.setdefault(key, int(meta.resource_version))
+
+    def owner_of(self, job_id: str) -> tuple[str, int] | None:
+        """Uid of the job whose status has had this submission id, and its number among them."""
+        for uid, history in self.jobs.items():
+            if job_id in history.attempts:
+                return uid, list(history.attempts).index(job_id)
+        return None
+
+    def accepted(self, run: Run) -> None:
+        """Ray has accepted a submission."""
+        job_id = run.job.id
+        found = self.owner_of(job_id)
+        if found is None:
+            self._blame(f"{job_id} was submitted, and no status has this id")
+            return
+        history = self.jobs[found[0]]
+        if job_id in self._accepted:
+            self._blame(f"{job_id} was accepted twice, by {self._accepted[job_id].place} before")
+        self._accepted[job_id] = run
+        if self._names.get(run.place[0]) != history.attempts[job_id]:
+            self._blame(f"{job_id} was submitted to cluster {self._names.get(run.place[0])}")
+        running = [each for each in history.seen if each.job_id == job_id]
+        last = running[-1]
+        left = next((s.time for s in history.seen if s.revision > last.revision), None)
+        over = left if last.state == "Running" else last.time
+        if history.mode == "HTTPMode" and over is not None and self._loop.time() - over > UNDER_WAY:
+            self._blame(f"{job_id} was submitted long after its attempt was over")
+
+    # -- jobs ---------------------------------------------------------------------------------
+
+    def _job(self, event: StoredEvent) -> None:
+        obj = event.current.object
+        uid, spec = obj["metadata"]["uid"], obj["spec"]
+        if uid not in self.jobs:
+            backoff, mode = spec.get("backoffLimit", 0), spec["submissionMode"]
+            self.jobs[uid] = JobHistory(obj["metadata"]["name"], backoff, mode)
+        history = self.jobs[uid]
+        now = _seen(obj, self._loop.time())
+        before = history.seen[-1] if history.seen else None
+        if event.type == "DELETED":
+            history.present = False
+            return
+        if before is not None:
+            history.resumes += before.suspend and not now.suspend
+            self._moved(uid, history, before, now)
+        elif now.state:
+            self._blame(f"{history.name} was created with a status")
+        history.seen.append(now)
+        if now.state in ATTEMPT and now.job_id:
+            history.attempts.setdefault(now.job_id, now.cluster)
+
+    def _moved(self, uid: str, history: JobHistory, before: Seen, now: Seen) -> None:
+        what = f"{history.name} went from {before.state or 'New'!r} to {now.state or 'New'!r}"
+        if now.state == before.state:
+            self._stayed(history, before, now)
+            return
+        if before.state in TERMINAL:
+            self._blame(f"{what}: it was over")
+        elif now.state not in FOLLOWS.get(before.state, ()):
+            self._blame(what)
+        self._count(what, history, before, now)
+        if now.state == "Initializing":
+            self._begun(what, history, now)
+        if before.state in {"Retrying", "Suspending"}:
+            left = [name for owner, name in self._clusters.values() if owner == uid]
+            if left:
+                self._blame(f"{what}, and there still is {left}")
+
+    def _stayed(self, history: JobHistory, before: Seen, now: Seen) -> None:
+        if (before.failed, before.succeeded) != (now.failed, now.succeeded):
+            self._blame(f"{history.name} counts {now.failed} and {now.succeeded} without a move")
+        names = (before.cluster, before.job_id), (now.cluster, now.job_id)
+        if now.state in ATTEMPT | TERMINAL and names[0] != names[1]:
+            self._blame(f"{history.name} changed names within an attempt: {names}")
+
+    def _count(self, what: str, history: JobHistory, before: Seen, now: Seen) -> None:
+        """Both counters move with the transition that ends an attempt, and never else."""
+        fails, succeeds = now.state in {"Retrying", "Failed"}, now.state == "Complete"
+        if now.failed != before.failed + fails:
+            self._blame(f"{what} and counts {now.failed} failures after {before.failed}")
+        if now.succeeded != before.succeeded + succeeds or now.succeeded > 1:
+            self._blame(f"{what} and counts {now.succeeded} successes after {before.succeeded}")
+        attempts = history.backoff + 1
+        if now.failed > attempts:
+            self._blame(f"{what}: {now.failed} failures of {attempts} attempts")
+        if now.state == "Failed" and now.reason not in NOT_RETRIABLE and now.failed < attempts:
+            self._blame(f"{what} for {now.reason}, and {attempts - now.failed} attempts were left")
+        if now.state == "Retrying" and (now.reason in NOT_RETRIABLE or now.failed >= attempts):
+            self._blame(f"{what} for {now.reason} after {now.failed} failures of {attempts}")
+
+    def _begun(self, what: str, history: JobHistory, now: Seen) -> None:
+        if not now.cluster or not now.job_id:
+            self._blame(f"{what} without names: {now.cluster!r}, {now.job_id!r}")
+        if now.job_id in history.attempts or now.cluster in history.attempts.values():
+            self._blame(f"{what} with names that were used: {now.cluster}, {now.job_id}")
+
+    # -- clusters -----------------------------------------------------------------------------
+
+    def _cluster(self, event: StoredEvent, owner: str) -> None:
+        meta, history = event.current.object["metadata"], self.jobs[owner]
+        uid, name = meta["uid"], meta["name"]
+        was_live = uid in self._clusters
+        if event.type == "DELETED" or "deletionTimestamp" in meta:
+            self._clusters.pop(uid, None)
+            if was_live and not ACTOR.get():
+                history.taken.add(name)
+            return
+        if event.type != "ADDED":
+            return
+        self._names[uid] = name
+        if not ACTOR.get().endswith(LATE):
+            self._clusters[uid] = (owner, name)
+            self._appeared(owner, history, name)
+        history.made.add(name)
+
+    def _appeared(self, owner: str, history: JobHistory, name: str) -> None:
+        if name in history.made and name not in history.taken:
+            self._blame(f"the name {name} was used twice")
+        live = [each for of, each in self._clusters.values() if of == owner]
+        if len(live) > 1:
+            self._blame(f"{history.name} has clusters {sorted(live)}")
+        made = len(history.made | {name})
+        if made > history.backoff + 1 + history.resumes:
+            self._blame(f"{name} is cluster number {made} of {history.name}")
+        if not self._strict:
+            return
+        since = self._intents[owner, name]
+        later = [each for each in history.seen if each.revision >= since]
+        if not any(each.may_have_cluster and each.cluster == name for each in later):
+            self._blame(f"cluster {name} was made, and {history.name} was {later[-1]}")
+
+    def _blame(self, what: str) -> None:
+        self.violations.append(f"{self._loop.time():.3f} s, {ACTOR.get() or 'Ray'}: {what}")
+
+
+def _seen(obj: dict[str, Any], time: float) -> Seen:
+    meta, status = obj["metadata"], obj.get("status", {})
+    return Seen(
+        revision=int(meta["resourceVersion"]),
+        time=time,
+        suspend=bool(obj["spec"].get("suspend")),
+        deleting="deletionTimestamp" in meta,
+        state=status.get("jobDeploymentStatus", ""),
+        cluster=status.get("rayClusterName", ""),
+        job_id=status.get("jobId", ""),
+        reason=status.get("reason", ""),
+        failed=status.get("failed", 0),
+        succeeded=status.get("succeeded", 0),
+    )
+
+
+def _owner(obj: dict[str, Any]) -> str:
+    references = obj["metadata"].get("ownerReferences", [])
+    return next((each["uid"] for each in references if each.get("controller")), "")

@@ -1,0 +1,50 @@
+"""The kinds of an operator of the simulation: as they are, with referees who hear of decisions."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from controller.ray.cluster import RayClusterKind
+from controller.ray.job import JobSettings, RayJobKind
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.ray.cluster.observe import Observation
+    from controller.ray.dashboard.actors import DashboardActors
+    from controller.ray.job.observe import Observation as JobObservation
+    from controller.runtime.plan import Plan
+    from tests.simulation.job_referee import JobReferee
+    from tests.simulation.referee import Referee
+
+MINUTE = timedelta(seconds=60)
+JOB_SETTINGS = JobSettings(status_check_timeout=MINUTE, transition_grace_period=MINUTE)
+
+
+class WitnessedKind(RayClusterKind):
+    """RayClusters."""
+
+    def __init__(self, referee: Referee) -> None:
+        super().__init__()
+        self._referee = referee
+        self.memory = referee.memory()
+
+    def plan(self, observation: Observation, now: datetime) -> Plan:
+        plan = super().plan(observation, now)
+        self._referee.planned(observation, plan, self.memory)
+        return plan
+
+
+class WitnessedJobKind(RayJobKind):
+    """RayJobs; one operator process has its own actors."""
+
+    def __init__(self, referee: JobReferee, actors: DashboardActors) -> None:
+        super().__init__(actors, actors, JOB_SETTINGS)
+        self._referee = referee
+        self.actors = actors
+
+    def plan(self, observation: JobObservation, now: datetime) -> Plan:
+        plan = super().plan(observation, now)
+        self._referee.planned(observation, plan)
+        return plan

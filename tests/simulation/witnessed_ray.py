@@ -1,0 +1,117 @@
+"""The Rays of a life, and the truth about all that ran on them, also after they are gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.dashboard.results import JobStatus
+from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
+from tests.ray.dashboard.simulated import Job as JobInRay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.devcluster.apiserver.store import StoredEvent
+    from tests.ray.dashboard.simulated import Incarnation
+    from tests.simulation import scenario as s
+
+LATE_ANSWER = 1.5
+"""Seconds that a slow dashboard takes; clients wait for 2."""
+
+FAULTS = {
+    "refuses": Fault.REFUSES,
+    "silent": Fault.SILENT,
+    "loses answers": Fault.LOSES_ANSWERS,
+    "error": Fault.ERROR,
+    "error json": Fault.ERROR_JSON,
+    "html": Fault.HTML,
+    "truncated": Fault.TRUNCATED,
+    "forbidden": Fault.FORBIDDEN,
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A submission that was accepted by a head."""
+
+    place: Incarnation
+    job: JobInRay
+    at: float
+
+
+@dataclass
+class WitnessedRay(SimulatedRay):
+    """Knows what became of every job that was ever accepted.
+
+    Attributes:
+        history: all, in order.
+        on_accepted: told of each one.
+        forgot: whether a Ray was ever made to forget its jobs.
+    """
+
+    history: list[Run] = field(default_factory=list)
+    on_accepted: Callable[[Run], None] = lambda _run: None
+    forgot: bool = False
+    _alive: dict[str, int] = field(default_factory=dict)  # restarts of living heads, by pod uid
+    _died: dict[Incarnation, float] = field(default_factory=dict)
+
+    def misbehave(self, kinds: list[str]) -> None:
+        """All dashboards do this from now on; the last of several faults is what one sees."""
+        self.latency = lambda _head: LATE_ANSWER if "late" in kinds else 0.005
+        faults = [FAULTS[kind] for kind in kinds if kind in FAULTS]
+        self.fault(faults[-1] if faults else None)
+
+    def forget_jobs(self) -> None:
+        """All Rays lose what they know."""
+        self.forgot = True
+        self._jobs.clear()
+
+    def saw(self, event: StoredEvent) -> None:
+        """A transition of a head pod: Ray lives as long as its container does."""
+        pod = event.current.object
+        uid = pod["metadata"]["uid"]
+        restarts = _running_since(pod) if event.type != "DELETED" else None
+        if restarts is None:
+            self._alive.pop(uid, None)
+        else:
+            self._alive[uid] = restarts
+        for place in {run.place for run in self.history if run.place[1] == uid}:
+            if place[2] != restarts:
+                self._died.setdefault(place, self.now())
+
+    def is_alive(self, run: Run) -> bool:
+        """Whether the head still runs on which it was accepted."""
+        return run.place not in self._died and run.place[1] in self._alive
+
+    def truth(self, run: Run) -> JobStatus:
+        """How the job is, or was when its head died."""
+        return run.job.status(min(self.now(), self._died.get(run.place, NEVER)))
+
+    def runs(self, job_id: str) -> list[Run]:
+        """Those of a submission id."""
+        return [run for run in self.history if run.job.id == job_id]
+
+    def _accept(self, place: Incarnation, body: dict[str, Any], course: Course | None) -> JobInRay:
+        job = super()._accept(place, body, course)
+        run = Run(place, job, self.now())
+        self.history.append(run)
+        self.on_accepted(run)
+        return job
+
+
+def course_of(fate: s.Fate) -> Course:
+    """The fate in the words of the simulated Ray."""
+    return Course(
+        pending=NEVER if fate.result == "stuck" else fate.pending,
+        running=fate.running if fate.ends else NEVER,
+        result=JobStatus(fate.result) if fate.ends else JobStatus.SUCCEEDED,
+    )
+
+
+def _running_since(pod: dict[str, Any]) -> int | None:
+    """Restarts of the Ray container, None if it does not run."""
+    statuses = pod.get("status", {}).get("containerStatuses", [])
+    if not statuses or "running" not in statuses[0].get("state", {}):
+        return None
+    return statuses[0].get("restartCount", 0)
