@@ -254,7 +254,11 @@ class World:
 
 @asynccontextmanager
 async def embedded_world(
-    *, seed: int = 0, nodes: NodeSettings | None = None, node_rules: Iterable[Rule] = ()
+    *,
+    seed: int = 0,
+    nodes: NodeSettings | None = None,
+    node_rules: Iterable[Rule] = (),
+    components: frozenset[str] = COMPONENTS,
 ) -> AsyncIterator[World]:
     """A world on an embedded API server of its own, in virtual time.
 
@@ -269,7 +273,7 @@ async def embedded_world(
     server = ApiServer(wall=wall, clock=loop, rng=random.Random(seed))
     try:
         world = World(server, namespace="default", server=server, wall=wall, seed=seed)
-        async with _inhabited(world, COMPONENTS, nodes or NodeSettings(), node_rules):
+        async with _inhabited(world, components, nodes or NodeSettings(), node_rules):
             yield world
     finally:
         await server.aclose()
