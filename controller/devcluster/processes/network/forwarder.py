@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 from typing import TYPE_CHECKING
 
 import structlog
@@ -55,7 +57,7 @@ class Forwarder:
         try:
             there = await self._connect()
             if there is None:
-                writer.transport.abort()  # a reset, as from a port where nobody listens
+                _reset(writer)
                 return
             try:
                 await _both_ways((reader, writer), there)
@@ -75,6 +77,13 @@ class Forwarder:
                     return await asyncio.open_connection(backend.ip, backend.port, limit=_CHUNK)
             _log.debug("backend does not answer", ip=backend.ip, port=backend.port)
         return None
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Close as a port does where nobody listens."""
+    connection = writer.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
 
 
 async def _both_ways(
