@@ -91,11 +91,14 @@ async def live_and_die(world: World) -> None:
     await world.eventually(world.is_gone)
 
 
-async def restricted(world: World) -> HttpTransport:
-    """A connection to the real API server as a service account with just these rights."""
+async def restricted(world: World, rules: list[dict[str, Any]] | None = None) -> HttpTransport:
+    """A connection to the real API server as a service account with just these rights.
+
+    Without `rules`: those of the chart.
+    """
     assert REAL_KUBECONFIG
     meta = {"name": "manta", "namespace": world.namespace}
-    rules = yaml.safe_load(RULES.read_text())
+    rules = rules or yaml.safe_load(RULES.read_text())
     await world.user.create(SERVICE_ACCOUNTS, world.namespace, {"metadata": meta})
     await world.user.create(ROLES, world.namespace, {"metadata": meta, "rules": rules})
     binding = {
