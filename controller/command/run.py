@@ -13,6 +13,7 @@ from controller.kube.incluster import InClusterCredentials
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:
+    from controller.kube.credentials import Credentials
     from controller.ray.api import FeatureGates
     from controller.runtime.settings import Settings
 
@@ -49,8 +50,11 @@ async def run(
         settings,
         user_agent=USER_AGENT,
         kind_settings=KindSettings.from_environment(feature_gates),
-        use_proxy=not isinstance(credentials, InClusterCredentials)
-        if use_proxy is None
-        else use_proxy,
+        use_proxy=is_outside(credentials) if use_proxy is None else use_proxy,
     ) as operator:
         return await operator.run(stop)
+
+
+def is_outside(credentials: Credentials) -> bool:
+    """Whether this process runs where the names of services mean nothing."""
+    return not isinstance(credentials, InClusterCredentials)
