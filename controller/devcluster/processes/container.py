@@ -198,8 +198,7 @@ class ContainerRuns:
                 await self._end(run, Grace(seconds))
         finally:
             checks.cancel()
-            with suppress(asyncio.CancelledError):
-                await checks
+            await asyncio.wait({checks})  # to await it itself would swallow our own cancellation
         code = await self._finish(run)
         ran = asyncio.get_running_loop().time() - self._began
         self._backoff = self._backoff.after_run(ran)

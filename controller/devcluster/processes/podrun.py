@@ -331,8 +331,6 @@ class PodRun:
         """Delete the pod from the API server: nothing runs any more."""
         while not self._vanished.is_set():
             meta = self._meta
-            if meta.deletion_grace_period_seconds == 0 and meta.finalizers:
-                return  # only finalizers hold it
             try:
                 await self._shop.client.delete(
                     PODS, meta.namespace, meta.name, uid=self.uid, grace_seconds=0

@@ -116,6 +116,11 @@ def test_phases(init, main, more, phase):
     assert status_of(init, main, **more).phase == phase
 
 
+def test_a_pod_that_is_ended_as_a_whole_says_why_when_it_has_ended():
+    assert status_of((), (RUNNING,), reason="DeadlineExceeded").reason == ""
+    assert status_of((), (DONE,), reason="DeadlineExceeded", is_over=True).reason
+
+
 def conditions(status: PodStatus) -> dict[str, tuple[str, str | None]]:
     return {c.type: (c.status, c.reason) for c in status.conditions}
 

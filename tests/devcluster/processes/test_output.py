@@ -107,6 +107,12 @@ async def test_a_follower_of_a_removed_log_is_let_go(output):
     assert await asyncio.wait_for(following, 1) == "1\n"
 
 
+async def test_a_log_that_was_removed_before_it_was_read_is_empty(output):
+    output.write("stdout", b"1")
+    output.remove()
+    assert await shown(output, follow="true") == ""
+
+
 async def test_the_size_of_a_log_is_bounded_and_its_end_is_kept(tmp_path):
     output = Output(tmp_path / "0.log", Clock(), largest=1000)
     following = asyncio.create_task(shown(output, follow="true"))

@@ -87,7 +87,10 @@ async def test_init_containers_run_one_after_the_other(world):
         assert pod.status.phase == "Pending"
         condition = pod.status.condition("Initialized")
         assert (condition.status, condition.reason) == ("False", "ContainersNotInitialized")
-        await world.until("a", lambda pod: pod.status.init_container_statuses[0].state.running)
+        pod = await world.until(
+            "a", lambda pod: pod.status.init_container_statuses[0].state.running
+        )
+        assert not pod.status.init_container_statuses[0].ready
         (world.folder_of(pod) / "go").touch()
         await world.phase("a", "Succeeded")
         assert await world.log("a", container="main") == "1\n2\n"

@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes import container as container_module
+from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.grace import Grace
+from controller.devcluster.processes.specification import Container
+from controller.devcluster.processes.specification import Pod as WholePod
+from controller.devcluster.processes.states import expected
+from controller.devcluster.processes.workshop import Home
 from controller.kube.errors import NotFound
 from controller.kube.faults import LostAnswer, Refusal, Refused, Rule
+from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CLAIMS
-from tests.devcluster.processes.conftest import sh
+from tests.devcluster.processes.conftest import sh, wall
 from tests.devcluster.processes.machines import exists
 
 MOUNT = {"name": "v", "mountPath": "/v"}
@@ -64,6 +71,30 @@ async def test_what_ran_under_another_kubelet_counts_as_lost(world):
         assert status.last_state.terminated.reason == "ContainerStatusUnknown"
         pod = await world.phase("never", "Failed")
         assert pod.status.container_statuses[0].state.terminated.exit_code == 137
+
+
+@pytest.mark.real_time
+async def test_what_has_ended_under_another_kubelet_is_not_run_again(world):
+    async with world.node():
+        done, forever = sh("exit 0", name="done"), sh(FOREVER)
+        await world.create("a", done, forever, restartPolicy="OnFailure")
+        await world.until(
+            "a", lambda pod: [bool(s.state.terminated) for s in statuses(pod)] == [True, False]
+        )
+        init = sh(FOREVER, name="init")
+        await world.create("never", sh("true"), initContainers=[init])
+        await world.until("never", lambda pod: pod.status.init_container_statuses)
+        await world.until("never", lambda pod: pod.status.init_container_statuses[0].state.running)
+    async with world.node():
+        pod = await world.until("a", lambda pod: statuses(pod)[1].restart_count == 1)
+        assert statuses(pod)[0].restart_count == 0
+        assert statuses(pod)[0].state.terminated
+        pod = await world.phase("never", "Failed")
+        assert pod.status.init_container_statuses[0].restart_count == 0
+
+
+def statuses(pod):
+    return pod.status.container_statuses
 
 
 def again(pod) -> bool:
@@ -253,6 +284,18 @@ async def test_last_words_come_from_the_file_or_from_the_log(world):
 
 
 @pytest.mark.real_time
+async def test_what_the_kubelet_kills_itself_was_not_short_of_memory(world, monkeypatch):
+    kills = iter(range(9))
+    monkeypatch.setattr(container_module, "oom_kills", lambda: next(kills))
+    async with world.node():
+        await world.create("a", sh(FOREVER), finalizers=["x.io/held"])
+        await first_line(world, "a")
+        await world.delete("a", grace=1)
+        pod = await world.phase("a", "Failed")
+    assert statuses(pod)[0].state.terminated.reason == "Error"
+
+
+@pytest.mark.real_time
 @pytest.mark.parametrize(("kills", "reason"), [([0, 0], "Error"), ([0, 1], "OOMKilled")])
 async def test_a_kill_for_lack_of_memory_is_told_from_others(world, monkeypatch, kills, reason):
     monkeypatch.setattr(container_module, "oom_kills", lambda: kills.pop(0))
@@ -261,6 +304,36 @@ async def test_a_kill_for_lack_of_memory_is_told_from_others(world, monkeypatch,
         pod = await world.phase("a", "Failed")
     end = pod.status.container_statuses[0].state.terminated
     assert (end.exit_code, end.reason) == (137, reason)
+
+
+class Ended(SimpleNamespace):
+    """A run that ends when its future does."""
+
+    start_error = ""
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("steps", range(8))
+async def test_no_moment_is_wrong_to_stop_watching_a_container(steps):
+    container = Container(name="main")
+    pod = WholePod(metadata=ObjectMeta(name="a"))
+    settings = SimpleNamespace(crash_back_off=9.0, crash_back_off_cap=9.0)
+    events = SimpleNamespace(tell=lambda *_, **__: None)
+    shop = SimpleNamespace(settings=settings, wall=wall, events=events)
+    around = SimpleNamespace(pod_ip="")
+    home = Home(shop, pod, None, around, None, lambda: None)
+    runs = ContainerRuns(home, container, expected(container, "ContainerCreating"))
+    run = runs._run = Ended(exited=asyncio.get_running_loop().create_future())
+    watching = asyncio.create_task(runs._attend(run))
+    await asyncio.sleep(1)
+    run.exited.set_result(0)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    is_too_late = not watching.cancel()
+    await asyncio.wait({watching})
+    assert watching.cancelled() or is_too_late
 
 
 async def test_a_grace_ends_when_it_is_over_or_shortened():
