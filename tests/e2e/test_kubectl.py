@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,18 @@ pytestmark = [needs_kubectl, pytest.mark.timeout(180)]
 
 EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
 SAMPLES = SHARED / "samples"
+
+
+COLUMNS_OF_JOBS = [
+    "NAME",
+    "JOB STATUS",
+    "DEPLOYMENT STATUS",
+    "RAY CLUSTER NAME",
+    "START TIME",
+    "END TIME",
+    "AGE",
+]
+COLUMNS_OF_CRON_JOBS = ["NAME", "SCHEDULE", "TIMEZONE", "LAST SCHEDULE", "AGE", "SUSPEND"]
 
 
 @pytest.fixture
@@ -85,6 +98,50 @@ def test_samples_of_kuberay_users_become_ready_unchanged(tmp_path: Path, crds: s
         states = ("get", "rayclusters", "-o", "jsonpath={.items[*].status.state}")
         names = kubectl("get", "rayclusters", "-o", "name").split()
         until(lambda: kubectl(*states).split() == ["ready"] * len(names), why=process.text)
+
+
+@pytest.mark.parametrize("crds", ["ours", "theirs"])
+@pytest.mark.skipif(
+    not SAMPLES.is_dir(),
+    reason="SKIP: no samples beside the project; users' jobs not tried",
+)
+def test_jobs_of_kuberay_users_are_applied_shown_and_deleted(tmp_path: Path, crds: str):
+    """As far as they come where no Ray answers: clusters and submitters are simulated."""
+    files = [
+        file for file in SAMPLES.glob("ray-*job.*.yaml") if "generateName" not in file.read_text()
+    ]
+    assert len(files) > 7
+    arguments = ["--crds", str(SHARED / "crds")] if crds == "theirs" else []
+    with manta_dev(tmp_path, *arguments) as (process, kubectl):
+        kubectl("apply", *(word for file in files for word in ("-f", str(file))))
+        kubectl("create", "-f", str(SAMPLES / "ray-job.kueue-toy-sample.yaml"))
+        expected = {
+            "rayjob-interactive-mode": "Waiting",
+            "rayjob-use-existing-raycluster": "Initializing",
+        }
+
+        def as_expected() -> bool:
+            states = {
+                job["metadata"]["name"]: job.get("status", {}).get("jobDeploymentStatus")
+                for job in kubectl.json("get", "rayjobs")["items"]
+            }
+            return all(
+                state == expected.get(name, "Running") for name, state in states.items()
+            ) and {"raycronjob", "rayjob"} == {name.partition("-")[0] for name in states}
+
+        until(as_expected, seconds=100, why=process.text)
+        jobs = kubectl("get", "rayjobs").splitlines()
+        assert re.split(r"  +", jobs[0].strip())[:7] == COLUMNS_OF_JOBS
+        cron_jobs = kubectl("get", "raycronjobs").splitlines()
+        assert re.split(r"  +", cron_jobs[0].strip())[:6] == COLUMNS_OF_CRON_JOBS
+        assert cron_jobs[1].startswith("raycronjob-sample   * * * * *")
+        assert "CreatedRayJobSubmitter" in kubectl("describe", "rayjob", "rayjob-sample")
+        assert "CreatedRayJob " in kubectl("describe", "raycronjob", "raycronjob-sample")
+
+        kubectl("delete", "raycronjobs", "--all", "--wait", "--timeout=60s")
+        kubectl("delete", "rayjobs", "--all", "--wait", "--timeout=60s")
+        kinds = "rayjobs,raycronjobs,rayclusters,jobs,pods"
+        until(lambda: not kubectl("get", kinds, "--no-headers").strip(), why=process.text)
 
 
 def test_the_crds_that_manta_prints_can_be_applied(tmp_path: Path):
