@@ -24,11 +24,16 @@ _PORT = 8265  # of Ray's dashboard, unless the head names another port so
 
 @asynccontextmanager
 async def dashboard_addresses(
-    cluster: EmbeddedCluster, say: Callable[[str], None]
+    cluster: EmbeddedCluster, say: Callable[[str], None], *, ray: str
 ) -> AsyncGenerator[None]:
     """Say the address of the dashboard of every head that becomes ready.
 
     It is the address of the head's pod, so a head in the place of another has a new one.
+
+    Args:
+        cluster: where the heads are.
+        say: called with each sentence.
+        ray: Ray's own program, which can submit jobs there.
     """
     heads = SharedInformer(
         "dev-heads",
@@ -37,7 +42,7 @@ async def dashboard_addresses(
         clock=asyncio.get_running_loop(),
         rng=random.Random(),
     )
-    heads.add_handler(Feed(_Heads(say).saw_pod))
+    heads.add_handler(Feed(_Heads(say, ray).saw_pod))
     running = asyncio.create_task(heads.run())
     try:
         yield
@@ -47,8 +52,9 @@ async def dashboard_addresses(
 
 
 class _Heads:
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], ray: str) -> None:
         self._say = say
+        self._ray = ray
         self._said: dict[str, str] = {}
 
     def saw_pod(self, key: str, pod: Pod | None) -> None:
@@ -62,7 +68,7 @@ class _Heads:
                 cluster = (pod.metadata.labels or {}).get("ray.io/cluster", "")
                 self._say(
                     f"RayCluster {pod.metadata.namespace}/{cluster}: dashboard at {address} "
-                    f"(ray job submit --address {address} -- COMMAND)"
+                    f"({self._ray} job submit --address {address} -- COMMAND)"
                 )
 
 

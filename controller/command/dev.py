@@ -97,7 +97,7 @@ async def dev(options: DevOptions) -> int:
         stack.callback(options.kubeconfig.unlink, missing_ok=True)
         if machine:
             _tell_about(machine)
-            await stack.enter_async_context(dashboard_addresses(cluster, _say))
+            await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=machine.ray))
         _greet(options, cluster.url)
         status = await _run_operator(cluster.url, stop) if options.operator else await _wait(stop)
     _say("stopped")

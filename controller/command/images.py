@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.command.rayenv import VARIABLES, make_ray_environment, ray_environment
 from controller.command.rayenv.progress import progress_for_people
-from controller.devcluster.processes.images import Image, Images
+from controller.devcluster.processes.images import Image, Images, UnknownImage
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -61,6 +61,15 @@ async def images_for(options: Sequence[str], *, ray: bool) -> Images:
     if ray and RAY_IMAGE not in images:
         images[RAY_IMAGE] = await ray_image()
     return Images(images)
+
+
+def ray_program(images: Images) -> str:
+    """Ray's own program in the environment that stands for Ray's image; `ray` if none has it."""
+    try:
+        program = images.find(RAY_IMAGE).path / "bin" / "ray"
+    except UnknownImage:
+        return "ray"
+    return str(program) if program.exists() else "ray"
 
 
 async def ray_image() -> Image:

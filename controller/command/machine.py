@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from controller.command.clock import wall
+from controller.command.images import ray_program
 from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.logs import ProcessLogs
 from controller.devcluster.processes.network.proxies import Proxies
@@ -43,6 +44,11 @@ class Machine:
     def description(self) -> list[str]:
         """Sentences: what was found on this machine, how pods are kept apart, and why so."""
         return self._chosen.sentences()
+
+    @property
+    def ray(self) -> str:
+        """Ray's own program, to be run on this machine."""
+        return ray_program(self._images)
 
     def node_of(self, server: ApiServer, port: int) -> Callable[[Surroundings], Together]:
         """What runs the pods, and passes on what the API server is asked about them.

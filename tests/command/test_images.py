@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.command.images import parse_images
+from controller.command.images import parse_images, ray_program
+from controller.devcluster.processes.images import Images
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -51,3 +52,11 @@ def test_a_name_is_given_once(tmp_path: Path):
     own = environment(tmp_path, "own")
     with pytest.raises(ConfigurationError, match="a has another environment already"):
         parse_images([f"a={own}", f"a={own}"])
+
+
+def test_rays_own_program_is_the_one_that_pods_run(tmp_path: Path):
+    own = environment(tmp_path, "own")
+    assert ray_program(Images({})) == "ray"
+    assert ray_program(Images(parse_images([f"rayproject/ray={own}"]))) == "ray"
+    (own / "bin" / "ray").touch()
+    assert ray_program(Images(parse_images([f"rayproject/ray={own}"]))) == str(own / "bin" / "ray")

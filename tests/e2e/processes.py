@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +101,10 @@ class Kubectl:
 
     kubeconfig: Path
     environment: dict[str, str] = field(default_factory=dict)
+    patience: float = 60.0
 
     def with_environment(self, **variables: str) -> Kubectl:
-        return Kubectl(self.kubeconfig, variables)
+        return replace(self, environment=variables)
 
     def __call__(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
         assert KUBECTL
@@ -112,7 +113,7 @@ class Kubectl:
             capture_output=True,
             text=True,
             input=stdin,
-            timeout=60,
+            timeout=self.patience,
             check=False,
             env=os.environ | {"HOME": str(self.kubeconfig.parent)} | self.environment,
         )

@@ -7,11 +7,13 @@ import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
+from tests.e2e.machine import needs_ray, turn_of_ray
 from tests.e2e.processes import KUBECTL, MANTA, ROOT, manta_dev, needs_kubectl, until
 
 if TYPE_CHECKING:
@@ -27,12 +29,19 @@ BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CHART = ("helm install ", "helm upgrade ")
 PROGRAMS = (
     "scripts/", "make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python",
-    "docker", "helm",
+    "docker", "helm", "ray job",
 )  # fmt: skip
+LAPTOP = "rayjob-on-a-laptop.md"  # needs real Ray
 HELM = os.environ.get("HELM") or shutil.which("helm")
 
 RUN_ELSEWHERE = {
     "make demo": "test_demo.py runs the same command line",
+    "make demo KIND=rayjob": "test_demo_of_jobs.py",
+    "manta dev --ray": "test_dev_with_ray.py",
+    "manta dev --image rayproject/ray=PATH": "test_demo_of_jobs.py, with another image",
+    "ray job submit --address http://10.88.0.2:8265 -- python -c 'print(6 * 7)'": (
+        "test_dev_with_ray.py, with the address that was printed"
+    ),
     "make test": "it is what runs this",
     "manta dev": "test_kubectl.py",
     "docker build -t manta-operator .": "test_image.py reads what it builds from",
@@ -67,7 +76,9 @@ def test_there_are_commands_and_all_are_known():
     assert unknown == []
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "test-real", "simulate", "lint", "bench"])
+@pytest.mark.parametrize(
+    "target", ["demo", "ray", "test", "test-real", "simulate", "lint", "bench"]
+)
 def test_make_knows_the_targets_that_the_readme_names(target: str):
     assert f"make {target}" in (ROOT / "README.md").read_text()
     subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
@@ -77,19 +88,39 @@ def test_make_knows_the_targets_that_the_readme_names(target: str):
 def test_the_kubectl_commands_of_every_page_work_in_their_order(tmp_path: Path):
     with manta_dev(tmp_path) as (process, kubectl):
         for page in PAGES:
-            for name, command in commands():
-                if name == page.name and command.startswith("kubectl"):
-                    run(kubectl, command, tmp_path)
+            if page.name != LAPTOP:
+                run_page(page.name, kubectl, tmp_path)
             kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=30s")
         assert process.popen.poll() is None
 
 
-def run(kubectl: Kubectl, command: str, folder: Path) -> None:
+@needs_ray
+@needs_kubectl
+@pytest.mark.timeout(2400)
+def test_the_commands_of_the_manual_for_laptops_work_with_real_ray(tmp_path: Path):
+    with turn_of_ray(), manta_dev(tmp_path, "--ray") as (process, kubectl):
+        told = run_page(LAPTOP, replace(kubectl, patience=700), tmp_path)
+        assert "round 1: pi is about 3.1" in told
+        assert '"result":"Succeeded"' in told
+        process.popen.terminate()
+        assert process.wait(60) == 0
+
+
+def run_page(page: str, kubectl: Kubectl, folder: Path) -> str:
+    """Run the kubectl commands of a page in their order; returns what they print."""
+    told = [
+        run(kubectl, command, folder)
+        for name, command in commands()
+        if name == page and command.startswith("kubectl")
+    ]
+    return "".join(told)
+
+
+def run(kubectl: Kubectl, command: str, folder: Path) -> str:
     """Run one command as it stands; one that watches is stopped at its first line."""
     arguments = shlex.split(command)[1:]
     if "-w" not in arguments:
-        kubectl(*arguments)
-        return
+        return kubectl(*arguments)
     out = folder / "watch.out"
     watch = kubectl.background(*arguments, out=out)
     try:
@@ -97,6 +128,7 @@ def run(kubectl: Kubectl, command: str, folder: Path) -> None:
     finally:
         watch.terminate()
         watch.wait()
+    return out.read_text()
 
 
 @needs_kubectl
