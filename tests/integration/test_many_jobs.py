@@ -1,0 +1,54 @@
+"""A thousand RayJobs, and a hundred of their dashboards accept and never answer (DESIGN 4.5).
+
+Every request of the operator takes 20 ms. Time is virtual, so the figures are the same everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+from controller.kube.faults import Late, Rule
+from controller.ray.dashboard.actors import CONCURRENCY
+from tests.integration.crowds import DEAD, LATER, LIVE, Crowd
+from tests.integration.harness import embedded_world
+
+LATENCY = 0.02
+JOBS, SILENT, NEW = 1000, 100, 50
+PAUSE = 0.05
+"""Seconds between two creations."""
+
+pytestmark = pytest.mark.embedded_only
+
+
+@pytest.mark.timeout(1200)
+async def test_a_hundred_dead_dashboards_of_a_thousand_delay_nothing_else():
+    async with embedded_world(components=frozenset({"kubelet"})) as world:
+        crowd = Crowd(world, (Rule(Late(LATENCY)),))
+        began = crowd.waits()
+        await asyncio.gather(
+            crowd.create(DEAD, SILENT, pause=PAUSE),
+            crowd.create(LIVE, JOBS - SILENT, pause=PAUSE),
+        )
+        await crowd.accepted(JOBS - SILENT, seconds=120)
+        assert crowd.p99_wait(began) <= 1.01
+        await world.settle(60)
+
+        gc.collect()
+        objects, tasks = len(gc.get_objects()), len(asyncio.all_tasks())
+        before, start = crowd.waits(), world.loop.time()
+        await crowd.create(LATER, NEW, pause=PAUSE)
+        await crowd.accepted(JOBS - SILENT + NEW, seconds=60)
+        assert world.loop.time() - start - NEW * PAUSE < 20, "as long as one alone takes"
+        most = await crowd.watch(300)
+        gc.collect()
+
+        assert crowd.p99_wait(before) <= 1.01
+        assert most["probes"] == most["actors"] == JOBS + NEW
+        assert most["in flight"] <= CONCURRENCY
+        assert most["suspect"] <= CONCURRENCY // 4
+        assert len(asyncio.all_tasks()) <= tasks + CONCURRENCY
+        growth = (len(gc.get_objects()) - objects) / objects
+        assert growth < 1.5 * NEW / JOBS, "by the jobs that came"
