@@ -105,3 +105,23 @@ async def test_where_only_rayclusters_are_defined_they_are_served(world: World):
     await world.create_cluster()
     await world.eventually(world.is_ready)
     assert operator.running
+
+
+async def test_a_job_that_another_operator_had_goes_on_without_a_pod_being_touched(world: World):
+    rays = Rays(world)
+    await rays.open()
+    rays.ray.course = lambda _body: Course(running=300)
+    former = start(rays)
+    await rays.create(submissionMode="K8sJobMode")
+    await rays.reaches("Running")
+    await world.eventually(lambda: rays.ray.accepted)
+    await world.settle(30)
+    await former.kill()
+    ours = {"metadata": {"annotations": {"manta.dev/runs-on": None}}}
+    await world.user.merge_patch(RAYJOBS, world.namespace, "job", ours)
+    pods, submitted = set(world.journal.created), len(rays.ray.accepted)
+
+    start(rays)
+    await rays.reaches("Complete", seconds=600)
+    assert set(world.journal.created) == pods
+    assert len(rays.ray.accepted) == submitted == 1
