@@ -26,10 +26,13 @@ _STOPPING: Final = frozenset({State.SUSPENDING})
 
 def interests(seen: Observation) -> tuple[Interest, ...]:
     """What must be observed: the job while it runs, or until it is stopped."""
-    if seen.head is None or not seen.job_id or result_of(seen) is not None:
+    if seen.head is None or not seen.job_id:
         return ()
-    stopping = seen.state in _STOPPING or seen.job.metadata.terminating
-    if seen.state is not State.RUNNING and not (stopping and must_stop(seen)):
+    if seen.state in _STOPPING or seen.job.metadata.terminating:
+        wanted = must_stop(seen) or seen.answer is not None  # an end that was seen stays known
+    else:
+        wanted = seen.state is State.RUNNING and result_of(seen) is None
+    if not wanted:
         return ()
     return (Interest(seen.head.dashboard, JobProbe(seen.job_id)),)
 

@@ -43,6 +43,9 @@ NOT_FOUND_FOR: Final = timedelta(seconds=10)
 """How long Ray must not have known the job until that counts: the cache may still show the head
 that was there before."""
 
+STOPPING_TAKES: Final = timedelta(seconds=10)
+"""How long a job that Ray was asked to stop may take to end before nobody waits for it."""
+
 _FRESH_FAILURE: Final = timedelta(seconds=30)
 """How long probes of this process must have failed until a silence that was stored before counts
 as the same one."""
@@ -89,6 +92,8 @@ def facts_of(seen: Observation, settings: JobSettings, clock: Clock) -> Facts:
         interactive=seen.mode is SubmissionMode.INTERACTIVE,
         id_given=spec is not None and bool(spec.job_id),
         begun=bool(seen.cluster_name and seen.status.get("startTime")),
+        perhaps_submitted=bool(seen.cluster_name and seen.job_id)
+        and bool(seen.status.get("dashboardURL")),
         cluster=_cluster(seen),
         head=_head(seen),
         submitter=seen.submitter.fact,
@@ -104,11 +109,11 @@ def facts_of(seen: Observation, settings: JobSettings, clock: Clock) -> Facts:
         pre_running_deadline_passed=_passed(
             started,
             spec and spec.pre_running_deadline_seconds,
-            clock if seen.state in _BEFORE_RUNNING else clock.stopped,
+            clock if _waits_to_run(seen) else clock.stopped,
         ),
         submitter_grace_over=_submitter_grace_over(seen, watch),
         result_grace_over=watch.passed(_result_time(seen), settings.transition_grace_period),
-        stopped=not must_stop(seen) or seen.stopped is not None,
+        stopped=is_stopped(seen, clock),
         leftovers=has_leftovers(seen),
         failed=max(0, seen.status.get("failed", 0)),
         backoff_limit=spec.backoff_limit if spec is not None else 0,
@@ -119,8 +124,23 @@ def must_stop(seen: Observation) -> bool:
     """Whether the attempt's job may be running in a Ray that can be asked to stop it."""
     if seen.head is None or not seen.job_id or result_of(seen) is not None:
         return False
-    in_head = seen.mode is SubmissionMode.SIDECAR and not seen.recorded
-    return in_head or seen.head.incarnation == seen.recorded or info_of(seen) is not None
+    if not seen.recorded:  # a submitter in the head is early; KubeRay stored no head
+        return seen.mode is SubmissionMode.SIDECAR or bool(seen.status.get("jobStatus"))
+    same = seen.head.incarnation == seen.recorded
+    return same or seen.durable or info_of(seen) is not None
+
+
+def is_stopped(seen: Observation, clock: Clock) -> bool:
+    """Whether nothing is left to be stopped in Ray, or it was tried for long enough.
+
+    Ray stops a job some seconds after it was asked to, and one that waits for resources never.
+    """
+    if not must_stop(seen):
+        return True
+    if not isinstance(seen.stopped, Done) or isinstance(seen.stopped.value, NoSuchJob):
+        return seen.stopped is not None
+    answer = seen.answer
+    return answer is None or clock.passed(answer.failing_since or answer.since, STOPPING_TAKES)
 
 
 def has_leftovers(seen: Observation) -> bool:
@@ -236,6 +256,11 @@ def _result_time(seen: Observation) -> datetime | None:
         return info.end_time
     stored: dict[str, Any] = seen.status.get("rayJobInfo") or {}
     return time_of(stored.get("endTime")) or time_of(seen.status.get("startTime"))
+
+
+def _waits_to_run(seen: Observation) -> bool:
+    """Whether it is still the preparation that takes its time."""
+    return seen.state in _BEFORE_RUNNING or seen.submitter.fact is SubmitterFact.ABSENT
 
 
 def _passed(started: datetime | None, seconds: int | None, clock: Clock) -> bool:

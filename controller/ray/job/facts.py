@@ -69,6 +69,7 @@ class Facts:
         interactive: whether a person submits the job and then sets `spec.jobId`.
         id_given: whether `spec.jobId` is set.
         begun: whether the names of an attempt are stored.
+        perhaps_submitted: whether the job of the attempt may have been submitted.
         cluster: the RayCluster.
         head: its head pod.
         submitter: the submitter.
@@ -92,6 +93,7 @@ class Facts:
     interactive: bool = False
     id_given: bool = False
     begun: bool = False
+    perhaps_submitted: bool = False
     cluster: ClusterFact = ClusterFact.ABSENT
     head: HeadFact = HeadFact.GONE
     submitter: SubmitterFact = SubmitterFact.NONE

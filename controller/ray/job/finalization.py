@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from controller.ray.api import labels
 from controller.ray.api.rayjob import RAYJOBS, time_of
 from controller.ray.job.asking import interests, stop
-from controller.ray.job.assess import must_stop
+from controller.ray.job.assess import is_stopped
 from controller.ray.job.states import State
 from controller.ray.job.writes import delete_submitter
 from controller.runtime.finalizers import add_finalizer, remove_finalizer
@@ -38,7 +38,7 @@ def finalize(seen: Observation, clock: Clock) -> Plan:
     if labels.RAYJOB_FINALIZER not in meta.finalizers:
         return NOTHING
     over = clock.passed(time_of(meta.deletion_timestamp), LONGEST_HOLD)
-    if seen.state.terminal or over or not must_stop(seen) or seen.stopped is not None:
+    if seen.state.terminal or over or is_stopped(seen, clock):
         letting_go = remove_finalizer(_target(seen), meta, labels.RAYJOB_FINALIZER)
         return Plan(commit=letting_go, interests=interests(seen))
     stages = (tuple(delete_submitter(seen)),) if seen.state is State.RUNNING else ()

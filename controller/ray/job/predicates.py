@@ -49,6 +49,13 @@ def pre_running_deadline_has_passed(facts: Facts) -> bool:
     return facts.pre_running_deadline_passed
 
 
+def pre_running_deadline_has_passed_without_submitter(facts: Facts) -> bool:
+    """The same, because the submitter could not be made."""
+    waiting = facts.head is HeadFact.SAME and facts.submitter is SubmitterFact.ABSENT
+    unknown = not facts.once_known and facts.ray in {RayFact.SILENT, RayFact.UNKNOWN_ID}
+    return waiting and unknown and facts.pre_running_deadline_passed
+
+
 def is_ready(facts: Facts) -> bool:
     """The cluster is ready, and on which head the attempt runs is stored."""
     return facts.cluster is ClusterFact.READY and facts.head is HeadFact.SAME
@@ -111,7 +118,7 @@ def was_stopped_and_submitter_goes_on(facts: Facts) -> bool:
 
 def submission_is_refused(facts: Facts) -> bool:
     """Ray refused the submission, or did not take it in time, and does not know the job."""
-    return facts.refused and facts.ray is not RayFact.ACTIVE
+    return facts.refused and facts.ray is RayFact.UNKNOWN_ID
 
 
 def another_head_does_not_know_the_job(facts: Facts) -> bool:
@@ -165,8 +172,13 @@ def is_valid_again(facts: Facts) -> bool:
     return facts.valid
 
 
+def is_valid_again_with_a_submission(facts: Facts) -> bool:
+    """The same, while the job of an attempt may have been submitted: it must not be once more."""
+    return facts.valid and facts.perhaps_submitted
+
+
 def is_valid_again_with_an_attempt(facts: Facts) -> bool:
-    """The same, while an attempt was under way: it goes on."""
+    """The same, while an attempt was being prepared: it goes on."""
     return facts.valid and facts.begun
 
 

@@ -99,19 +99,19 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(State.WAITING, when.id_is_given, Enter(State.RUNNING)),
     # Running: what Ray says stands, whatever else has happened meanwhile.
     Row(State.RUNNING, when.has_succeeded, Enter(State.COMPLETE)),
-    Row(State.RUNNING, when.has_failed, Fail(Reason.APP_FAILED)),
     Row(
         State.RUNNING,
         when.has_succeeded_but_submitter_hangs,
         Enter(State.COMPLETE, Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
+    Row(State.RUNNING, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)),
+    Row(State.RUNNING, when.has_failed, Fail(Reason.APP_FAILED)),
     Row(
         State.RUNNING,
         when.has_failed_but_submitter_hangs,
         Fail(Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
     Row(State.RUNNING, when.has_ended_and_submitter_goes_on, _STAY),
-    Row(State.RUNNING, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)),
     Row(State.RUNNING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
     Row(State.RUNNING, when.deadline_has_passed_and_is_stopped, Fail(Reason.DEADLINE_EXCEEDED)),
     Row(State.RUNNING, when.deadline_has_passed, _STAY),
@@ -122,6 +122,11 @@ TABLE: Final[tuple[Row, ...]] = (
         Enter(State.COMPLETE, Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
     Row(State.RUNNING, when.was_stopped_and_submitter_goes_on, _STAY),
+    Row(
+        State.RUNNING,
+        when.pre_running_deadline_has_passed_without_submitter,
+        Fail(Reason.PRE_RUNNING_DEADLINE_EXCEEDED),
+    ),
     Row(State.RUNNING, when.submission_is_refused, Fail(Reason.SUBMISSION_FAILED)),
     Row(State.RUNNING, when.cluster_is_lost, Fail(Reason.HEAD_LOST)),
     Row(State.RUNNING, when.another_head_does_not_know_the_job, Fail(Reason.HEAD_LOST)),
@@ -150,6 +155,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row(State.SUSPENDED, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)),
     Row(State.SUSPENDED, when.is_resumed, Enter(State.NEW)),
     # ValidationFailed: left as soon as the specification is valid.
+    Row(State.VALIDATION_FAILED, when.is_valid_again_with_a_submission, Enter(State.RUNNING)),
     Row(State.VALIDATION_FAILED, when.is_valid_again_with_an_attempt, Enter(State.INITIALIZING)),
     Row(State.VALIDATION_FAILED, when.is_valid_again, Enter(State.NEW)),
     # Complete and Failed are terminal: they have no rows.

@@ -195,7 +195,7 @@ def test_what_ray_says_stands_whatever_has_become_of_cluster_deadline_and_suspen
             head=HeadFact.GONE,
             deadline_passed=True,
             suspend=True,
-            valid=False,
+            valid=ray is RayFact.FAILED,  # how often to retry can be read
         )
         assert step is not None
         assert step.state is state
@@ -250,10 +250,32 @@ def test_a_lost_head_is_the_end_of_the_attempt_unless_the_new_one_knows_the_job(
 def test_a_refused_submission_is_over_at_once_but_not_if_ray_has_the_job_after_all():
     step = running(refused=True, ray=RayFact.UNKNOWN_ID, submitter=SubmitterFact.NONE)
     assert step == Step(State.FAILED, Reason.SUBMISSION_FAILED, failed=True)
-    assert running(refused=True, ray=RayFact.ACTIVE, submitter=SubmitterFact.NONE) is None
+    for ray in (RayFact.ACTIVE, RayFact.SILENT):
+        assert running(refused=True, ray=ray, submitter=SubmitterFact.NONE) is None
+
+
+def test_a_failure_is_not_final_while_it_cannot_be_read_how_often_to_retry():
+    for ray in (RayFact.FAILED, RayFact.UNKNOWN_ID, RayFact.ACTIVE):
+        for submitter in SubmitterFact:
+            step = running(
+                ray=ray, submitter=submitter, valid=False, once_known=True, result_grace_over=True
+            )
+            assert step == Step(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
+
+
+def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
+    absent: dict[str, Any] = {"submitter": SubmitterFact.ABSENT, "ray": RayFact.UNKNOWN_ID}
+    step = running(**absent, pre_running_deadline_passed=True)
+    assert step == Step(State.FAILED, Reason.PRE_RUNNING_DEADLINE_EXCEEDED, failed=True)
+    assert running(**absent) is None
+    assert running(**absent, pre_running_deadline_passed=True, head=HeadFact.UNRECORDED) is None
+    active = absent | {"ray": RayFact.ACTIVE}
+    assert running(**active, pre_running_deadline_passed=True) is None
 
 
 def test_a_specification_that_is_corrected_goes_on_with_the_attempt_it_had():
+    ran = next_step(State.VALIDATION_FAILED, Facts(begun=True, perhaps_submitted=True))
+    assert ran == Step(State.RUNNING)
     back = next_step(State.VALIDATION_FAILED, Facts(begun=True))
     assert back == Step(State.INITIALIZING)
     assert next_step(State.VALIDATION_FAILED, Facts()) == Step(State.NEW)

@@ -15,7 +15,7 @@ from controller.ray.cluster.status.conditions import READY
 from controller.ray.cluster.status.trouble import trouble
 from controller.ray.cluster.status.write_failures import failure_cause
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
-from controller.ray.job.assess import info_of, quiet_of
+from controller.ray.job.assess import info_of, quiet_of, result_of
 from controller.ray.job.facts import SubmitterFact
 from controller.ray.job.observe import CLUSTER_SCOPE
 from controller.ray.job.redaction import redact
@@ -107,9 +107,9 @@ def _no_cluster(seen: Observation) -> Cause:
 
 
 def _running(seen: Observation, settings: JobSettings, clock: Clock) -> Cause:
-    info = info_of(seen)
-    if info is not None and info.status.terminal:
-        return Cause("JobEnded", f"Ray says {info.status.value}; the submitter prints the rest")
+    info, result = info_of(seen), result_of(seen)
+    if result is not None:
+        return Cause("JobEnded", f"Ray says {result.value}; the submitter prints the rest")
     silent = quiet_of(seen, settings, clock).since is not None
     if info is None or silent:
         if seen.head is None or (seen.recorded and seen.head.incarnation != seen.recorded):
