@@ -28,7 +28,7 @@ from tests.integration.test_rights import restricted
 from tests.ray.dashboard.simulated import Course
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, Callable
 
     from controller.devcluster.apiserver.audit import Attributes
     from controller.kube.faults import Entry
@@ -66,7 +66,7 @@ class Limited:
     """
 
     rays: Rays
-    refused: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list[str])
 
     def start(self, rules: Rules, transport: Transport | None) -> None:
         world = self.rays.world
@@ -96,7 +96,7 @@ class Limited:
 
 
 @asynccontextmanager
-async def limited(world: World, rules: Rules) -> AsyncIterator[Limited]:
+async def limited(world: World, rules: Rules) -> AsyncGenerator[Limited]:
     rays = Rays(world)
     await rays.open()
     it = Limited(rays)
