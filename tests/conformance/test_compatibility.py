@@ -21,7 +21,7 @@ VERDICT = re.compile(r"\*\*(copied|fixed|decided)\*\*")
 NOT_YET = re.compile(r"with (RayService|batch schedulers)\b")
 NOT_BUILT = {27, 28, 29, 30, 32, 41}
 """Entries that concern kinds or parts which are not there yet."""
-PLANNED = re.compile(r"planned, (January|February) 2027")
+PLANNED = re.compile(r"planned, (December 2026|(January|February) 2027)")
 
 Row = tuple[str, ...]
 
