@@ -9,19 +9,25 @@ from tests.simulation.scenario import (
     Cluster,
     Compact,
     EndPod,
+    Fate,
     Fault,
     Group,
+    Job,
+    RayFault,
     Restart,
     Scale,
     Scenario,
     Step,
     Surroundings,
+    SuspendJob,
 )
 
 TWO_WORKERS = Cluster((Group(0, 2),))
 ONE_WORKER = Cluster((Group(0, 1),))
 NO_WORKERS = Cluster((Group(0, 0),))
 ONLY_HEAD = Cluster()
+
+FAILS_ONCE = Job(backoff=1, fates=(Fate("FAILED", running=20.0), Fate(running=5.0)))
 
 LAG = Fault("lag", "pods", seconds=5.0, lasts=20.0)
 
@@ -95,6 +101,47 @@ BAD_LUCK = {
         Surroundings(),
         (NO_WORKERS,),
         (Step(5.0, Fault("lost request", "pods", lasts=1.0)), Step(0.0, Scale(0, 0, 2))),
+    ),
+    "Ray has taken a job, its answer is lost, and so is the operator": Scenario(
+        Surroundings(),
+        (),
+        (
+            Step(0.0, RayFault("late", lasts=20.0)),
+            Step(3.5, RayFault("loses answers", lasts=10.0)),
+            Step(3.0, Restart("kill", pause=1.0)),
+        ),
+        (FAILS_ONCE,),
+    ),
+    "the head of a job is killed while the job runs on it": Scenario(
+        Surroundings(),
+        (),
+        (Step(10.0, EndPod(0, "kill")),),
+        (FAILS_ONCE,),
+    ),
+    "the Ray of a head exits, and starts again in the same pod": Scenario(
+        Surroundings(),
+        (),
+        (Step(10.0, EndPod(0, "crash")), Step(9.0, Compact())),
+        (FAILS_ONCE,),
+    ),
+    "a job is suspended while the cluster of its failed attempt goes": Scenario(
+        Surroundings(),
+        (),
+        (
+            Step(20.0, Fault("lag", "rayclusters.ray.io", seconds=10.0, lasts=20.0)),
+            Step(5.0, SuspendJob(0, suspend=True)),
+            Step(20.0, SuspendJob(0, suspend=False)),
+        ),
+        (FAILS_ONCE,),
+    ),
+    "nothing of a job is seen for half a minute, and the operator is killed": Scenario(
+        Surroundings(),
+        (),
+        (
+            Step(20.0, Fault("lag", "rayjobs.ray.io", seconds=15.0, lasts=20.0)),
+            Step(4.0, Restart("after")),
+        ),
+        (FAILS_ONCE,),
     ),
 }
 """By the sentence that says what happens."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.ray.dashboard.errors import Unreachable
 from controller.ray.dashboard.results import JobStatus
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 from tests.ray.dashboard.simulated import Job as JobInRay
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.store import StoredEvent
+    from controller.ray.dashboard.send import DashboardAnswer, DashboardRequest
     from tests.ray.dashboard.simulated import Incarnation
     from tests.simulation import scenario as s
 
@@ -91,6 +93,11 @@ class WitnessedRay(SimulatedRay):
     def runs(self, job_id: str) -> list[Run]:
         """Those of a submission id."""
         return [run for run in self.history if run.job.id == job_id]
+
+    def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardAnswer:
+        if self._alive.get(place[1]) != place[2]:
+            raise Unreachable(f"{request}: the head died while it was asked")
+        return super()._routed(place, request)
 
     def _accept(self, place: Incarnation, body: dict[str, Any], course: Course | None) -> JobInRay:
         job = super()._accept(place, body, course)
