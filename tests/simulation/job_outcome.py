@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.dashboard.results import JobStatus
 from tests.simulation.job_referee import TERMINAL
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ def job_shortcomings(
     wrong = [sentence for job in jobs for sentence in _status(job)]
     if wrong:
         return wrong
-    wrong = [sentence for job in jobs for sentence in _truth(job, ray)]
     by_uid = {job["metadata"]["uid"]: job for job in jobs}
     for table, objects in made.items():
         for obj in objects:
@@ -53,19 +51,6 @@ def _status(job: Object) -> Iterator[str]:
         yield f"{meta['name']} is {state or 'New'!r}; conditions {status.get('conditions')}"
     elif status.get("observedGeneration") != meta["generation"]:
         yield f"{meta['name']} observed generation {status.get('observedGeneration')}"
-
-
-def _truth(job: Object, ray: WitnessedRay) -> Iterator[str]:
-    """What the status says, beside what has happened in Ray."""
-    name, status = job["metadata"]["name"], job["status"]
-    truths = [ray.truth(run) for run in ray.runs(status.get("jobId", ""))]
-    says = (status.get("jobDeploymentStatus"), status.get("jobStatus"), status.get("reason"))
-    if says[0] == "Complete" and says[1] != "SUCCEEDED":
-        yield f"{name} is {says}"
-    if says[1] == "SUCCEEDED" and JobStatus.SUCCEEDED not in truths:
-        yield f"{name} is {says}, and Ray says {truths}"
-    if says[2] == "AppFailed" and JobStatus.FAILED not in truths and not ray.forgot:
-        yield f"{name} is {says}, and Ray says {truths}"
 
 
 def _left(table: str, obj: Object, jobs: dict[str, Object]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.dashboard.results import JobStatus
 from controller.runtime.plan import Create
 from tests.simulation.referee import ACTOR, LATE
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.ray.job.observe import Observation
     from controller.runtime.plan import Plan
-    from tests.simulation.witnessed_ray import Run
+    from tests.simulation.witnessed_ray import Run, WitnessedRay
 
 TERMINAL = frozenset({"Complete", "Failed"})
 ATTEMPT = frozenset({"Initializing", "Waiting", "Running"})
@@ -40,7 +41,7 @@ UNDER_WAY = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A RayJob at one moment."""
+    """A RayJob at one moment; `says` is what it says of Ray."""
 
     revision: int
     time: float
@@ -49,6 +50,7 @@ class Seen:
     state: str
     cluster: str
     job_id: str
+    says: str
     reason: str
     failed: int
     succeeded: int
@@ -91,9 +93,15 @@ class JobReferee:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, violations: list[str], *, strict: bool = True
+        self,
+        loop: asyncio.AbstractEventLoop,
+        ray: WitnessedRay,
+        violations: list[str],
+        *,
+        strict: bool = True,
     ) -> None:
         self._loop = loop
+        self._ray = ray
         self._strict = strict
         self._intents: dict[tuple[str, str], int] = {}
         self._clusters: dict[str, tuple[str, str]] = {}  # owner and name of live ones, by uid
@@ -183,6 +191,7 @@ class JobReferee:
         elif now.state not in FOLLOWS.get(before.state, ()):
             self._blame(what)
         self._count(what, history, before, now)
+        self._compare(what, before, now)
         if now.state == "Initializing":
             self._begun(what, history, now)
         if before.state in {"Retrying", "Suspending"}:
@@ -196,6 +205,8 @@ class JobReferee:
         names = (before.cluster, before.job_id), (now.cluster, now.job_id)
         if now.state in ATTEMPT | TERMINAL and names[0] != names[1]:
             self._blame(f"{history.name} changed names within an attempt: {names}")
+        if now.state in TERMINAL and now.says != before.says:
+            self._blame(f"{history.name} was {before.says!r} at its end, and now is {now.says!r}")
 
     def _count(self, what: str, history: JobHistory, before: Seen, now: Seen) -> None:
         """Both counters move with the transition that ends an attempt, and never else."""
@@ -211,6 +222,21 @@ class JobReferee:
             self._blame(f"{what} for {now.reason}, and {attempts - now.failed} attempts were left")
         if now.state == "Retrying" and (now.reason in NOT_RETRIABLE or now.failed >= attempts):
             self._blame(f"{what} for {now.reason} after {now.failed} failures of {attempts}")
+
+    def _compare(self, what: str, before: Seen, now: Seen) -> None:
+        """How an attempt ended, beside what has become of it in Ray."""
+        runs = self._ray.runs(before.job_id)
+        truths = [self._ray.truth(run) for run in runs]
+        told = f"{what} ({now.says} {now.reason}), and the truth is {truths}"
+        says_success = now.state == "Complete" or now.says == JobStatus.SUCCEEDED.value
+        if says_success and JobStatus.SUCCEEDED not in truths:
+            self._blame(told)
+        if now.reason == "AppFailed" and JobStatus.FAILED not in truths and not self._ray.forgot:
+            self._blame(told)
+        if now.reason == "HeadLost" and before.state == "Running":
+            there = {uid for uid, (_, name) in self._clusters.items() if name == before.cluster}
+            if any(self._ray.is_alive(run) and run.place[0] in there for run in runs):
+                self._blame(f"{told}, on a head that is there")
 
     def _begun(self, what: str, history: JobHistory, now: Seen) -> None:
         if not now.cluster or not now.job_id:
@@ -267,6 +293,7 @@ def _seen(obj: dict[str, Any], time: float) -> Seen:
         state=status.get("jobDeploymentStatus", ""),
         cluster=status.get("rayClusterName", ""),
         job_id=status.get("jobId", ""),
+        says=status.get("jobStatus", ""),
         reason=status.get("reason", ""),
         failed=status.get("failed", 0),
         succeeded=status.get("succeeded", 0),

@@ -46,9 +46,9 @@ class JobsOfLife:
     ) -> None:
         self._world = world
         self._jobs = jobs
-        self._referee = JobReferee(world.loop, violations, strict=strict)
         self._rays = Rays(world)
         self.ray = WitnessedRay(live=self._rays.ray.live, recording=False)
+        self._referee = JobReferee(world.loop, self.ray, violations, strict=strict)
         self.ray.course = self._course
         self.ray.on_accepted = self._referee.accepted
         self._rays.ray = self.ray
