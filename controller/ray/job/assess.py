@@ -168,7 +168,7 @@ def quiet_of(seen: Observation, settings: JobSettings, clock: Clock) -> Quiet:
     """Since when Ray has not answered, and what that means by now."""
     stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))
     head, answer = _head(seen), seen.answer
-    lost = head in {HeadFact.GONE, HeadFact.LEAVING, HeadFact.OTHER}
+    lost = head not in {HeadFact.SAME, HeadFact.UNRECORDED}
     if answer is not None and answer.failing_since is not None:
         since = answer.failing_since
         if stored is not None and (lost or clock.passed(since, _FRESH_FAILURE)):
@@ -210,7 +210,7 @@ def _head(seen: Observation) -> HeadFact:
     if not seen.recorded:
         return HeadFact.UNRECORDED
     if seen.head.incarnation != seen.recorded:
-        return HeadFact.OTHER
+        return HeadFact.OTHER if seen.durable else HeadFact.EMPTY
     return HeadFact.LEAVING if seen.head.leaving else HeadFact.SAME
 
 

@@ -26,7 +26,8 @@ class HeadFact(Enum):
     UNRECORDED = "unrecorded"  # there is one, and nothing to compare it with
     SAME = "same"
     LEAVING = "leaving"  # the same, but it is being deleted, or its node is lost
-    OTHER = "other"  # another pod, or the same after a restart
+    OTHER = "other"  # another pod, or the same after a restart, whose Ray may know the job
+    EMPTY = "empty"  # the same, but its Ray began with nothing
 
 
 class SubmitterFact(Enum):

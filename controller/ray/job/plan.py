@@ -27,6 +27,7 @@ from controller.ray.job.writes import (
     delete_strays,
     delete_submitter,
     end_retries,
+    end_submitter,
     keep_head_service,
     record_head,
 )
@@ -132,8 +133,11 @@ def _clean_up(seen: Observation, settings: JobSettings, clock: Clock) -> Plan:
     """After the last attempt: what the rules of deletion say."""
     due = deletion(seen, settings, clock.now)
     wake = due.wake_after.total_seconds() if due.wake_after is not None else None
+    writes = [*carry_out(seen, due.action)]
+    if seen.state is State.FAILED:
+        writes += end_submitter(seen)
     return Plan(
-        stages=_stages(carry_out(seen, due.action)),
+        stages=_stages(writes),
         status=report(seen, settings, clock),
         wake_after=wake,
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
 _LOST_CLUSTER: Final = frozenset({ClusterFact.ABSENT, ClusterFact.GOING})
-_LOST_HEAD: Final = frozenset({HeadFact.GONE, HeadFact.LEAVING, HeadFact.OTHER})
+_LOST_HEAD: Final = frozenset(HeadFact) - {HeadFact.SAME, HeadFact.UNRECORDED}
 
 
 def always(_: Facts) -> bool:
@@ -121,8 +121,16 @@ def submission_is_refused(facts: Facts) -> bool:
     return facts.refused and facts.ray is RayFact.UNKNOWN_ID
 
 
+def head_began_with_nothing(facts: Facts) -> bool:
+    """The head was replaced or restarted, and what it knew is lost.
+
+    Nobody waits for what the new one says: a submitter that goes on might submit the job to it.
+    """
+    return facts.head is HeadFact.EMPTY
+
+
 def another_head_does_not_know_the_job(facts: Facts) -> bool:
-    """The head was replaced or restarted, and the dashboard of the new one knows no such job."""
+    """The same, its state is kept elsewhere, and the new one knows no such job all the same."""
     return facts.head is HeadFact.OTHER and facts.ray is RayFact.UNKNOWN_ID
 
 

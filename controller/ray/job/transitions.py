@@ -129,6 +129,7 @@ TABLE: Final[tuple[Row, ...]] = (
     ),
     Row(State.RUNNING, when.submission_is_refused, Fail(Reason.SUBMISSION_FAILED)),
     Row(State.RUNNING, when.cluster_is_lost, Fail(Reason.HEAD_LOST)),
+    Row(State.RUNNING, when.head_began_with_nothing, Fail(Reason.HEAD_LOST)),
     Row(State.RUNNING, when.another_head_does_not_know_the_job, Fail(Reason.HEAD_LOST)),
     Row(State.RUNNING, when.head_is_lost_and_nothing_answers, Fail(Reason.HEAD_LOST)),
     Row(State.RUNNING, when.job_has_vanished_from_ray, Fail(Reason.APP_FAILED)),

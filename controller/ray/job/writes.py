@@ -97,6 +97,14 @@ def end_retries(seen: Observation) -> Iterator[Write]:
         yield MergePatch(target, job.metadata.uid, {"spec": {"backoffLimit": 0}})
 
 
+def end_submitter(seen: Observation) -> Iterator[Write]:
+    """Of a job that has failed: end a submitter that might submit it yet, here or elsewhere."""
+    known = bool(seen.status.get("jobStatus"))
+    here = seen.head is not None and seen.head.incarnation == seen.recorded
+    if seen.submitter.fact is SubmitterFact.ACTIVE and not (known and here):
+        yield from delete_submitter(seen)
+
+
 def delete_submitter(seen: Observation) -> Iterator[Write]:
     """Delete the submitter Job with its pods."""
     job = seen.submitter_job

@@ -41,6 +41,7 @@ def _grounds(known: dict[str, Any]) -> dict[Reason, bool]:
         Reason.SUBMISSION_FAILED: (bool(known.get("refused")) and unknown)
         or (late and submitter is SubmitterFact.FAILED and unknown),
         Reason.HEAD_LOST: known.get("cluster") in {ClusterFact.ABSENT, ClusterFact.GOING}
+        or known.get("head") is HeadFact.EMPTY
         or (known.get("head") is HeadFact.OTHER and unknown)
         or (known.get("head") in LOST and silent and silence > Silence.SHORT),
         Reason.TRANSITION_GRACE_PERIOD_EXCEEDED: (

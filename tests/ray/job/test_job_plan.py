@@ -367,8 +367,28 @@ def test_with_fault_tolerance_the_head_has_five_minutes():
 def test_a_head_restarted_or_replaced_that_does_not_know_the_job_loses_it(head: dict[str, Any]):
     scene = Scene("Running").with_cluster().with_head(**head).knows_nothing()
     assert status_of(scene.plan())["reason"] == "HeadLost"
-    found = Scene("Running").with_cluster().with_head(**head).says(JobStatus.RUNNING)
-    assert found.plan().commit is None
+    asked = Scene("Running").with_cluster().with_head(**head)
+    assert status_of(asked.plan())["reason"] == "HeadLost"  # whatever it would say
+    kept = {"gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}}
+    durable = Scene("Running").with_cluster(**kept).with_head(**head)
+    assert durable.says(JobStatus.RUNNING).plan().commit is None
+    assert status_of(durable.knows_nothing().plan())["reason"] == "HeadLost"
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "ended"),
+    [
+        ({}, {"jobStatus": "RUNNING"}, False),
+        ({}, {"jobStatus": None}, True),
+        ({"restarts": 1}, {"jobStatus": "RUNNING"}, True),
+    ],
+)
+def test_a_submitter_that_might_submit_a_failed_job_yet_is_ended(
+    head: dict[str, Any], status: dict[str, Any], ended: bool
+):
+    scene = Scene("Failed", status=status).with_cluster().with_head(**head).with_submitter()
+    deleted = [write for stage in scene.plan().stages for write in stage]
+    assert [type(write) for write in deleted] == ([Delete] if ended else [])
 
 
 @pytest.mark.parametrize(

@@ -239,6 +239,9 @@ def test_a_lost_head_is_the_end_of_the_attempt_unless_the_new_one_knows_the_job(
     lost = Step(State.FAILED, Reason.HEAD_LOST, failed=True)
     assert running(head=HeadFact.OTHER, ray=RayFact.UNKNOWN_ID) == lost
     assert running(head=HeadFact.OTHER, ray=RayFact.ACTIVE) is None
+    for ray in RayFact:
+        if ray not in {RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED}:
+            assert running(head=HeadFact.EMPTY, ray=ray) == lost
     for head in (HeadFact.GONE, HeadFact.OTHER):
         assert running(head=head, ray=RayFact.SILENT) is None
         late = running(head=head, ray=RayFact.SILENT, silence=Silence.TOO_LONG_FOR_A_LOST_HEAD)
