@@ -134,6 +134,12 @@ BAD_LUCK = {
         ),
         (FAILS_ONCE,),
     ),
+    "a job fails as often as it may, its cluster stays, and another operator comes": Scenario(
+        Surroundings(),
+        (),
+        (Step(30.0, Restart("kill")), Step(5.0, Compact())),
+        (Job(backoff=1, fates=(Fate("FAILED"),), shutdown=False),),
+    ),
     "nothing of a job is seen for half a minute, and the operator is killed": Scenario(
         Surroundings(),
         (),
