@@ -76,6 +76,7 @@ class Rays:
         ray: the simulated dashboards; a head service leads to the ready head of its cluster.
         submitters_fail: whether the submitter of a job ends with an error as soon as it runs.
         submitters_follow: whether submitters end with their jobs, with exit code 0.
+        submitters_resubmit: whether they submit once more to a head that does not know the job.
     """
 
     def __init__(self, world: World, settings: JobSettings | None = None) -> None:
@@ -85,6 +86,7 @@ class Rays:
         self.ray = SimulatedRay(live=self._live, epoch=epoch)
         self.submitters_fail: Callable[[str], bool] = lambda _job_id: False
         self.submitters_follow = True
+        self.submitters_resubmit = False
         self._submitted: set[str] = set()
         self._environments: dict[str, dict[str, str]] = {}  # by uid of the pod
 
@@ -245,7 +247,8 @@ class Rays:
 
     def _submit(self, head: Head, job_id: str) -> bool:
         """Submit what was not submitted before."""
-        if self.ray.job(head, job_id) is not None or job_id in self._submitted:
+        again = self.submitters_resubmit
+        if self.ray.job(head, job_id) is not None or (job_id in self._submitted and not again):
             return False
         self._submitted.add(job_id)
         self.ray.add(head, job_id)
