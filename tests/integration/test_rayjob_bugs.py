@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from tests.integration.harness import World
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = pytest.mark.timeout(300)
+embedded_only = pytest.mark.embedded_only
 
 
 @pytest.fixture
@@ -81,6 +82,7 @@ async def test_bug_17_a_submission_whose_answer_is_lost_is_not_repeated(rays: Ra
     assert status.get("failed", 0) == 0
 
 
+@embedded_only
 async def test_bug_18_an_evicted_submitter_does_not_fail_a_job_that_succeeds(rays: Rays):
     rays.ray.course = lambda _body: Course(running=200)
     rays.start_operator()
@@ -94,6 +96,7 @@ async def test_bug_18_an_evicted_submitter_does_not_fail_a_job_that_succeeds(ray
     assert rays.ray.submissions() == 1
 
 
+@embedded_only
 async def test_bug_19_a_failed_driver_is_shown_though_the_submitter_goes_on(rays: Rays):
     rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
     rays.submitters_follow = False
@@ -193,6 +196,7 @@ async def test_bug_25_a_job_that_vanishes_from_ray_is_not_submitted_again(rays: 
     assert rays.ray.submissions() == 1
 
 
+@embedded_only
 async def test_bug_26_a_cluster_that_never_comes_is_given_up_and_running_time_is_not(rays: Rays):
     rays.start_operator()
     spec: dict[str, Any] = {"preRunningDeadlineSeconds": 60}
@@ -251,6 +255,7 @@ async def test_bug_28_a_dashboard_that_answers_again_leaves_no_trace(rays: Rays)
     assert find_condition(status["conditions"], "DashboardReachable") is None
 
 
+@embedded_only
 async def test_bug_29_a_dashboard_that_never_answers_delays_no_other_job(rays: Rays):
     rays.ray.course = lambda body: forever() if "stuck" in body["submission_id"] else Course()
     rays.start_operator(workers=1)
@@ -265,6 +270,7 @@ async def test_bug_29_a_dashboard_that_never_answers_delays_no_other_job(rays: R
     assert status["reason"] == "JobStatusCheckTimeoutExceeded"
 
 
+@embedded_only
 async def test_bug_30_a_short_absence_of_the_head_ends_no_job_in_sidecar_mode(rays: Rays):
     rays.ray.course = lambda _body: Course(running=120)
     rays.start_operator()
@@ -336,6 +342,7 @@ async def test_bug_33_the_head_of_a_job_is_created_before_its_workers(rays: Rays
     assert set(first.values()) == {"head"}
 
 
+@embedded_only
 async def test_bug_34_a_suspended_job_is_left_alone(rays: Rays):
     rays.start_operator()
     await rays.create(suspend=True, shutdownAfterJobFinishes=True)

@@ -20,7 +20,8 @@ from tests.ray.dashboard.simulated import Course, Fault
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = pytest.mark.timeout(300)
+embedded_only = pytest.mark.embedded_only
 
 
 @pytest.fixture
@@ -206,6 +207,7 @@ async def test_shutdown_deletes_the_cluster_and_keeps_job_and_submitter(rays: Ra
     assert await rays.jobs_of_kubernetes() == ["job"]
 
 
+@embedded_only
 async def test_shutdown_acts_after_the_last_attempt_only(rays: Rays):
     rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
     rays.start_operator()
@@ -256,8 +258,6 @@ async def test_a_specification_that_becomes_invalid_and_valid_again_keeps_the_at
 
 
 async def test_the_log_of_a_lost_submitter_is_kept_without_its_secrets(rays: Rays):
-    assert rays.world.server is not None
-
     rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)
     rays.start_operator()
     await rays.create(submissionMode="K8sJobMode", backoffLimit=1)
@@ -276,6 +276,7 @@ async def test_the_head_service_of_the_job_follows_the_attempt(rays: Rays):
     assert (service.spec.selector or {})["ray.io/cluster"] == status["rayClusterName"]
 
 
+@embedded_only
 async def test_jobs_at_rest_cause_no_write_and_no_read(rays: Rays):
     rays.ray.course = lambda body: forever() if "runs" in body["submission_id"] else Course()
     rays.start_operator()

@@ -1,4 +1,4 @@
-"""RayJobs from their manifests to their ends, on simulated Rays in virtual time."""
+"""RayJobs from their manifests to their ends, on simulated Rays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.ray.dashboard.simulated import Course
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

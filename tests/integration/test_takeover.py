@@ -41,12 +41,23 @@ async def take_over(world: World) -> RunningOperator:
     """Start Manta and let it come to rest; afterwards nothing at all is written."""
     operator = world.start_operator()
     rest = REST if world.server is not None else REAL_REST
+    if world.server is None:
+        await come_to_rest(world, operator)
     await world.settle(rest)
     written = len(operator.transport.journal.writes)
     assert written > 0, "it has taken notice"
     await world.settle(10 * rest if world.server is not None else rest)
     assert [str(entry) for entry in operator.transport.journal.writes[written:]] == []
     return operator
+
+
+async def come_to_rest(world: World, operator: RunningOperator) -> None:
+    """Pods become ready as fast as a busy machine lets them: wait a minute at most."""
+    for _ in range(12):
+        written = len(operator.transport.journal.writes)
+        await world.settle(REAL_REST)
+        if written == len(operator.transport.journal.writes) > 0:
+            return
 
 
 def touched(world: World, legacy: Legacy) -> tuple[list[str], list[str]]:
