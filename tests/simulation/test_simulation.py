@@ -1,4 +1,4 @@
-"""Random lives of RayClusters under random faults: two hundred here, more by `make simulate`.
+"""Random lives of RayClusters and RayJobs under random faults: 200 here, more by `make simulate`.
 
 One operator may never harm anything, see `referee.py`. Two operators at once, which only the lack
 of leader election allows, must come to the right state and have two heads for a minute at most.
@@ -18,6 +18,7 @@ import structlog
 from tests.simulation.bad_luck import BAD_LUCK
 from tests.simulation.examples import scenario_of, try_examples
 from tests.simulation.simulation import play
+from tests.simulation.strategies import lives_of_clusters, lives_of_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(900)]  # a failure 
 SHARDS = 8
 EXAMPLES = 25
 
-DIGEST = "from tests.simulation.test_simulation import digest; print(digest({seed}))"
+DIGEST = "from tests.simulation.test_simulation import digest; print(digest({seed}, jobs={jobs}))"
 
 
 @pytest.fixture(autouse=True)
@@ -61,17 +62,17 @@ def test_two_operators_for_some_seconds_come_to_the_right_state(seed: int):
     assert result.two_heads < 60.0
 
 
-def digest(seed: int) -> str:
-    result = play(scenario_of(seed))
+def digest(seed: int, *, jobs: bool) -> str:
+    result = play(scenario_of(seed, lives_of_jobs if jobs else lives_of_clusters))
     return f"{result.transitions} {result.digest}"
 
 
-@pytest.mark.parametrize("seed", [3, 11])
-def test_a_scenario_is_the_same_life_in_every_process(seed: int):
+@pytest.mark.parametrize(("seed", "jobs"), [(3, False), (11, False), (3, True), (11, True)])
+def test_a_scenario_is_the_same_life_in_every_process(seed: int, jobs: bool):
     lives = set()
     for hash_seed in ("1", "2"):
         told = subprocess.run(
-            [sys.executable, "-c", DIGEST.format(seed=seed)],
+            [sys.executable, "-c", DIGEST.format(seed=seed, jobs=jobs)],
             check=True,
             capture_output=True,
             text=True,
