@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
 from tests.e2e.processes import ROOT, manta, manta_dev, until
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [needs_ray, pytest.mark.timeout(2400)]
 DEMO = ("demo", "--kind", "rayjob")
+FAILS = """python -c 'raise SystemExit("it cannot be done")'"""
 RUNS = 600.0  # seconds, on a machine that has much else to do
 
 
@@ -106,3 +108,21 @@ def test_of_a_demo_that_is_killed_no_process_survives_and_the_next_start_removes
         dev.popen.send_signal(signal.SIGTERM)
         assert dev.wait() == 0
     own.go()
+
+
+def test_a_job_that_fails_for_good_makes_the_demo_fail_and_nothing_is_left(tmp_path: Path):
+    documents = list(yaml.safe_load_all((ROOT / "examples" / "rayjob.yaml").read_text()))
+    job = documents[0]
+    job["spec"] |= {"entrypoint": FAILS, "backoffLimit": 0}
+    del job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    manifest = tmp_path / "job.yaml"
+    manifest.write_text(yaml.safe_dump_all(documents))
+    with manta(tmp_path, *DEMO, "-f", str(manifest)) as demo:
+        traces = traces_of(demo.popen.pid)
+        assert demo.wait(RUNS) == 1, demo.text()
+        summary = demo.out.read_text().rpartition("\n\n")[2]
+    assert "| it cannot be done" in demo.text()
+    assert re.search(r"^attempt 1 on pi-\S+: Failed \(AppFailed\)", summary, re.MULTILINE)
+    assert "FAILED: the job ended as Failed: " in summary
+    assert "clusters made                    1, all gone" in summary
+    traces.go()

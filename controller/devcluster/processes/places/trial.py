@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ async def try_out(isolation: Isolation, python: str) -> None:
 
 
 async def _converse(server: PodPlace, client: PodPlace, python: str) -> None:
-    env = {"PATH": "/usr/bin:/bin"}
+    # on PATH, so that it is seen also where it lies in a folder that containers have for themselves
+    env = {"PATH": f"{Path(python).parent}:/usr/bin:/bin"}
     answering = await server.room("server", cwd="", env=env, mounts=[])
     asking = await client.room("client", cwd="", env=env, mounts=[])
     listener = await _start(answering.command([python, "-I", "-S", "-c", _ANSWER]))
