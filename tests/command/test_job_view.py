@@ -18,7 +18,7 @@ FIRST = {
     "endTime": "2026-01-01T00:00:41Z",
     "result": "Failed",
     "reason": "AppFailed",
-    "message": "it exited with 1",
+    "message": "it exited with 1, last available logs (truncated):\nTraceback",
 }
 
 

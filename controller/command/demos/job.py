@@ -19,7 +19,7 @@ from controller.command.images import images_for
 from controller.command.machine import machine_for
 from controller.command.manifests import load
 from controller.command.operator import operator_for
-from controller.command.view import Feed, JobView, Screen, screen_for
+from controller.command.view import Feed, JobView, Screen, in_short, screen_for
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, KubeError, NotFound
@@ -181,7 +181,8 @@ async def _steps(
     _take_down(view, summary)
     spec: Json = view.job.spec if view.job else {}
     if view.deployment_status != "Complete":
-        summary.failed = f"the job ended as {view.deployment_status}: {view.status.get('message')}"
+        why = in_short(str(view.status.get("message", "")))
+        summary.failed = f"the job ended as {view.deployment_status}: {why}"
     elif spec.get("shutdownAfterJobFinishes"):
         wait = float(spec.get("ttlSecondsAfterFinished") or 0)
         async with step("ended -> cluster gone", wait + _CLEANING_SECONDS):

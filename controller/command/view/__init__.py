@@ -6,7 +6,7 @@ plain line. Both read the same informers.
 
 from controller.command.view.cluster import ClusterView
 from controller.command.view.feed import Feed
-from controller.command.view.job import JobView
+from controller.command.view.job import JobView, in_short
 from controller.command.view.screens import Screen, screen_for
 
-__all__ = ["ClusterView", "Feed", "JobView", "Screen", "screen_for"]
+__all__ = ["ClusterView", "Feed", "JobView", "Screen", "in_short", "screen_for"]

@@ -40,8 +40,13 @@ class Attempt:
             return f"{title}: under way"
         took = f" after {self.seconds:.0f} s" if self.seconds is not None else ""
         reason = f" ({self.reason})" if self.reason else ""
-        why = f": {self.message.splitlines()[0]}" if self.message else ""
+        why = f": {in_short(self.message)}" if self.message else ""
         return f"{title}: {self.result}{reason}{took}{why}"
+
+
+def in_short(message: str) -> str:
+    """The first line of a message, without Ray's announcement of the log that follows it."""
+    return message.partition("\n")[0].partition(", last available logs")[0]
 
 
 class JobView:
