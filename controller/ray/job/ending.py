@@ -15,7 +15,7 @@ from controller.ray.job.deletion_rules import (
     worker_suspensions,
 )
 from controller.ray.job.observe import CLUSTER_SCOPE
-from controller.ray.job.writes import delete_cluster, delete_strays
+from controller.ray.job.writes import delete_cluster
 from controller.runtime.plan import Delete, Event, JsonPatch, Target
 
 if TYPE_CHECKING:
@@ -56,7 +56,6 @@ def carry_out(seen: Observation, policy: DeletionPolicy | None) -> Iterator[Writ
             yield Delete(target, meta.uid, propagation="Background")
         case DeletionPolicy.CLUSTER if cluster is not None:
             yield from delete_cluster(seen, cluster)
-            yield from delete_strays(seen)
         case DeletionPolicy.WORKERS if cluster is not None:
             meta = cluster.metadata
             version = {

@@ -86,6 +86,9 @@ def _act(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -
             return _clear(seen, facts, settings, clock)
         case State.COMPLETE | State.FAILED:
             return _clean_up(seen, settings, clock)
+        case State.SUSPENDED:
+            late = _stages(delete_strays(seen))
+            return Plan(stages=late, status=report(seen, settings, clock))
         case _:
             return Plan(status=report(seen, settings, clock))
 
@@ -133,7 +136,7 @@ def _clean_up(seen: Observation, settings: JobSettings, clock: Clock) -> Plan:
     """After the last attempt: what the rules of deletion say."""
     due = deletion(seen, settings, clock.now)
     wake = due.wake_after.total_seconds() if due.wake_after is not None else None
-    writes = [*carry_out(seen, due.action)]
+    writes = [*carry_out(seen, due.action), *delete_strays(seen)]
     if seen.state is State.FAILED:
         writes += end_submitter(seen)
     return Plan(

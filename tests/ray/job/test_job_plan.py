@@ -465,6 +465,14 @@ def test_a_retry_deletes_clusters_of_former_attempts_and_none_of_somebody_else()
     assert writes(scene.plan()) == ["delete RayCluster example-stray"]
 
 
+@pytest.mark.parametrize("state", ["Suspended", "Complete", "Failed"])
+def test_a_cluster_that_comes_late_is_deleted_also_when_nothing_is_to_follow(state: str):
+    spec = {"suspend": True, "shutdownAfterJobFinishes": True} if state == "Suspended" else {}
+    scene = Scene(state, **spec)
+    scene.reads.add(RAYCLUSTERS, cluster(name="example-stray", uid="stray"))
+    assert writes(scene.plan()) == ["delete RayCluster example-stray"]
+
+
 @pytest.mark.parametrize("state", ["Retrying", "Suspending"])
 @pytest.mark.parametrize("left", ["cluster", "submitter", "unknown create"])
 def test_an_attempt_is_over_only_when_nothing_of_it_is_left(state: str, left: str):
