@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.isolation import Isolation, Launch, Room
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PYTHON = sys.executable
+PYTHON = str(Path(sys.executable).resolve())
+"""Not that of the environment, which may lie in a folder that containers have for themselves."""
 
 WAYS = {
     **OPENERS,

@@ -12,7 +12,7 @@ from tests.devcluster.processes.machines import exists, needs_namespaces, opened
 pytestmark = [pytest.mark.real_time, needs_namespaces]
 
 SCRIPT = """
-hostname; pwd; cat /data/made /etc/settings/word; echo; ls /tmp; echo $IP; echo $$$$
+hostname; pwd; cat /data/made /etc/settings/word; echo; ls /tmp | grep mine; echo $IP; echo $$$$
 touch /tmp/mine /written-by-a-pod
 trap 'exit 7' TERM
 while :; do sleep 0.05; done
