@@ -7,9 +7,10 @@ import base64
 import fcntl
 import hashlib
 import sys
+import tomllib
 import zipfile
 from collections import namedtuple
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +19,6 @@ from controller.command.rayenv.environment import LOCK
 from controller.command.rayenv.installer import Installer, InstallerFailed
 from controller.command.rayenv.remedies import remedy
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]
 
@@ -195,6 +193,12 @@ def test_it_is_in_the_cache_folder_and_named_by_its_version(tmp_path: Path):
     environment = ray_environment({"XDG_CACHE_HOME": str(tmp_path)})
     version = environment.pins["ray"]
     assert environment.folder == tmp_path / "manta" / f"ray-{version}"
+
+
+def test_the_lock_file_is_made_from_the_version_in_the_project_file():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    version = ray_environment({"XDG_CACHE_HOME": "/"}).pins["ray"]
+    assert project["dependency-groups"]["ray"] == [f"ray[default,serve]=={version}"]
 
 
 def test_the_lock_file_pins_everything_by_hash_and_names_no_address():
