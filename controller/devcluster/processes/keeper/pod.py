@@ -46,12 +46,24 @@ def hold(hostname: str, lifeline: str, host_network: bool) -> int:
             print(f"failed {done.stderr.strip()}".replace("\n", " "), flush=True)  # noqa: T201
             return 1
     unshare(NEWPID)
-    child = os.fork()
-    if child == 0:
-        die_with_parent()
-        _pause(fd)
+    child = _first_process(fd)
     print(f"up {child}", flush=True)  # noqa: T201
     return status_of(os.waitpid(child, 0)[1])
+
+
+def _first_process(lifeline: int) -> int:
+    """Start the first process; it will end with this one from when its id is returned."""
+    tied, tie = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(tied)
+        die_with_parent()
+        os.write(tie, b".")  # to nobody, if this one has ended meanwhile: then that fails
+        _pause(lifeline)
+    os.close(tie)
+    os.read(tied, 1)
+    os.close(tied)
+    return child
 
 
 def _pause(lifeline: int) -> NoReturn:

@@ -174,8 +174,8 @@ class Namespaces:
     async def _end(self, place: NamespacePlace) -> None:
         if place.holder.returncode is None:
             place.holder.kill()
-        await place.holder.communicate()
         await asyncio.to_thread(end_all, f"{place.root}/")
+        await place.holder.communicate()  # its end, and that of all to whom it gave its pipes
         await self.bridge.disconnect(place.holder.pid)
         if not place.setting.host_network:
             self.bridge.release(place.ip)
