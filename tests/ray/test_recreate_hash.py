@@ -215,7 +215,7 @@ def nested(path: Path, value: Any) -> Any:
 
 
 def test_what_kuberays_schema_fills_in_makes_no_difference():
-    filled_in = list(defaults(schema(kuberay())["properties"]["spec"]))
+    filled_in = list(defaults(schema(kuberay("RayCluster"))["properties"]["spec"]))
     assert len(filled_in) > 50
     for path, value in filled_in:
         holder = nested(path[:-1], {})

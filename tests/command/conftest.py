@@ -1,0 +1,22 @@
+"""Commands set up logging for their whole process; here it is put back after each test."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def restored_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    root.handlers[:], level = before
+    root.setLevel(level)
+    structlog.reset_defaults()
