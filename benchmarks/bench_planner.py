@@ -148,11 +148,11 @@ def _pod(name: str, role: str, group: str) -> Pod:
 
 def planning_ms(cache: Cache, kind: RayClusterKind) -> float:
     """One observation and plan, milliseconds."""
-    begin = time.perf_counter()
+    begin = time.process_time()
     seen = kind.observe("default/big", cache)
     assert seen is not None
     kind.plan(seen, NOW)
-    return (time.perf_counter() - begin) * 1000
+    return (time.process_time() - begin) * 1000
 
 
 def run() -> dict[str, float]:
