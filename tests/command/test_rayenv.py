@@ -204,7 +204,7 @@ def test_the_lock_file_is_made_from_the_version_in_the_project_file():
 def test_the_lock_file_pins_everything_by_hash_and_names_no_address():
     text = LOCK.read_text()
     assert "://" not in text
-    assert "--index-url" not in text
+    assert "--index" not in text
     requirements = text.replace("\\\n", "").splitlines()
     assert len(requirements) > 50
     assert all("--hash=sha256:" in requirement for requirement in requirements)
