@@ -1,8 +1,8 @@
 """The seam between Manta and any API server.
 
-One function, `Transport.request`, is all that a client needs. There are three
-implementations: HTTP (`http.py`), the embedded API server in the same process, and a wrapper
-that injects faults in front of either (`faults.py`).
+One function, `Transport.request`, is all that a client needs. There are two implementations:
+HTTP (`http.py`) and the embedded API server in the same process. Tests wrap either of them to
+inject faults.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from controller.kube.faults import Refusal, Refused, Rule, SlowAnswer
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
 from controller.runtime.errors import ManagerMisuse, Terminal
@@ -24,6 +23,7 @@ from controller.runtime.plan import Plan, Replace
 from controller.runtime.settings import Settings
 from controller.runtime.writer import Writer
 from informers import Tombstone
+from tests.faults.faulty_transport import Refusal, Refused, Rule, SlowAnswer
 from tests.runtime.flock import EGGS, FLOCKS, FlockKind, flock_world
 from tests.runtime.kit import OWNER, Book, ScriptedClient, bird, target
 from workqueue import LOW_PRIORITY

@@ -14,14 +14,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.kube.errors import OutcomeUnknown
-from controller.kube.faults import (
-    LostAnswer,
-    LostRequest,
-    Refused,
-    Rule,
-    watch_cut,
-    watch_lag,
-)
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.accounts import Owner
@@ -31,6 +23,14 @@ from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Targe
 from controller.runtime.writer import Fate, Writer
 from informers import Store
 from informers.events import Replaced
+from tests.faults.faulty_transport import (
+    LostAnswer,
+    LostRequest,
+    Refused,
+    Rule,
+    watch_cut,
+    watch_lag,
+)
 from tests.runtime.flock import EGGS, FLOCKS, LABEL, FlockKind, StaleCache, flock_world
 from tests.runtime.kit import (
     OWNER,

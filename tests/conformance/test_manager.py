@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.faults import Rule, SlowAnswer
 from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
 from controller.runtime.manager import Group, Manager
+from tests.faults.faulty_transport import Rule, SlowAnswer
 from tests.runtime.flock import FlockKind, flock_world
 
 if TYPE_CHECKING:

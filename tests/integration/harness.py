@@ -24,7 +24,6 @@ from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.kube.client import Client
 from controller.kube.credentials import load_credentials
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
-from controller.kube.faults import FaultyTransport
 from controller.kube.http import HttpTransport
 from controller.kube.objects import Pod
 from controller.kube.resources import CRDS, NAMESPACES, PODS
@@ -34,13 +33,14 @@ from controller.ray.cluster import RayClusterKind
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from informers import Codec, SharedInformer, Tombstone
+from tests.faults.faulty_transport import FaultyTransport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
-    from controller.kube.faults import Rule
     from controller.kube.transport import Transport
     from controller.runtime.kind import Kind
+    from tests.faults.faulty_transport import Rule
 
 REAL_KUBECONFIG = os.environ.get("MANTA_TEST_KUBECONFIG")
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.faults import Lag, Rule
 from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import Lag, Rule
 from tests.integration.harness import example_cluster
 from tests.simulation.autoscaler import Autoscaler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.kube.faults import Entry
+    from tests.faults.faulty_transport import Entry
     from tests.integration.harness import RunningOperator, World
 
 GROUP = "workers"

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.faults import Gone, Lag, LostAnswer, LostRequest, Rule
+from tests.faults.faulty_transport import Gone, Lag, LostAnswer, LostRequest, Rule
 from tests.integration.harness import embedded_world
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from controller.kube.faults import Entry
+    from tests.faults.faulty_transport import Entry
     from tests.integration.harness import RunningOperator, World
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.faults import Lag, LostAnswer, LostRequest, Rule
 from controller.kube.resources import JOBS
+from tests.faults.faulty_transport import Lag, LostAnswer, LostRequest, Rule
 from tests.integration.harness import embedded_world, role
 from tests.integration.test_crashes import kill_at
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster

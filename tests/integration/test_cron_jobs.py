@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from controller.kube.errors import NotFound, PathNotFound
-from controller.kube.faults import Lag, LostAnswer, LostRequest, Refusal, Rule
 from controller.kube.resources import CONFIG_MAPS, CRDS, EVENTS
 from controller.ray.api.crds import raycronjob_definition, rayjob_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -25,15 +24,16 @@ from controller.ray.cronjob import RayCronJobKind
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.job import RayJobKind
 from controller.runtime.timestamps import parse_rfc3339
+from tests.faults.faulty_transport import Lag, LostAnswer, LostRequest, Refusal, Rule
 from tests.integration.harness import embedded_world, example_cluster, install_crds
 from tests.integration.rays import Rays
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.kube.faults import Entry
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.rayjob import RayJob
+    from tests.faults.faulty_transport import Entry
     from tests.integration.harness import RunningOperator, World
 
 SHARED = Path(__file__).parents[3] / "shared"

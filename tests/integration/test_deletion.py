@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kube.errors import NotFound
-from controller.kube.faults import Refusal, Rule
 from controller.kube.resources import EVENTS, JOBS, NAMESPACES, PODS
 from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import Refusal, Rule
 from tests.integration.harness import example_cluster, role
 
 if TYPE_CHECKING:

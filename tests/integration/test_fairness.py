@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.kube.faults import Late, Rule
 from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import Late, Rule
 from tests.integration.harness import cluster_of, embedded_world, example_cluster
 
 if TYPE_CHECKING:

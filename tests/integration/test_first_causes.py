@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from controller.kube.faults import LostRequest, Refusal, Refused, Rule
 from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, NODES, PODS, Resource
 from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import LostRequest, Refusal, Refused, Rule
 from tests.integration.harness import REAL_KUBECONFIG, example_cluster, role
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.kube.faults import Refusal, Rule
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import Refusal, Rule
 from tests.integration.harness import example_cluster, role
 
 if TYPE_CHECKING:

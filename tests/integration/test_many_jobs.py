@@ -10,8 +10,8 @@ import gc
 
 import pytest
 
-from controller.kube.faults import Late, Rule
 from controller.ray.dashboard.actors import CONCURRENCY
+from tests.faults.faulty_transport import Late, Rule
 from tests.integration.crowds import DEAD, LATER, LIVE, Crowd
 from tests.integration.harness import embedded_world
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
-from controller.kube.faults import LostAnswer, LostRequest, on_write
 from controller.kube.resources import (
     CLAIMS,
     CRDS,
@@ -23,6 +22,7 @@ from controller.kube.resources import (
 )
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.permissions import PERMISSIONS
+from tests.faults.faulty_transport import LostAnswer, LostRequest, on_write
 from tests.integration.harness import OPERATOR, example_cluster
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.devcluster.nodes import NodeSettings
-from controller.kube.faults import Lag, Rule
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.runtime.overlay import Reference
+from tests.faults.faulty_transport import Lag, Rule
 from tests.integration.harness import embedded_world, example_cluster, live, role
 
 if TYPE_CHECKING:
-    from controller.kube.faults import Entry
     from controller.kube.objects import Pod
+    from tests.faults.faulty_transport import Entry
     from tests.integration.harness import RunningOperator, World
 
 LAG = 5.0

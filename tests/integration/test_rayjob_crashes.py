@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.faults import LostAnswer, LostRequest, Rule, watch_lag
 from controller.ray.dashboard.results import JobStatus
+from tests.faults.faulty_transport import LostAnswer, LostRequest, Rule, watch_lag
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import Course
@@ -21,7 +21,7 @@ from tests.ray.dashboard.simulated import Course
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from controller.kube.faults import Entry
+    from tests.faults.faulty_transport import Entry
     from tests.integration.harness import RunningOperator
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from controller.devcluster.apiserver.audit import Attributes
-    from controller.kube.faults import Entry
     from controller.kube.transport import Transport
     from controller.ray.api.rayjob import RayJob
+    from tests.faults.faulty_transport import Entry
     from tests.integration.harness import World
 
 RULES = Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml"

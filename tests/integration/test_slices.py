@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.faults import Lag, LostAnswer, LostRequest, Refusal, Rule, on_write
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import Lag, LostAnswer, LostRequest, Refusal, Rule, on_write
 from tests.integration.harness import embedded_world, example_cluster, live, role
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from controller.kube.faults import Entry
+    from tests.faults.faulty_transport import Entry
     from tests.integration.harness import RunningOperator, World
 
 HOSTS = 3

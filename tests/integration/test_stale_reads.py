@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube.faults import Lag, Rule
+from tests.faults.faulty_transport import Lag, Rule
 
 if TYPE_CHECKING:
     from tests.integration.harness import World

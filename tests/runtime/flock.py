@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry
 
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
-from controller.kube.faults import FaultyTransport
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
 from controller.runtime.conditions import set_condition
@@ -27,6 +26,7 @@ from controller.runtime.operator import Operator
 from controller.runtime.ownership import owner_reference
 from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, StatusPatch, Target
 from controller.runtime.settings import Settings
+from tests.faults.faulty_transport import FaultyTransport
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     )
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.kube.faults import Rule
     from controller.kube.transport import Transport
     from controller.runtime.election import Election
     from controller.runtime.kind import Reads
     from controller.runtime.outside import Outside
     from controller.runtime.plan import Failure, Write
+    from tests.faults.faulty_transport import Rule
 
 LABEL = "flock"
 OPERATOR = "flock-operator"

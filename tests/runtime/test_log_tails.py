@@ -9,18 +9,18 @@ import pytest
 
 from controller.devcluster.logs import SimulatedLogs
 from controller.kube.client import Client
-from controller.kube.faults import FaultyTransport, Refusal, Rule
 from controller.kube.resources import PODS
 from controller.runtime.accounts import MOST_LOGS
 from controller.runtime.kind import LogText
 from controller.runtime.plan import LogTail, Plan
 from controller.runtime.writer import Writer
+from tests.faults.faulty_transport import FaultyTransport, Refusal, Rule
 from tests.runtime.flock import FlockKind
 from tests.runtime.kit import OWNER, Book
 
 if TYPE_CHECKING:
-    from controller.kube.faults import RequestFault
     from controller.runtime.kind import Reads
+    from tests.faults.faulty_transport import RequestFault
     from tests.runtime.flock import FlockWorld, Seen
 
 TAIL = LogTail("default", "song=morning", "bird", lines=1)

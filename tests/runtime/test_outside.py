@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.kube.faults import LostAnswer, Refusal, Rule, SlowAnswer
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Lookup, MergePatch, Plan, Target
+from tests.faults.faulty_transport import LostAnswer, Refusal, Rule, SlowAnswer
 from tests.runtime.flock import FLOCKS, FlockKind
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.kube.answers import ObjectList
-from controller.kube.faults import Late, Refusal, Rule, watch_lag
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.quorum import Confirmation, Selection
 from informers import Store
+from tests.faults.faulty_transport import Late, Refusal, Rule, watch_lag
 from tests.runtime.flock import flock_world
 from tests.runtime.kit import bird
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.kube.faults import (
+from tests.faults.faulty_transport import (
     Cut,
     Gone,
     Lag,
@@ -18,7 +18,7 @@ from controller.kube.faults import (
 )
 
 if TYPE_CHECKING:
-    from controller.kube.faults import EventFault, RequestFault
+    from tests.faults.faulty_transport import EventFault, RequestFault
     from tests.simulation import scenario
 
 WRITES = frozenset({"create", "update", "patch", "delete"})

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterator, Mapping
 
-    from controller.kube.faults import Entry
     from controller.kube.objects import Pod
+    from tests.faults.faulty_transport import Entry
 
 SUCCESS = frozenset({"200", "201"})
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.devcluster.nodes import NodeSettings
-from controller.kube.faults import Lag, Rule
 from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import Lag, Rule
 from tests.integration.harness import embedded_world
 from tests.simulation.autoscaler import Autoscaler
 from tests.simulation.faults import rule_for

@@ -17,13 +17,13 @@ from controller.devcluster.nodes import COMPONENTS, Nodes, NodeSettings, run_nod
 from controller.devcluster.nodes.pods import PODS, Pod
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
-from controller.kube.faults import FaultyTransport
+from tests.faults.faulty_transport import FaultyTransport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from controller.kube.faults import Rule
     from controller.kube.resources import Resource
+    from tests.faults.faulty_transport import Rule
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

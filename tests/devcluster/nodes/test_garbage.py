@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.devcluster.nodes.pods import PODS
-from controller.kube.faults import Late, Rule, watch_lag
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
+from tests.faults.faulty_transport import Late, Rule, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World

@@ -14,7 +14,7 @@ from controller.devcluster.nodes.pods import PODS, Pod
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.devcluster.nodes.views import JOBS, Job
-from controller.kube.faults import LostAnswer, Rule, watch_lag
+from tests.faults.faulty_transport import LostAnswer, Rule, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from controller.devcluster.nodes.pods import PODS
-from controller.kube.faults import LostAnswer, Rule, on_write, watch_cut, watch_lag
 from controller.kube.resources import NODES
+from tests.faults.faulty_transport import LostAnswer, Rule, on_write, watch_cut, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.pods import PODS
-from controller.kube.faults import watch_lag
 from controller.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICES
+from tests.faults.faulty_transport import watch_lag
 
 if TYPE_CHECKING:
     from conftest import World

@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.nodes import COMPONENTS
 from controller.devcluster.nodes.addresses import PodAddresses, node_address
 from controller.kube.errors import Forbidden
-from controller.kube.faults import Refusal, Rule
+from tests.faults.faulty_transport import Refusal, Rule
 
 if TYPE_CHECKING:
     from conftest import World

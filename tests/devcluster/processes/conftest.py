@@ -21,14 +21,14 @@ from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.specification import PODS, Pod
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
-from controller.kube.faults import FaultyTransport
 from controller.kube.resources import CONFIG_MAPS, SECRETS
 from tests.devcluster.processes.plain import PlainIsolation
+from tests.faults.faulty_transport import FaultyTransport
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from controller.kube.faults import Rule
+    from tests.faults.faulty_transport import Rule
 
 Json = dict[str, Any]
 PYTHON = Image(Path(sys.prefix), command=("sh", "-c", "echo the image's own command"))

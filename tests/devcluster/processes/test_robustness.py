@@ -18,11 +18,11 @@ from controller.devcluster.processes.specification import Pod as WholePod
 from controller.devcluster.processes.states import expected
 from controller.devcluster.processes.workshop import Home
 from controller.kube.errors import NotFound
-from controller.kube.faults import LostAnswer, Refusal, Refused, Rule
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CLAIMS
 from tests.devcluster.processes.conftest import sh, wall
 from tests.devcluster.processes.machines import exists
+from tests.faults.faulty_transport import LostAnswer, Refusal, Refused, Rule
 
 MOUNT = {"name": "v", "mountPath": "/v"}
 

@@ -1,8 +1,8 @@
-"""A transport that misbehaves as told: for tests, simulations and demonstrations.
+"""Injects faults in front of any transport.
 
-It stands in front of any other transport. Each `Rule` says where its fault strikes: which
-resource, verb and name, after how many matching occurrences, how often. The same rules on the
-same requests always strike in the same places. Everything that passes is written down.
+Each `Rule` says which requests its fault applies to: resource, verb and name, after how many
+matching occurrences, and how often. The same rules on the same requests always apply in the same
+places. A journal records every request and every event.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from controller.kube import pacing
-from controller.kube.attributes import Attributes, attributes_of, attributes_of_event
-from controller.kube.disturbed import DisturbedWatch, Verdict
 from controller.kube.errors import NotSent, OutcomeUnknown
-from controller.kube.journal import Entry, Journal, SeenEvent
 from controller.kube.transport import Request
+from tests.faults.attributes import Attributes, attributes_of, attributes_of_event
+from tests.faults.faulty_watch import Delivery, FaultyWatch
+from tests.faults.journal import Entry, Journal, SeenEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -99,18 +99,18 @@ EventFault: TypeAlias = Lag | Cut | Gone
 
 @dataclass
 class Rule:
-    """Where a fault strikes.
+    """Says which occurrences a fault applies to.
 
     Occurrences are requests or, for `Lag`, `Cut` and `Gone`, events of watches counted over all
     watches of the transport.
 
     Attributes:
-        fault: what happens.
+        fault: the fault.
         resource: `pods`, `rayclusters.ray.io`; empty for any.
         verbs: RBAC verbs, empty for any; without meaning for events.
-        name: says of an object's name whether it is meant; None for any object.
+        name: predicate on the object's name; None for any object.
         skip: matching occurrences that pass first.
-        times: how often it strikes, None for ever.
+        times: how often it applies, None for no limit.
         seen: matching occurrences so far.
     """
 
@@ -122,8 +122,8 @@ class Rule:
     times: int | None = None
     seen: int = 0
 
-    def strikes(self, verb: str, resource: str, name: str) -> bool:
-        """Whether it strikes this occurrence, which is counted if it matches."""
+    def applies(self, verb: str, resource: str, name: str) -> bool:
+        """Return whether the fault applies to this occurrence; count it if it matches."""
         if self.resource not in {"", resource} or (self.verbs and verb not in self.verbs):
             return False
         if self.name is not None and not self.name(name):
@@ -149,7 +149,7 @@ def watch_gone(resource: str, event: int) -> Rule:
 
 
 def on_write(fault: RequestFault, number: int, resource: str = "") -> Rule:
-    """`fault` strikes the `number`-th write, counted from 1."""
+    """`fault` applies to the `number`-th write, counted from 1."""
     verbs = frozenset({"create", "update", "patch", "delete"})
     return Rule(fault, resource, verbs, skip=number - 1, times=1)
 
@@ -159,8 +159,8 @@ class FaultyTransport:
 
     Args:
         inner: the transport that does the work.
-        rules: what goes wrong; the attribute of this name may be changed at any time.
-        clock: for everything that waits.
+        rules: the faults; the attribute of this name may be changed at any time.
+        clock: used for all delays.
 
     Attributes:
         rules: see above. All that match are applied, in this order.
@@ -177,7 +177,7 @@ class FaultyTransport:
         self._inner = inner
         self._clock = clock
         self._severed = False
-        self._watches: dict[DisturbedWatch, None] = {}
+        self._watches: dict[FaultyWatch, None] = {}
 
     async def request(
         self,
@@ -198,7 +198,7 @@ class FaultyTransport:
         return refusal or await self._forward(request, faults, entry)
 
     def sever(self) -> None:
-        """Cut everything for good: no request leaves any more, no answer arrives."""
+        """Cut the connection for good: no request is sent and no answer arrives any more."""
         self._severed = True
         for watch in list(self._watches):
             watch.sever()
@@ -208,24 +208,24 @@ class FaultyTransport:
             rule.fault
             for rule in self.rules
             if not isinstance(rule.fault, Lag | Cut | Gone)
-            and rule.strikes(about.verb, about.resource, about.name)
+            and rule.applies(about.verb, about.resource, about.name)
         ]
 
     async def _before(self, faults: list[RequestFault], entry: Entry) -> Answer | None:
-        """What happens on the way to the server; an answer if it does not get there."""
+        """Apply the faults before the server; return an answer if the request does not reach it."""
         if self._severed:
-            self._settle(entry, "severed")
+            self._finish(entry, "severed")
             raise NotSent("connection refused (severed)")
         for fault in faults:
             match fault:
                 case Refused():
-                    self._settle(entry, "refused")
+                    self._finish(entry, "refused")
                     raise NotSent("connection refused (injected)")
                 case LostRequest():
-                    self._settle(entry, "lost request")
+                    self._finish(entry, "lost request")
                     raise OutcomeUnknown("connection reset (injected)")
                 case Refusal():
-                    self._settle(entry, str(fault.code))
+                    self._finish(entry, str(fault.code))
                     return _refusal(fault)
                 case Late(seconds):
                     await self._sleep(seconds)
@@ -234,58 +234,58 @@ class FaultyTransport:
         return None
 
     async def _forward(self, request: Request, faults: list[RequestFault], entry: Entry) -> Answer:
-        """Have the request carried out, and what happens on the way back."""
+        """Forward the request and apply the faults of its answer."""
         entry.forwarded = True
         try:
             status, headers, chunks = await self._inner.request(
                 request.method, request.path, request.query, request.headers, request.body
             )
         except (NotSent, OutcomeUnknown):
-            self._settle(entry, "failed")
+            self._finish(entry, "failed")
             raise
         try:
-            await self._way_back(faults, status, entry)
+            await self._after(faults, status, entry)
         except BaseException:
             await chunks.aclose()
             raise
         if request.watching and status == 200:
-            chunks = self._disturbed(entry.attributes, chunks)
+            chunks = self._with_event_faults(entry.attributes, chunks)
         return status, headers, chunks
 
-    async def _way_back(self, faults: list[RequestFault], status: int, entry: Entry) -> None:
+    async def _after(self, faults: list[RequestFault], status: int, entry: Entry) -> None:
         for fault in faults:
             if isinstance(fault, SlowAnswer):
                 await self._sleep(fault.seconds)
         lost = LostAnswer() in faults
-        self._settle(entry, "lost answer" if lost else str(status))
+        self._finish(entry, "lost answer" if lost else str(status))
         if lost or self._severed:
             raise OutcomeUnknown("connection reset before the answer (injected)")
 
-    def _disturbed(self, about: Attributes, chunks: Chunks) -> DisturbedWatch:
-        def judge(line: bytes) -> Verdict:
-            return self._verdict(about.resource, line)
+    def _with_event_faults(self, about: Attributes, chunks: Chunks) -> FaultyWatch:
+        def schedule(line: bytes) -> Delivery:
+            return self._delivery(about.resource, line)
 
         def delivered(line: bytes) -> None:
             self.journal.events.append(SeenEvent(about.resource, attributes_of_event(line)))
 
-        watch = DisturbedWatch(chunks, self._clock, judge, delivered, self._forget)
+        watch = FaultyWatch(chunks, self._clock, schedule, delivered, self._forget)
         self._watches[watch] = None
         return watch
 
-    def _forget(self, watch: DisturbedWatch) -> None:
+    def _forget(self, watch: FaultyWatch) -> None:
         self._watches.pop(watch, None)
 
-    def _verdict(self, resource: str, line: bytes) -> Verdict:
+    def _delivery(self, resource: str, line: bytes) -> Delivery:
         name = attributes_of_event(line).name
-        verdict = Verdict()
+        delivery = Delivery()
         for rule in self.rules:
             if not isinstance(rule.fault, Lag | Cut | Gone):
                 continue
-            if rule.strikes("watch", resource, name):
-                verdict = _after_event_fault(verdict, rule.fault)
-        return verdict
+            if rule.applies("watch", resource, name):
+                delivery = _after_event_fault(delivery, rule.fault)
+        return delivery
 
-    def _settle(self, entry: Entry, outcome: str) -> None:
+    def _finish(self, entry: Entry, outcome: str) -> None:
         entry.outcome = outcome
         for callback in self.on_answer:
             callback(entry)
@@ -294,14 +294,14 @@ class FaultyTransport:
         await pacing.sleep_until(self._clock, self._clock.time() + seconds)
 
 
-def _after_event_fault(verdict: Verdict, fault: EventFault) -> Verdict:
+def _after_event_fault(delivery: Delivery, fault: EventFault) -> Delivery:
     match fault:
         case Lag(seconds):
-            return replace(verdict, delay=verdict.delay + seconds)
+            return replace(delivery, delay=delivery.delay + seconds)
         case Cut(cleanly):
-            return replace(verdict, ends="cleanly" if cleanly else "broken")
+            return replace(delivery, ends="cleanly" if cleanly else "broken")
         case Gone():
-            return replace(verdict, ends="cleanly", last=EXPIRED)
+            return replace(delivery, ends="cleanly", last=EXPIRED)
 
 
 def _refusal(fault: Refusal) -> Answer:

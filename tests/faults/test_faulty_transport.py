@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.kube import errors, faults
-from controller.kube.faults import FaultyTransport, Rule
+from controller.kube import errors
 from controller.kube.resources import PODS, SERVICES
+from tests.faults import faulty_transport as faults
+from tests.faults.faulty_transport import FaultyTransport, Rule
 from tests.kube.fakes import POD, FakeTransport, answer, client
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What passed a faulty transport: each request with its outcome, each event that arrived."""
+"""Records what passed a faulty transport: requests with their outcomes, and events."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from controller.kube.attributes import Attributes, EventAttributes
+    from tests.faults.attributes import Attributes, EventAttributes
 
 
 @dataclass(slots=True)
 class Entry:
-    """One request as it was asked for and what became of it.
+    """One request and its outcome.
 
     Attributes:
         number: position in the journal, from 0.
-        attributes: what it is about.
+        attributes: verb, resource, namespace and name.
         outcome: the status as text; `pending`, `refused`, `lost request`, `lost answer`,
             `failed` (the inner transport raised) or `severed`.
-        forwarded: whether the inner transport got it.
+        forwarded: whether it reached the inner transport.
     """
 
     number: int
@@ -37,7 +37,7 @@ class SeenEvent:
 
 @dataclass
 class Journal:
-    """Everything that was asked and every event that arrived, in order."""
+    """Every request and every event that arrived, in order."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
     events: list[SeenEvent] = field(default_factory=list[SeenEvent])

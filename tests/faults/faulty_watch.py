@@ -1,6 +1,6 @@
-"""A watch stream whose events come late, break off, or turn into an expiry.
+"""A watch stream that delivers events late, breaks off, or reports an expired revision.
 
-It reads its inner stream without delay, line by line, and lets each line out when it is due.
+The inner stream is read without delay, line by line; each line is delivered when it is due.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _LINE_LIMIT = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What becomes of a line.
+class Delivery:
+    """How one line is delivered.
 
     Attributes:
-        delay: seconds until it is let out; lines behind it wait as well.
-        ends: `no`; `cleanly` or `broken`: the stream ends in place of this line.
-        last: a line that is let out before the stream ends.
+        delay: seconds until the line is delivered; the lines behind it wait as well.
+        ends: `no`; `cleanly` or `broken` if the stream ends in place of this line.
+        last: a line that is delivered before the stream ends.
     """
 
     delay: float = 0.0
@@ -36,35 +36,35 @@ class Verdict:
     last: bytes = b""
 
 
-Judge: TypeAlias = Callable[[bytes], Verdict]
+Scheduler: TypeAlias = Callable[[bytes], Delivery]
 
 
 class _End:
     """The inner stream ended cleanly."""
 
 
-class DisturbedWatch(AsyncGenerator[bytes, None]):
-    """Chunks of a watch, one line each, under the verdicts of `judge`.
+class FaultyWatch(AsyncGenerator[bytes, None]):
+    """Chunks of a watch, one line each, delivered as `schedule` decides.
 
     Args:
         chunks: the inner stream; closed with this one.
         clock: decides when a line is due.
-        judge: asked once a line, when it arrives.
-        delivered: told of each line when it is let out.
-        closed: told of the end.
+        schedule: called once for each line, when it arrives.
+        delivered: called with each line when it is delivered.
+        closed: called when the stream is closed.
     """
 
     def __init__(
         self,
         chunks: Chunks,
         clock: Clock,
-        judge: Judge,
+        schedule: Scheduler,
         delivered: Callable[[bytes], None],
-        closed: Callable[[DisturbedWatch], None],
+        closed: Callable[[FaultyWatch], None],
     ) -> None:
         self._chunks = chunks
         self._clock = clock
-        self._judge = judge
+        self._schedule = schedule
         self._delivered = delivered
         self._on_close = closed
         self._due: deque[tuple[float, bytes | BaseException | _End]] = deque()
@@ -75,18 +75,18 @@ class DisturbedWatch(AsyncGenerator[bytes, None]):
         self._pump = asyncio.create_task(self._read())
 
     def sever(self) -> None:
-        """Break the connection now: lines under way are lost."""
+        """Break the connection now: lines that are not yet delivered are lost."""
         self._severed = True
         self._changed.set()
 
     async def asend(self, _value: None) -> bytes:
-        """The next line that is due."""
+        """Return the next line that is due."""
         while not self._closed:
             if self._severed:
                 await self.aclose()
                 raise OutcomeUnknown("watch: connection severed (injected)")
             if self._due and self._due[0][0] <= self._clock.time():
-                return await self._let_out(self._due.popleft()[1])
+                return await self._deliver(self._due.popleft()[1])
             await self._wait()
         raise StopAsyncIteration
 
@@ -103,7 +103,7 @@ class DisturbedWatch(AsyncGenerator[bytes, None]):
         await asyncio.gather(self._pump, return_exceptions=True)
         await self._chunks.aclose()
 
-    async def _let_out(self, item: bytes | BaseException | _End) -> bytes:
+    async def _deliver(self, item: bytes | BaseException | _End) -> bytes:
         if isinstance(item, bytes):
             self._delivered(item)
             return item + b"\n"
@@ -126,7 +126,7 @@ class DisturbedWatch(AsyncGenerator[bytes, None]):
                 for line in splitter.feed(chunk):
                     if not self._take(line):
                         return
-        except Exception as error:  # noqa: BLE001  it is raised where the stream is read
+        except Exception as error:  # noqa: BLE001  raised where the stream is read
             self._put(error)
             return
         rest = splitter.tail()
@@ -135,16 +135,16 @@ class DisturbedWatch(AsyncGenerator[bytes, None]):
         self._put(_End())
 
     def _take(self, line: bytes) -> bool:
-        """Queue one line or what takes its place; whether the stream goes on."""
-        verdict = self._judge(line)
-        self._delay = verdict.delay
-        if verdict.ends == "no":
+        """Queue one line or its replacement; return whether the stream continues."""
+        delivery = self._schedule(line)
+        self._delay = delivery.delay
+        if delivery.ends == "no":
             self._put(line)
             return True
-        if verdict.last:
-            self._put(verdict.last)
+        if delivery.last:
+            self._put(delivery.last)
         broken = OutcomeUnknown("watch: connection reset (injected)")
-        self._put(_End() if verdict.ends == "cleanly" else broken)
+        self._put(_End() if delivery.ends == "cleanly" else broken)
         return False
 
     def _put(self, item: bytes | BaseException | _End) -> None:

@@ -1,6 +1,6 @@
-"""What a request is about, in the words of RBAC: verb, resource, namespace, name.
+"""Describes requests in the terms of RBAC: verb, resource, namespace, name.
 
-Metrics, faults and tests talk about `create pods`, not about `POST /api/v1/...`.
+Faults and tests refer to `create pods`, not to `POST /api/v1/...`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_NAMESPACES = {"status", "finalize"}
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a request is about.
+    """The RBAC attributes of a request.
 
     Attributes:
         verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
@@ -40,7 +40,7 @@ class Attributes:
 
     @property
     def writes(self) -> bool:
-        """Whether it changes something in the API server."""
+        """Whether the request changes something in the API server."""
         return self.verb in WRITES and self.subresource != "proxy"
 
 
@@ -94,7 +94,7 @@ def _name_in(body: bytes | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EventAttributes:
-    """What one line of a watch is about.
+    """The attributes of one line of a watch.
 
     Attributes:
         type: `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK`, `ERROR`; empty for an unreadable line.

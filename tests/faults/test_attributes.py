@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller.kube.attributes import (
+from controller.kube.transport import Request
+from tests.faults.attributes import (
     Attributes,
     EventAttributes,
     attributes_of,
     attributes_of_event,
 )
-from controller.kube.transport import Request
 
 POD = b'{"metadata":{"name":"p"}}'
 
