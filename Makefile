@@ -9,12 +9,15 @@ ARGS   ?=
 # make demo [KIND=rayjob]: rayjob runs real Ray, whose environment (about 500 MB) is made once
 KIND   ?= raycluster
 
+# make test-all [REST=1]: all tests; REST=1 runs only the slow ones, which `make test` leaves out
+REST   ?=
+
 # make simulate [EXAMPLES=2000] [SEED=17]: random lives; make simulate SCENARIO=@FILE plays one
 EXAMPLES ?= 2000
 SEED     ?=
 SCENARIO ?=
 
-.PHONY: demo ray test test-real simulate lint bench lock clean
+.PHONY: demo ray test test-all test-real simulate lint bench lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo --kind $(KIND) $(ARGS)
@@ -23,8 +26,13 @@ demo: $(VENV)/.runtime
 ray: $(VENV)/.runtime
 	$(VENV)/bin/python -m controller.command.rayenv
 
+PYTEST  = $(VENV)/bin/python -m pytest -n auto --dist worksteal
+
 test: $(VENV)/.dev
-	$(VENV)/bin/python -m pytest -n auto --dist worksteal $(LAYERS) $(ARGS)
+	$(PYTEST) -m 'not slow' $(LAYERS) $(ARGS)
+
+test-all: $(VENV)/.dev
+	$(PYTEST) $(if $(REST),-m slow) $(LAYERS) $(ARGS)
 
 test-real: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.integration.real $(ARGS)

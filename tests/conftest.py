@@ -1,4 +1,4 @@
-"""Shared by all tests: virtual time unless a test asks for the real one."""
+"""Shared by all tests: virtual time unless a test asks for the real one, and the summary."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    import pytest
+LEFT_OUT = pytest.StashKey[int]()
 
 
 def pytest_asyncio_loop_factories(
@@ -26,17 +28,67 @@ def pytest_asyncio_loop_factories(
     return {"virtual": VirtualLoop}
 
 
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Count the slow tests that `-m "not slow"` leaves out."""
+    for item in items:
+        if item.config.option.markexpr == "not slow" and item.get_closest_marker("slow"):
+            item.config.stash[LEFT_OUT] = item.config.stash.get(LEFT_OUT, 0) + 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the count of a worker to the process that prints the summary."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = session.config.stash.get(LEFT_OUT, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: pytest.Session) -> None:
+    """Take the count of a worker; every worker collects all tests."""
+    if workeroutput := getattr(node, "workeroutput", None):  # none of a worker that crashed
+        node.config.stash[LEFT_OUT] = workeroutput["left_out"]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests of each layer ran: a layer is a folder of `tests`."""
-    ran = Counter(
-        Path(report.nodeid.partition("::")[0]).parts[1]
-        for outcome in ("passed", "failed")
-        for report in terminalreporter.stats.get(outcome, [])
-        if report.nodeid.startswith("tests/")
-    )
+    """Print the time of each layer, what was skipped and why, and how much was left out."""
+    _layers(terminalreporter)
+    _skipped(terminalreporter)
+    _notes(terminalreporter)
+    if left_out := terminalreporter.config.stash.get(LEFT_OUT, 0):
+        terminalreporter.section("slow tests")
+        terminalreporter.write_line(f"left for `make test-all`: {left_out}")
+
+
+def _layers(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print tests and seconds of each folder of `tests`; seconds of all processes added up."""
+    tests: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if not isinstance(report, pytest.TestReport) or not report.nodeid.startswith("tests/"):
+                continue
+            layer = Path(report.nodeid.partition("::")[0]).parts[1]
+            seconds[layer] += report.duration
+            tests[layer] += report.when == "call" and not report.skipped
     terminalreporter.section("tests by layer")
-    for layer, count in sorted(ran.items()):
-        terminalreporter.write_line(f"{layer:<16}{count:>6}")
+    terminalreporter.write_line(f"{'':<16}{'tests':>8}{'seconds':>10}")
+    for layer in sorted(seconds):
+        terminalreporter.write_line(f"{layer:<16}{tests[layer]:>8}{seconds[layer]:>10.1f}")
+
+
+def _skipped(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many tests were skipped for each reason."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+    )
+    if reasons:
+        terminalreporter.section("skipped, not passed")
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"{count:>6}  {reason}")
+
+
+def _notes(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests recorded for whoever reads the summary."""
     for report in terminalreporter.stats.get("passed", []):
         for name, value in report.user_properties:
             if name == "told":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.processes import Process
 
-pytestmark = [needs_ray, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.slow, needs_ray, pytest.mark.timeout(2400)]
 DEMO = ("demo", "--kind", "rayjob")
 FAILS = """python -c 'raise SystemExit("it cannot be done")'"""
 RUNS = 600.0  # seconds, on a machine that has much else to do
@@ -39,17 +38,6 @@ def computes(demo: Process) -> None:
         why=demo.text,
     )
     assert demo.popen.poll() is None, demo.text()
-
-
-def test_make_passes_the_kind_on():
-    line = subprocess.run(
-        ["make", "-n", "demo", "KIND=rayjob"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
-    assert "manta demo --kind rayjob" in line
-    plain = subprocess.run(
-        ["make", "-n", "demo"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
-    assert "manta demo --kind raycluster" in plain
 
 
 def test_a_job_fails_on_purpose_is_retried_on_a_fresh_cluster_and_goes_on(tmp_path: Path):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.e2e.processes import Kubectl, Process
 
-pytestmark = [needs_ray, needs_kubectl, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.slow, needs_ray, needs_kubectl, pytest.mark.timeout(2400)]
 
 EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
 RAY = ray_environment().folder / "bin" / "ray"

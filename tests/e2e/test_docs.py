@@ -77,7 +77,7 @@ def test_there_are_commands_and_all_are_known():
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "ray", "test", "test-real", "simulate", "lint", "bench"]
+    "target", ["demo", "ray", "test", "test-all", "test-real", "simulate", "lint", "bench"]
 )
 def test_make_knows_the_targets_that_the_readme_names(target: str):
     assert f"make {target}" in (ROOT / "README.md").read_text()
@@ -94,6 +94,7 @@ def test_the_kubectl_commands_of_every_page_work_in_their_order(tmp_path: Path):
         assert process.popen.poll() is None
 
 
+@pytest.mark.slow
 @needs_ray
 @needs_kubectl
 @pytest.mark.timeout(2400)

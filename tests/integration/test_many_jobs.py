@@ -20,7 +20,7 @@ JOBS, SILENT, NEW = 1000, 100, 50
 PAUSE = 0.05
 """Seconds between two creations."""
 
-pytestmark = pytest.mark.embedded_only
+pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
 
 @pytest.mark.timeout(1200)

@@ -39,7 +39,7 @@ def test_the_pods_of_a_feature_are_as_written_down(manifest: Path):
 def test_the_pods_of_a_sample_are_as_written_down(written: Path):
     manifest = SAMPLES / written.name
     if not manifest.exists():
-        pytest.skip(f"KubeRay's samples do not lie beside the project: no {manifest.name}")
+        pytest.skip("KubeRay's samples do not lie beside the project")
     assert list(built_pods(the_cluster(manifest))) == documents(written)
 
 

@@ -40,7 +40,7 @@ def test_what_a_feature_makes_is_as_written_down(manifest: Path):
 def test_what_a_sample_makes_is_as_written_down(written: Path):
     manifest = SAMPLES / written.name
     if not manifest.exists():
-        pytest.skip(f"SKIPPED, NOT PASSED: no {manifest.name} at {SAMPLES}")
+        pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's samples are not at {SAMPLES}")
     assert made(manifest) == documents(written)
 
 

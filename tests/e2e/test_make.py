@@ -1,0 +1,47 @@
+"""What `make` runs, and what the summary of the tests says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.e2e.processes import ROOT
+
+SLOW_ONE = "tests/integration/test_many_jobs.py"
+
+
+def line_of(*arguments: str) -> str:
+    """The commands that `make ARGUMENTS` would run."""
+    return subprocess.run(
+        ["make", "-n", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_make_passes_the_kind_on():
+    assert "manta demo --kind rayjob" in line_of("demo", "KIND=rayjob")
+    assert "manta demo --kind raycluster" in line_of("demo")
+
+
+def test_make_test_leaves_out_the_slow_tests_and_make_test_all_runs_them():
+    assert "-m 'not slow'" in line_of("test")
+    assert " -m slow" in line_of("test-all", "REST=1")
+    everything = line_of("test-all")
+    assert "pytest" in everything
+    assert "slow" not in everything
+
+
+def test_ci_runs_every_test_once():
+    commands = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert "make test" in commands
+    assert any(command.startswith("make test-all REST=1") for command in commands)
+
+
+def test_the_summary_counts_the_slow_tests_that_were_left_out():
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "1", "-m", "not slow", SLOW_ONE],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert "left for `make test-all`: 1\n" in done.stdout, done.stdout + done.stderr
