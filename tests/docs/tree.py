@@ -1,0 +1,38 @@
+"""The text of the repository, as the tests of its documentation read it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (
+    "workqueue", "informers", "controller", "tests", "docs", "benchmarks", "examples", "scripts",
+    "charts",
+)  # fmt: skip
+SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ""}
+THIS_FOLDER = Path(__file__).parent
+
+
+@cache
+def text_files() -> tuple[Path, ...]:
+    """Everything that is written by hand: code, tests, pages, manifests; sorted by path."""
+    top = [path for path in ROOT.iterdir() if path.is_file()]
+    deep = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
+    return tuple(sorted(path for path in [*top, *deep] if _is_read(path)))
+
+
+@cache
+def numbered_lines(path: Path) -> tuple[tuple[int, str], ...]:
+    """The lines of a file, numbered from 1."""
+    return tuple(enumerate(path.read_text(errors="replace").splitlines(), start=1))
+
+
+def _is_read(path: Path) -> bool:
+    return (
+        path.suffix in SUFFIXES
+        and not path.name.startswith(".")
+        and path.name != "LICENSE"
+        and "__pycache__" not in path.parts
+        and path.parent != THIS_FOLDER
+    )
