@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ FOLDERS = (
 )  # fmt: skip
 SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ""}
 THIS_FOLDER = Path(__file__).parent
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 
 
 @cache
@@ -36,3 +38,11 @@ def _is_read(path: Path) -> bool:
         and "__pycache__" not in path.parts
         and path.parent != THIS_FOLDER
     )
+
+
+def commands_of(page: str) -> list[str]:
+    """Every line of a page's code blocks that begins with a program of ours, without comments."""
+    text = (ROOT / page).read_text()
+    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    lines = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith((".venv/bin/", "make ", "export "))]
