@@ -41,6 +41,7 @@ from informers.objects import (
     object_key,
     split_key,
 )
+from informers.processor import Added, Deleted, Notification, Updated
 from informers.revisions import compare_resource_versions, is_comparable, is_older
 from informers.settings import ReflectorSettings
 from informers.source import Source
@@ -49,11 +50,13 @@ from informers.store import Lister, Store
 from informers.transform import Transform
 
 __all__ = [
+    "Added",
     "AlreadyStarted",
     "BackoffSettings",
     "Clock",
     "Codec",
     "ConnectionRefused",
+    "Deleted",
     "Disconnected",
     "Expired",
     "Failed",
@@ -74,6 +77,7 @@ __all__ = [
     "Metadata",
     "Metrics",
     "NotWatched",
+    "Notification",
     "ReflectorSettings",
     "Registration",
     "ResourceVersionTooLarge",
@@ -87,6 +91,7 @@ __all__ = [
     "Tombstone",
     "Transform",
     "Unsupported",
+    "Updated",
     "compare_resource_versions",
     "error_from_status",
     "is_comparable",

@@ -13,8 +13,8 @@ import msgspec
 
 from informers.errors import Malformed, error_from_status
 from informers.events import Bookmark, Event, Ignored, Page, Removed, Undecodable, Upserted
+from informers.intern_pool import Pool
 from informers.objects import KubeObject, T, object_key
-from informers.sharing import Pool
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 

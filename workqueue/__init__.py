@@ -5,6 +5,8 @@ It knows nothing of Kubernetes. Begin reading in `queue.py`.
 
 from workqueue.backoff import Backoff
 from workqueue.clock import Clock, TimerHandle
+from workqueue.delay_queue import Delays
+from workqueue.heap import KeyHeap
 from workqueue.metrics import QueueMetrics, Recorder, Statistics
 from workqueue.queue import LOW_PRIORITY, Closed, WorkQueue
 
@@ -13,6 +15,8 @@ __all__ = [
     "Backoff",
     "Clock",
     "Closed",
+    "Delays",
+    "KeyHeap",
     "QueueMetrics",
     "Recorder",
     "Statistics",

@@ -53,7 +53,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from workqueue.backoff import Backoff, Failures
-from workqueue.delays import LONGEST_DELAY, Delays
+from workqueue.delay_queue import LONGEST_DELAY, Delays
 from workqueue.heap import KeyHeap
 from workqueue.metrics import QueueMetrics, Recorder, Statistics
 from workqueue.parking import ParkingLot

@@ -14,8 +14,8 @@ from controller.command.clock import wall
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.client import Client
 from controller.kube.http import HttpTransport
-from controller.kube.metrics import RestClientMetrics
 from controller.kube.objects import KubeObject
+from controller.kube.prometheus import RestClientMetrics
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.cluster import ClusterCollector
 from controller.ray.dashboard.actors import DashboardActors

@@ -8,8 +8,8 @@ import controller
 from controller.command.kinds import KindSettings
 from controller.command.operator import operator_for
 from controller.command.signals import stop_on_signals
-from controller.kube.credentials import load_credentials
 from controller.kube.incluster import InClusterCredentials
+from controller.kube.load import load_credentials
 from controller.runtime.logs import configure_logging
 
 if TYPE_CHECKING:

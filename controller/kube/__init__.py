@@ -1,5 +1,16 @@
-"""Access to Kubernetes: credentials, transports, the client, typed views and errors.
+"""Access to Kubernetes: credentials, transports, a client, typed views and errors.
 
-Import from the modules: `client.Client` is the face of the package, `errors` its exceptions,
-`resources` and `objects` what is read, `transport.Transport` the seam that tests and faults use.
+The public modules, the only ones that other packages import (`make lint` checks it):
+
+- `client`: the verbs of the API, typed by resource; `content_types` for its raw requests.
+- `resources`, `objects`, `errors`: what is read, its typed views, and the exceptions.
+- `transport`: the seam to a server, which tests replace; `http` implements it.
+- `credentials`: the interface; `load` finds those of the process, `incluster` those of a pod.
+- `source`: lists and watches for informers; `discovery`: which optional APIs a server has.
+- `prometheus`: metrics of clients.
+
+They are modules rather than names of this package because their costs differ by two orders of
+magnitude. Most importers need types only; `http` loads aiohttp, and a kubeconfig is read with
+kubernetes_asyncio, which costs 35 MiB and is not even loaded in a pod. Module names also keep
+general words apart: `objects.Job` is the Job of Kubernetes, `resources.JOBS` its resource.
 """

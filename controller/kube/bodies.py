@@ -7,17 +7,9 @@ would delete them on the server: it is refused wherever in the body it hides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, cast
 
 import msgspec
-
-JSON: Literal["application/json"] = "application/json"
-MERGE_PATCH: Literal["application/merge-patch+json"] = "application/merge-patch+json"
-JSON_PATCH: Literal["application/json-patch+json"] = "application/json-patch+json"
-
-ContentType: TypeAlias = Literal[
-    "application/json", "application/merge-patch+json", "application/json-patch+json"
-]
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from controller.kube import answers, bodies
-from controller.kube.answers import Answer, ObjectList
+from controller.kube import bodies, content_types, responses
 from controller.kube.errors import UnexpectedAnswer, WriteUnconfirmed
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, ObjectList
 from controller.kube.resources import PODS, SERVICES
+from controller.kube.responses import Answer
 from controller.kube.sender import Sender
 from controller.kube.transport import Request
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from controller.kube.metrics import ClientMetrics
-    from controller.kube.pacing import Pause
     from controller.kube.resources import Resource
+    from controller.kube.retry import Pause
     from controller.kube.transport import Chunks, Transport
-    from informers.clock import Clock
+    from informers import Clock
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -106,14 +106,14 @@ class Client:
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """Read one object."""
         answer = await self._read(resource.path(namespace, _named(name)))
-        return answers.decode_object(answer.body, resource)
+        return responses.decode_object(answer.body, resource)
 
     async def get_raw(
         self, resource: Resource[T], namespace: str, name: str, *, subresource: str = ""
     ) -> dict[str, Any]:
         """Read one object as plain data: complete, thus fit to be changed and `replace`d."""
         answer = await self._read(resource.path(namespace, _named(name), subresource))
-        return answers.decode_plain(answer.body, "" if subresource else resource.kind)
+        return responses.decode_plain(answer.body, "" if subresource else resource.kind)
 
     async def list(
         self,
@@ -139,7 +139,7 @@ class Client:
         }
         given = {name: value for name, value in query.items() if value}
         answer = await self._read(resource.path(namespace), given, timeout=LIST_TIMEOUT)
-        return answers.decode_list(answer.body, resource)
+        return responses.decode_list(answer.body, resource)
 
     async def read_log_tail(
         self, namespace: str, pod: str, *, container: str, lines: int, limit_bytes: int
@@ -167,7 +167,7 @@ class Client:
 
     async def create(self, resource: Resource[T], namespace: str, body: Mapping[str, Any]) -> T:
         """POST an object. Raises `AlreadyExists` if its name is taken."""
-        request = _with_body("POST", resource.path(namespace), body, bodies.JSON)
+        request = _with_body("POST", resource.path(namespace), body, content_types.JSON)
         return await self._write(request, resource)
 
     async def merge_patch(
@@ -184,7 +184,7 @@ class Client:
         `metadata.resourceVersion` and `metadata.uid` in the patch are preconditions.
         """
         target = _Target(resource, namespace, _named(name), subresource)
-        request = _with_body("PATCH", target.path, patch, bodies.MERGE_PATCH)
+        request = _with_body("PATCH", target.path, patch, content_types.MERGE_PATCH)
         return await self._write(request, resource)
 
     async def json_patch(
@@ -198,7 +198,7 @@ class Client:
     ) -> T:
         """Apply operations (RFC 6902). A `test` that fails raises `Invalid`."""
         target = _Target(resource, namespace, _named(name), subresource)
-        request = _with_body("PATCH", target.path, list(operations), bodies.JSON_PATCH)
+        request = _with_body("PATCH", target.path, list(operations), content_types.JSON_PATCH)
         return await self._write(request, resource)
 
     async def replace(
@@ -217,7 +217,7 @@ class Client:
             Conflict: its `metadata.resourceVersion` is not the present one.
         """
         target = _Target(resource, namespace, _named(name), subresource)
-        request = _with_body("PUT", target.path, body, bodies.JSON)
+        request = _with_body("PUT", target.path, body, content_types.JSON)
         return await self._write(request, resource)
 
     async def delete(
@@ -251,8 +251,8 @@ class Client:
         if propagation is not None:
             options["propagationPolicy"] = propagation
         path = resource.path(namespace, _named(name))
-        answer = await self._send(_with_body("DELETE", path, options, bodies.JSON))
-        status = answers.status_of(answer)
+        answer = await self._send(_with_body("DELETE", path, options, content_types.JSON))
+        status = responses.status_of(answer)
         if status is not None:
             return None
         return _confirmed(answer, resource)
@@ -286,8 +286,8 @@ class Client:
             method, f"{service.path}/{path.lstrip('/')}", query or {}, headers or {}, body
         )
         answer = await self._sender.send_once(request, timeout=timeout, limit=limit)
-        if not answer.ok and answers.status_of(answer) is not None:
-            raise answers.error_of(answer)
+        if not answer.ok and responses.status_of(answer) is not None:
+            raise responses.error_of(answer)
         return answer
 
     async def request_json(
@@ -297,7 +297,7 @@ class Client:
         *,
         query: Mapping[str, str] | None = None,
         body: Any = None,
-        content_type: bodies.ContentType = bodies.JSON,
+        content_type: content_types.ContentType = content_types.JSON,
     ) -> Any:
         """Send any request: discovery, `/version`, `/healthz`.
 
@@ -311,7 +311,7 @@ class Client:
         answer = await self._send(request)
         if answer.headers.get("content-type", "").startswith("text/plain"):
             return answer.body.decode()
-        return answers.decode_plain(answer.body)
+        return responses.decode_plain(answer.body)
 
     async def read_page(self, path: str, query: Mapping[str, str]) -> bytes:
         """Body of a 2xx answer to one GET, never repeated: for readers with their own back-off."""
@@ -319,7 +319,7 @@ class Client:
             Request("GET", path, query), timeout=LIST_TIMEOUT, repeat=False
         )
         if not answer.ok:
-            raise answers.error_of(answer)
+            raise responses.error_of(answer)
         return answer.body
 
     @asynccontextmanager
@@ -335,8 +335,8 @@ class Client:
         async with self._sender.stream(request, start_timeout=self._timeout) as answer:
             status, headers, chunks = answer
             if not 200 <= status < 300:
-                body = await answers.read_body(status, chunks)
-                raise answers.error_of(Answer(status, headers, body))
+                body = await responses.read_body(status, chunks)
+                raise responses.error_of(Answer(status, headers, body))
             content_type = headers.get("content-type", "")
             if not content_type.startswith("application/json"):
                 raise UnexpectedAnswer(f"{request}: a stream of {content_type or 'unknown type'}")
@@ -354,7 +354,7 @@ class Client:
     async def _send(self, request: Request, *, timeout: float | None = None) -> Answer:  # noqa: ASYNC109  as above
         answer = await self._sender.send(request, timeout=timeout)
         if not answer.ok:
-            raise answers.error_of(answer)
+            raise responses.error_of(answer)
         return answer
 
     async def _write(self, request: Request, resource: Resource[T]) -> T:
@@ -372,7 +372,7 @@ def _with_body(
     method: str,
     path: str,
     body: Any,
-    content_type: bodies.ContentType,
+    content_type: content_types.ContentType,
     query: Mapping[str, str] | None = None,
 ) -> Request:
     return Request(method, path, query or {}, {"content-type": content_type}, bodies.encode(body))
@@ -381,6 +381,6 @@ def _with_body(
 def _confirmed(answer: Answer, resource: Resource[T]) -> T:
     """The object that a write was answered with; without it nothing is certain."""
     try:
-        return answers.decode_object(answer.body, resource)
+        return responses.decode_object(answer.body, resource)
     except UnexpectedAnswer as error:
         raise WriteUnconfirmed(f"HTTP {answer.status}: {error}") from error

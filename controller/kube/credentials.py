@@ -1,20 +1,16 @@
-"""What a transport needs to know of an API server: where it is and how to be let in.
+"""Credentials: the address of an API server and the means to authenticate to it.
 
-Credentials change while connections live, so the header and the TLS context are asked for before
-each request. `incluster.py` and `kubeconfig.py` make them; `load_credentials` chooses.
+Credentials change while connections live, so a transport asks for the header and the TLS context
+before each request. `incluster.py` and `kubeconfig.py` implement them; `load.py` chooses.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,44 +89,3 @@ class StaticCredentials:
 
     async def aclose(self) -> None:
         """Nothing to end."""
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-async def load_credentials(
-    *,
-    kubeconfig: str | None = None,
-    context: str | None = None,
-    environment: Mapping[str, str] = os.environ,
-    wall: Callable[[], datetime] = _utc_now,
-) -> Credentials:
-    """Find credentials, in the order that operators usually follow.
-
-    What was asked for by name, else `KUBECONFIG`, else the pod's service account, else
-    `~/.kube/config`.
-
-    Args:
-        kubeconfig: path or paths of kubeconfig files.
-        context: of the kubeconfig; asking for one means that a kubeconfig is wanted.
-        environment: of the process, read now and not at import.
-        wall: UTC time, which the expiry of tokens is compared with.
-
-    Raises:
-        ConfigurationError: none are usable; the message says why and what to do.
-    """
-    # Imported here because both modules import this one.
-    from controller.kube.incluster import InClusterCredentials  # noqa: PLC0415
-    from controller.kube.kubeconfig import load_kubeconfig  # noqa: PLC0415
-
-    wanted = kubeconfig or context or environment.get("KUBECONFIG")
-    if not wanted and environment.get("KUBERNETES_SERVICE_HOST"):
-        return InClusterCredentials(environment)
-    return await load_kubeconfig(
-        kubeconfig,
-        context,
-        environment=environment,
-        clock=asyncio.get_running_loop(),
-        wall=wall,
-    )

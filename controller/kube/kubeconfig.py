@@ -18,15 +18,15 @@ import yaml
 
 from controller.kube.credentials import Endpoint
 from controller.kube.errors import ConfigurationError
+from controller.kube.exec_credential import Grant, Plugin
 from controller.kube.files import RotatedFile
-from controller.kube.plugin import Grant, Plugin
 from controller.kube.tls import ClientCertificate, client_context
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Mapping
 
-    from informers.clock import Clock
+    from informers import Clock
 
 
 DEFAULT_PATH = Path("~/.kube/config")

@@ -7,7 +7,8 @@ plain dictionaries.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -66,6 +67,24 @@ class KubeObject(View, frozen=True):
     """What every object has. Used as it is where nothing else is read."""
 
     metadata: ObjectMeta = ObjectMeta()
+
+
+T = TypeVar("T", bound=KubeObject)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList(Generic[T]):
+    """One page of a list.
+
+    Attributes:
+        items: the objects, in the server's order.
+        resource_version: revision of the snapshot that the page belongs to.
+        continue_: token for the next page, empty on the last page.
+    """
+
+    items: list[T]
+    resource_version: str
+    continue_: str
 
 
 class Condition(View, frozen=True):

@@ -11,10 +11,10 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from controller.kube import pacing
-from controller.kube.answers import Answer, read_body, status_of
+from controller.kube import retry
 from controller.kube.errors import NotSent, OutcomeUnknown, Paused, UnexpectedAnswer
 from controller.kube.metrics import NO_METRICS
+from controller.kube.responses import Answer, read_body, status_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controller.kube.metrics import ClientMetrics
     from controller.kube.transport import Answer as RawAnswer
     from controller.kube.transport import Request, Transport
-    from informers.clock import Clock
+    from informers import Clock
 
 
 class Sender:
@@ -53,7 +53,7 @@ class Sender:
         self._slots = asyncio.Semaphore(concurrency)
         self._timeout = timeout
         self._metrics = metrics or NO_METRICS
-        self.pause = pacing.Pause(clock)
+        self.pause = retry.Pause(clock)
 
     async def send(
         self,
@@ -75,7 +75,7 @@ class Sender:
             OutcomeUnknown: the last attempt may have reached the server.
         """
         deadline = self._clock.time() + (self._timeout if timeout is None else timeout)
-        attempts_left = pacing.MAX_ATTEMPTS if repeat else 1
+        attempts_left = retry.MAX_ATTEMPTS if repeat else 1
         while True:
             attempts_left -= 1
             answer, failure = await self._try(request, deadline)
@@ -89,7 +89,7 @@ class Sender:
             self._metrics.retried(
                 request.method, "<error>" if answer is None else str(answer.status)
             )
-            await pacing.sleep_until(self._clock, self._clock.time() + wait)
+            await retry.sleep_until(self._clock, self._clock.time() + wait)
 
     async def send_once(
         self,
@@ -195,15 +195,15 @@ class Sender:
     def _wait_before_repeating(self, request: Request, answer: Answer | None) -> float | None:
         """Seconds after which `request` may be sent again, None if it must not be."""
         if answer is None:
-            return pacing.RESET_DELAY if request.method == "GET" else None
-        wait = pacing.retry_after(answer.headers)
+            return retry.RESET_DELAY if request.method == "GET" else None
+        wait = retry.retry_after(answer.headers)
         if wait is None or answer.ok:
             return None
         status = status_of(answer)
-        repeat = pacing.may_repeat(request.method, answer.status, status.reason if status else "")
+        repeat = retry.may_repeat(request.method, answer.status, status.reason if status else "")
         return wait if repeat else None
 
     def _note_pause(self, status: int, headers: Mapping[str, str]) -> None:
-        wait = pacing.retry_after(headers)
-        if wait is not None and pacing.asks_all_to_wait(status):
+        wait = retry.retry_after(headers)
+        if wait is not None and retry.asks_all_to_wait(status):
             self.pause.extend(wait)

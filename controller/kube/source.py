@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from controller.kube import answers
+from controller.kube import responses
 from controller.kube.errors import (
     NotSent,
     OutcomeUnknown,
@@ -16,7 +16,13 @@ from controller.kube.errors import (
     StatusError,
     UnexpectedAnswer,
 )
-from informers import errors
+from informers import (
+    ConnectionRefused,
+    Disconnected,
+    Malformed,
+    Throttled,
+    error_from_status,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
@@ -57,7 +63,7 @@ class ResourceSource:
         """Body of one page; see `informers.Source.list`."""
         with translated():
             body = await self._client.read_page(self._path, {**self._selectors, **query})
-            answers.check_kind(body, self._list_kind)
+            responses.check_kind(body, self._list_kind)
         return body
 
     @asynccontextmanager
@@ -83,15 +89,15 @@ def translated() -> Generator[None]:
     try:
         yield
     except Paused as error:
-        raise errors.Throttled(str(error), retry_after=error.retry_after) from error
+        raise Throttled(str(error), retry_after=error.retry_after) from error
     except NotSent as error:
-        raise errors.ConnectionRefused(str(error)) from error
+        raise ConnectionRefused(str(error)) from error
     except OutcomeUnknown as error:
-        raise errors.Disconnected(str(error)) from error
+        raise Disconnected(str(error)) from error
     except UnexpectedAnswer as error:
-        raise errors.Malformed(str(error)) from error
+        raise Malformed(str(error)) from error
     except StatusError as error:
-        raise errors.error_from_status(
+        raise error_from_status(
             error.status.code,
             error.status.reason,
             str(error),

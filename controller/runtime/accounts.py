@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from informers.revisions import is_older
+from informers import is_older
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

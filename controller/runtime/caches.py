@@ -21,9 +21,8 @@ from controller.runtime.kind import OWNER_INDEX, Owned
 from controller.runtime.ownership import index_by_owner
 from controller.runtime.quorum import Confirmation, Selection
 from controller.runtime.sync_report import explain, failing
-from informers import InformerFactory, SourceError, Tombstone
+from informers import Added, Deleted, InformerFactory, SourceError, Tombstone, Updated
 from informers import Selection as Watched
-from informers.processor import Added, Deleted, Updated
 
 if TYPE_CHECKING:
     import random
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
     from controller.runtime.controller import Controller
     from controller.runtime.kind import Kind
     from controller.runtime.ledger import Ledger
-    from informers import Clock, Metrics, Registration, SharedInformer
-    from informers.processor import Notification
+    from informers import Clock, Metrics, Notification, Registration, SharedInformer
 
 STALE = 900.0
 """Seconds without a word from the server after which a cache makes the process unready: three

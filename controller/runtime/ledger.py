@@ -26,7 +26,7 @@ from controller.runtime.plan import Create
 from controller.runtime.reads import OverlaidReads
 from controller.runtime.refusals import Refusals
 from controller.runtime.timestamps import rfc3339
-from informers.revisions import is_comparable, is_older
+from informers import is_comparable, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.runtime.accounts import Owner
     from controller.runtime.kind import LogText, Refusal
     from controller.runtime.plan import LiveList, LogTail, Target, Write
-    from informers.store import Lister
+    from informers import Lister
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from controller.kube.objects import KubeObject
-from informers.revisions import is_older
+from informers import is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from controller.kube.resources import Resource
     from controller.runtime.plan import Write
-    from informers.store import Lister
+    from informers import Lister
 
 T = TypeVar("T", bound=KubeObject)
 

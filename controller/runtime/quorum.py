@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.objects import KubeObject
-from informers.revisions import is_older
+from informers import is_older
 
 if TYPE_CHECKING:
-    from controller.kube.answers import ObjectList
     from controller.kube.client import Client
+    from controller.kube.objects import ObjectList
     from controller.kube.resources import Resource
     from informers import SharedInformer
 

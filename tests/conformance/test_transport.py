@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from controller.kube import errors, pacing
+from controller.kube import errors, retry
 from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts
 from controller.kube.resources import PODS
@@ -102,7 +102,7 @@ async def test_T115_at_most_ten_attempts_are_made():
     transport = FakeTransport(busy(429, "1"))
     with pytest.raises(errors.TooManyRequests) as caught:
         await get(transport, timeout=1000)
-    assert len(transport.requests) == pacing.MAX_ATTEMPTS == 10
+    assert len(transport.requests) == retry.MAX_ATTEMPTS == 10
     assert caught.value.retry_after == 1.0
 
 
@@ -295,9 +295,9 @@ async def test_T122_a_pause_is_bounded_and_never_shortened():
     api = client(transport, timeout=100)
     with pytest.raises(errors.TooManyRequests):
         await api.read_page("/api/v1/pods", {})
-    assert api.pause.remaining == pacing.MAX_PAUSE
+    assert api.pause.remaining == retry.MAX_PAUSE
     api.pause.extend(1)
-    assert api.pause.remaining == pacing.MAX_PAUSE
+    assert api.pause.remaining == retry.MAX_PAUSE
 
 
 async def test_T122_ten_thousand_seconds_of_a_busy_server_cost_few_requests():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from controller.kube import pacing
+from controller.kube import retry
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.transport import Request
 from tests.faults.attributes import Attributes, attributes_of, attributes_of_event
@@ -291,7 +291,7 @@ class FaultyTransport:
             callback(entry)
 
     async def _sleep(self, seconds: float) -> None:
-        await pacing.sleep_until(self._clock, self._clock.time() + seconds)
+        await retry.sleep_until(self._clock, self._clock.time() + seconds)
 
 
 def _after_event_fault(delivery: Delivery, fault: EventFault) -> Delivery:

@@ -22,9 +22,9 @@ from prometheus_client import CollectorRegistry
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.kube.client import Client
-from controller.kube.credentials import load_credentials
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.http import HttpTransport
+from controller.kube.load import load_credentials
 from controller.kube.objects import Pod
 from controller.kube.resources import CRDS, NAMESPACES, PODS
 from controller.kube.source import ResourceSource

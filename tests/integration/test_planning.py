@@ -12,7 +12,7 @@ import pytest
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
 from controller.command.planning.subjects import subjects
-from controller.kube.bodies import JSON
+from controller.kube.content_types import JSON
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard.actors import DashboardActors

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from controller.kube import errors
 from controller.kube.client import Client
-from controller.kube.metrics import RestClientMetrics
 from controller.kube.objects import KubeObject, Pod
+from controller.kube.prometheus import RestClientMetrics
 from controller.kube.resources import NODES, PODS
 from tests.kube.fakes import HTML, POD, FakeTransport, answer, client, status_body
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from controller.kube.credentials import load_credentials
 from controller.kube.errors import ConfigurationError
 from controller.kube.incluster import InClusterCredentials
+from controller.kube.load import load_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path

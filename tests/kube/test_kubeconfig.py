@@ -14,8 +14,8 @@ import pytest
 import trustme
 import yaml
 
-from controller.kube.credentials import load_credentials
 from controller.kube.errors import ConfigurationError
+from controller.kube.load import load_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from controller.kube.answers import ObjectList
+from controller.kube.objects import ObjectList
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.quorum import Confirmation, Selection
 from informers import Store

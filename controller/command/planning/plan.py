@@ -20,9 +20,9 @@ from controller.command.planning.subjects import subjects
 from controller.command.planning.text import write_text
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
-from controller.kube.credentials import load_credentials
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport
+from controller.kube.load import load_credentials
 from controller.kube.resources import CRDS
 from controller.ray.api import custom_resource_definitions
 

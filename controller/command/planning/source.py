@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from controller.kube.bodies import JSON, MERGE_PATCH
+from controller.kube.content_types import JSON, MERGE_PATCH
 from controller.kube.errors import NotFound, PathNotFound
 from controller.runtime.merging import difference
 

@@ -15,7 +15,7 @@ from controller.ray.dashboard.requests import name_of
 from controller.ray.dashboard.run import Run
 from controller.ray.dashboard.slots import Trust
 from controller.ray.dashboard.watched import Watched
-from workqueue.heap import KeyHeap
+from workqueue import KeyHeap
 
 if TYPE_CHECKING:
     import asyncio

@@ -27,7 +27,7 @@ from controller.ray.dashboard.requests import carry_out, name_of, probe_with
 from controller.ray.dashboard.settings import DashboardSettings
 from controller.ray.dashboard.slots import TICK, Slots, Trust
 from controller.ray.dashboard.statistics import NO_METRICS, DashboardStatistics
-from workqueue.delays import Delays
+from workqueue import Delays
 
 if TYPE_CHECKING:
     import random
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.results import CommandValue, ProbeValue
     from controller.ray.dashboard.statistics import Metrics
     from controller.ray.dashboard.watched import Watched
-    from informers.clock import Clock
+    from informers import Clock
 
 _log = structlog.stdlib.get_logger("manta.dashboard")
 

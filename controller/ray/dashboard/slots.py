@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle
     from collections.abc import Callable
 
-    from informers.clock import Clock
+    from informers import Clock
 
 K = TypeVar("K", bound=Hashable)
 

@@ -7,7 +7,7 @@ import json
 import msgspec
 
 from informers import Codec
-from informers.sharing import Pool
+from informers.intern_pool import Pool
 from tests.informers.doubles import Thing, added, page, thing
 
 

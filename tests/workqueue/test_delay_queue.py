@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.workqueue.fakes import FakeClock
-from workqueue.delays import Delays
+from workqueue.delay_queue import Delays
 
 
 class Releases:

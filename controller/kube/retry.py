@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from informers.clock import Clock
+    from informers import Clock
 
 MAX_ATTEMPTS = 10
 """Times that one request is sent at most, the first included."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from controller.kube.tls import ClientCertificate
-    from informers.clock import Clock
+    from informers import Clock
 
 _log = structlog.get_logger(__name__)
 

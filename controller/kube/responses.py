@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from controller.kube.errors import PathNotFound, Status, StatusError, UnexpectedAnswer, error_for
-from controller.kube.objects import KubeObject
-from controller.kube.pacing import retry_after
+from controller.kube.objects import KubeObject, ObjectList
+from controller.kube.retry import retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,21 +50,6 @@ class Answer:
     def ok(self) -> bool:
         """Whether the status is 2xx."""
         return 200 <= self.status < 300
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectList(Generic[T]):
-    """One page of a list.
-
-    Attributes:
-        items: the objects, in the order of the server.
-        resource_version: revision of the snapshot.
-        continue_: token for the next page, empty on the last one.
-    """
-
-    items: list[T]
-    resource_version: str
-    continue_: str
 
 
 class _Meta(msgspec.Struct, rename="camel"):

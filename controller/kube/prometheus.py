@@ -1,0 +1,100 @@
+"""Metrics of clients for Prometheus, under the names that client-go gave them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prometheus_client import Counter, Histogram
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from controller.kube.metrics import ClientMetrics
+
+DURATIONS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+SIZES = (
+    64.0,
+    256.0,
+    512.0,
+    1024.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    262144.0,
+    1048576.0,
+    4194304.0,
+    16777216.0,
+)
+
+
+class RestClientMetrics:
+    """The `rest_client_*` metrics of one registry, shared by all clients of the process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.requests = Counter(
+            "rest_client_requests_total",
+            "Number of HTTP requests, partitioned by status code, method, and host.",
+            ["code", "method", "host"],
+            registry=registry,
+        )
+        self.retries = Counter(
+            "rest_client_request_retries_total",
+            "Number of request retries, partitioned by status code, verb, and host.",
+            ["code", "verb", "host"],
+            registry=registry,
+        )
+        self.duration = Histogram(
+            "rest_client_request_duration_seconds",
+            "Request latency in seconds, by verb and host.",
+            ["verb", "host"],
+            buckets=DURATIONS,
+            registry=registry,
+        )
+        self.waiting = Histogram(
+            "rest_client_rate_limiter_duration_seconds",
+            "Seconds that requests waited in the client, by verb and host.",
+            ["verb", "host"],
+            buckets=DURATIONS,
+            registry=registry,
+        )
+        self.request_size = Histogram(
+            "rest_client_request_size_bytes",
+            "Request size in bytes, by verb and host.",
+            ["verb", "host"],
+            buckets=SIZES,
+            registry=registry,
+        )
+        self.response_size = Histogram(
+            "rest_client_response_size_bytes",
+            "Response size in bytes, by verb and host.",
+            ["verb", "host"],
+            buckets=SIZES,
+            registry=registry,
+        )
+
+    def of(self, host: str) -> ClientMetrics:
+        """Return the metrics of a client of `host` (`10.0.0.1:6443`)."""
+        return _HostMetrics(self, host)
+
+
+class _HostMetrics:
+    """Adds the host to the labels of one client."""
+
+    def __init__(self, metrics: RestClientMetrics, host: str) -> None:
+        self._metrics = metrics
+        self._host = host
+
+    def answered(self, method: str, code: str, seconds: float | None) -> None:
+        self._metrics.requests.labels(code, method, self._host).inc()
+        if seconds is not None:
+            self._metrics.duration.labels(method, self._host).observe(seconds)
+
+    def retried(self, method: str, code: str) -> None:
+        self._metrics.retries.labels(code, method, self._host).inc()
+
+    def waited(self, method: str, seconds: float) -> None:
+        self._metrics.waiting.labels(method, self._host).observe(seconds)
+
+    def transferred(self, method: str, sent: int, received: int) -> None:
+        self._metrics.request_size.labels(method, self._host).observe(sent)
+        self._metrics.response_size.labels(method, self._host).observe(received)
