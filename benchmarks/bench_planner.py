@@ -20,8 +20,8 @@ from controller.ray.cluster import RayClusterKind
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.kind import LogText, Refusal
-    from controller.runtime.plan import LiveList, LogTail
+    from controller.runtime.reconcile.kind import LogText, Refusal
+    from controller.runtime.reconcile.plan import LiveList, LogTail
 
 WORKERS = 5000
 ROUNDS = 5

@@ -16,7 +16,7 @@ from controller.runtime.logs import configure_logging
 from tests.integration.harness import embedded_world
 
 if TYPE_CHECKING:
-    from controller.runtime.controller import Controller
+    from controller.runtime.reconcile.controller import Controller
 
 CLUSTERS = 50
 ROUNDS = 40

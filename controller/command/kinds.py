@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.ray.dashboard import Dashboards
-    from controller.runtime.kind import Kind
-    from controller.runtime.outside import Outside
+    from controller.runtime.reconcile.external import Outside
+    from controller.runtime.reconcile.kind import Kind
 
 
 @dataclass(frozen=True, slots=True)

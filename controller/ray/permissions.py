@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.runtime.plan import Create, Delete, JsonPatch, MergePatch, Replace
+from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, MergePatch, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.resources import Resource
-    from controller.runtime.plan import Write
+    from controller.runtime.reconcile.plan import Write
 
 _ALL: Final = frozenset({"create", "delete", "get", "list", "patch", "update", "watch"})
 _WITHOUT_PATCH: Final = _ALL - {"patch"}

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
-from controller.runtime.election import AlwaysLeader
 from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
+from controller.runtime.leaderelection.election import AlwaysLeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from controller.runtime.election import Election
+    from controller.runtime.leaderelection.election import Election
     from workqueue import Clock
 
 WORKING_SHARE = 0.8

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from controller.kube.resources import Resource
-    from controller.runtime.events import RecorderStatistics
-    from controller.runtime.ledger import LedgerStatistics
+    from controller.runtime.events.recorder import RecorderStatistics
+    from controller.runtime.expectations.expectations import LedgerStatistics
 
 ResultLabel = Literal["success", "error", "requeue", "requeue_after"]
 

@@ -13,21 +13,21 @@ from prometheus_client import ProcessCollector
 
 import controller
 from controller.kube.objects import ObjectMeta
-from controller.runtime.caches import Caches
-from controller.runtime.controller import Controller
-from controller.runtime.election import AlwaysLeader
+from controller.runtime.caches.caches import Caches
 from controller.runtime.errors import ManagerMisuse, RuntimeFailure
-from controller.runtime.events import Recorder
-from controller.runtime.execute import Executor
+from controller.runtime.events.recorder import Recorder
+from controller.runtime.expectations.expectations import Ledger
+from controller.runtime.expectations.resolver import Settler
 from controller.runtime.health import Health, HttpServer
-from controller.runtime.ledger import Ledger
+from controller.runtime.leaderelection.election import AlwaysLeader
+from controller.runtime.loop_monitor import Monitor
 from controller.runtime.manager import Group, Manager
 from controller.runtime.metrics import EventCollector, LedgerCollector, RuntimeMetrics
-from controller.runtime.monitor import Monitor
-from controller.runtime.plan import Event
+from controller.runtime.reconcile.controller import Controller
+from controller.runtime.reconcile.executor import Executor
+from controller.runtime.reconcile.plan import Event
+from controller.runtime.reconcile.writer import Writer
 from controller.runtime.settings import parse_address
-from controller.runtime.settle import Settler
-from controller.runtime.writer import Writer
 from informers.prometheus import Identity
 from informers.prometheus import InformerMetrics as InformerCollector
 from workqueue.prometheus import PrometheusMetrics
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
-    from controller.runtime.accounts import Owner
-    from controller.runtime.election import Election
-    from controller.runtime.kind import Kind
-    from controller.runtime.quorum import Selection
+    from controller.runtime.expectations.cache_barrier import Selection
+    from controller.runtime.expectations.owners import Owner
+    from controller.runtime.leaderelection.election import Election
+    from controller.runtime.reconcile.kind import Kind
     from controller.runtime.settings import Settings
     from informers import Clock
     from informers import Metrics as InformerMetrics

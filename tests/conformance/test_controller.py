@@ -12,16 +12,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
+from controller.apimachinery.ownership import AlreadyOwned, ForbiddenOwner, with_controller
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
+from controller.runtime.caches.enqueue import KeyHandler, own_key, owner_keys
 from controller.runtime.errors import ManagerMisuse, Terminal
-from controller.runtime.handlers import KeyHandler, own_key, owner_keys
-from controller.runtime.kind import Owned
 from controller.runtime.operator import Operator
-from controller.runtime.ownership import AlreadyOwned, ForbiddenOwner, with_controller
-from controller.runtime.plan import Plan, Replace
+from controller.runtime.reconcile.kind import Owned
+from controller.runtime.reconcile.plan import Plan, Replace
+from controller.runtime.reconcile.writer import Writer
 from controller.runtime.settings import Settings
-from controller.runtime.writer import Writer
 from informers import Tombstone
 from tests.faults.faulty_transport import Refusal, Refused, Rule, SlowAnswer
 from tests.runtime.flock import EGGS, FLOCKS, FlockKind, flock_world

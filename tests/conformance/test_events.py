@@ -16,7 +16,7 @@ import pytest
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.events import (
+from controller.runtime.events.recorder import (
     BURST,
     MOST_REMEMBERED,
     MOST_UNSENT,
@@ -27,7 +27,7 @@ from controller.runtime.events import (
     Recorder,
     clip,
 )
-from controller.runtime.plan import Event
+from controller.runtime.reconcile.plan import Event
 from tests.runtime.kit import status_error
 
 if TYPE_CHECKING:

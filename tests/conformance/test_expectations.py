@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.apimachinery.ownership import index_by_owner
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.accounts import Owner
-from controller.runtime.execute import BATCH, Executor, Job, Next
-from controller.runtime.ownership import index_by_owner
-from controller.runtime.plan import Create, MergePatch, Plan, StatusPatch, Target
-from controller.runtime.writer import Fate, Writer
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.reconcile.executor import BATCH, Executor, Job, Next
+from controller.runtime.reconcile.plan import Create, MergePatch, Plan, StatusPatch, Target
+from controller.runtime.reconcile.writer import Fate, Writer
 from informers import Store
 from informers.events import Replaced
 from tests.faults.faulty_transport import (

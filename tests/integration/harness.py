@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 
     from controller.kube.transport import Transport
-    from controller.runtime.kind import Kind
+    from controller.runtime.reconcile.kind import Kind
     from tests.faults.faulty_transport import Rule
 
 REAL_KUBECONFIG = os.environ.get("MANTA_TEST_KUBECONFIG")

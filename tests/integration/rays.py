@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from controller.apimachinery.custom_object import CustomObject
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.api.crds import rayjob_definition
-from controller.ray.api.custom_object import CustomObject
+from controller.ray.api.definitions.crds import rayjob_definition
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.dashboard.head import Head
 from controller.ray.job import JobSettings, RayJobKind
-from controller.ray.job.submitter_container import SUBMITTER
-from controller.runtime.timestamps import rfc3339
+from controller.ray.job.submitter.container import SUBMITTER
 from tests.integration.harness import EXAMPLES, cluster_of, is_ready
 from tests.ray.dashboard.simulated import Course, SimulatedRay
 

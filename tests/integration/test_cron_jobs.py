@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from controller.apimachinery.timestamps import parse_rfc3339
 from controller.kube.errors import NotFound, PathNotFound
 from controller.kube.resources import CONFIG_MAPS, CRDS, EVENTS
-from controller.ray.api.crds import raycronjob_definition, rayjob_definition
+from controller.ray.api.definitions.crds import raycronjob_definition, rayjob_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.job import RayJobKind
-from controller.runtime.timestamps import parse_rfc3339
 from tests.faults.faulty_transport import Lag, LostAnswer, LostRequest, Refusal, Rule
 from tests.integration.harness import embedded_world, example_cluster, install_crds
 from tests.integration.rays import Rays

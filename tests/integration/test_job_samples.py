@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from controller.apimachinery.conditions import find_condition
 from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import AlreadyExists
@@ -25,7 +26,6 @@ from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard.actors import DashboardActors
-from controller.runtime.conditions import find_condition
 from tests.integration.harness import (
     REAL_KUBECONFIG,
     embedded_world,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kube.errors import Invalid, NotFound, PathNotFound
-from controller.ray.api.crds import rayjob_definition
+from controller.ray.api.definitions.crds import rayjob_definition
 from controller.ray.api.rayjob import RAYJOBS
 from tests.integration.harness import install_crds
 from tests.ray.job.rayjobs import changed, job_manifest, sample_jobs

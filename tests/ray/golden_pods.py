@@ -11,7 +11,7 @@ import msgspec
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observe import Design
-from controller.ray.cluster.place import Place
+from controller.ray.pods.replica_position import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import Job
-from controller.runtime.timestamps import rfc3339
 from tests.ray.support import NOW, cluster, manifest, owner, with_meta
 
 if TYPE_CHECKING:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
+from controller.apimachinery.ownership import index_by_owner
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference, Pod
 from controller.kube.resources import PODS, ROUTES
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observe import HEAD_INDEX, head_keys
-from controller.runtime.ownership import index_by_owner
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.kind import LogText, Refusal
-    from controller.runtime.plan import LiveList, LogTail, Plan
+    from controller.runtime.reconcile.kind import LogText, Refusal
+    from controller.runtime.reconcile.plan import LiveList, LogTail, Plan
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -17,7 +17,7 @@ from tests.ray.support import NOW, cluster, head, manifest, reads, workers
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.runtime.plan import Plan
+    from controller.runtime.reconcile.plan import Plan
 
 FEATURES = sorted((Path(__file__).parent / "golden" / "features").glob("*.cluster.yaml"))
 ODD: list[Any] = [

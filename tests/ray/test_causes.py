@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from controller.kube.objects import Pod
-from controller.ray.cluster.status.trouble import trouble
+from controller.ray.diagnosis.pod import trouble
 from tests.ray.support import NOW, pod
 
 if TYPE_CHECKING:
-    from controller.ray.cluster.status.causes import Cause
+    from controller.ray.diagnosis.reasons import Cause
 
 SINCE = "2026-08-20T09:58:00Z"
 LONG_AGO = "2026-08-20T09:30:00Z"

@@ -11,7 +11,11 @@ import msgspec
 import pytest
 import yaml
 
-from controller.ray.api.crds import raycluster_definition, raycronjob_definition, rayjob_definition
+from controller.ray.api.definitions.crds import (
+    raycluster_definition,
+    raycronjob_definition,
+    rayjob_definition,
+)
 from tests.ray.support import EXAMPLES
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion.steps import DEFAULT_TIMEOUT
-from controller.runtime.kind import NAMESPACE_TERMINATING, Refusal
-from controller.runtime.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
-from controller.runtime.timestamps import rfc3339
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, Refusal
+from controller.runtime.reconcile.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
 from tests.ray import redis
 from tests.ray.redis import FINALIZER, JOB, cleanup_job, redis_cluster
 from tests.ray.support import (

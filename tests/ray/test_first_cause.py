@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.kube.resources import PODS
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.status.causes import REASONS, REFUSALS, Outlook
-from controller.ray.cluster.status.pod_case import PATIENCE
-from controller.runtime.conditions import find_condition
-from controller.runtime.merging import apply_merge_patch
-from controller.runtime.plan import Create, Failure, StatusPatch, Target
+from controller.ray.diagnosis.pod_diagnosis import PATIENCE
+from controller.ray.diagnosis.reasons import REASONS, REFUSALS, Outlook
+from controller.runtime.reconcile.plan import Create, Failure, StatusPatch, Target
 from tests.ray.support import (
     NOW,
     FakeReads,

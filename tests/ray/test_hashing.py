@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.ray.cluster.hashing import digest, is_outdated, recreate_digest, template_digest
+from controller.ray.pods.template_hash import digest, is_outdated, recreate_digest, template_digest
 from tests.ray.support import manifest
 
 if TYPE_CHECKING:

@@ -19,14 +19,14 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.permissions import granted, needed
-from controller.runtime.plan import Create, Delete, MergePatch, Replace
+from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Replace
 from tests.ray.support import UID, FakeReads, cluster, head, plan, reads
 from tests.ray.test_parts import EMBEDDED, SAMPLES, parts, sample
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api import RayCluster
-    from controller.runtime.plan import Plan, Write
+    from controller.runtime.reconcile.plan import Plan, Write
 
 Json = dict[str, Any]
 OWNED_FIELDS = "manta.dev/owned-fields"

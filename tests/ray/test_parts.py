@@ -11,11 +11,11 @@ import yaml
 from controller.kube.resources import CLAIMS, ROLE_BINDINGS, SECRETS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.plan import HINDERED_RETRY
-from controller.runtime.plan import Create, Delete
+from controller.runtime.reconcile.plan import Create, Delete
 from tests.ray.support import UID, cluster, manifest, meta, owner, plan, reads, with_meta, writes
 
 if TYPE_CHECKING:
-    from controller.runtime.plan import Plan, Write
+    from controller.runtime.reconcile.plan import Plan, Write
 
 GOLDEN = Path(__file__).parent / "golden" / "parts"
 OWNED_FIELDS = "manta.dev/owned-fields"

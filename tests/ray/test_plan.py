@@ -12,7 +12,7 @@ from controller.kube.objects import KubeObject, Service
 from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.plan import HINDERED_RETRY
-from controller.runtime.plan import NOTHING, Create, Delete, LiveList, Plan
+from controller.runtime.reconcile.plan import NOTHING, Create, Delete, LiveList, Plan
 from tests.ray.support import (
     NOW,
     UID,
@@ -34,7 +34,7 @@ from tests.ray.support import (
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
     from controller.ray.cluster.observe import Observation
-    from controller.runtime.kind import Kind
+    from controller.runtime.reconcile.kind import Kind
 
 SERVICE = Service(
     metadata=meta(

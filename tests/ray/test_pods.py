@@ -12,7 +12,7 @@ import yaml
 from controller.ray.api import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observe import Design
-from controller.ray.cluster.place import Place
+from controller.ray.pods.replica_position import Place
 from tests.ray.support import UID, cluster, manifest, plan, reads
 
 GOLDEN = Path(__file__).parent / "golden"

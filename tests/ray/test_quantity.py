@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.ray.api.quantity import (
+from controller.apimachinery.quantity import (
     ZERO,
     Family,
     InvalidQuantity,

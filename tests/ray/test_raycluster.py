@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.apimachinery.custom_object import is_managed_elsewhere
+from controller.apimachinery.memo import IdentityMemo
 from controller.kube.objects import View
-from controller.ray.api.custom_object import is_managed_elsewhere
+from controller.ray.api.definitions.raycluster import cluster_spec
 from controller.ray.api.raycluster import (
     LARGEST_INT32,
     ClusterSpec,
@@ -19,8 +21,6 @@ from controller.ray.api.raycluster import (
     conditions_of,
     parse_spec,
 )
-from controller.ray.api.raycluster_schema import cluster_spec
-from controller.ray.memo import IdentityMemo
 from tests.ray.support import cluster, manifest
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ import pytest
 
 from controller.kube.resources import PODS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.hashing import recreate_digest
-from controller.runtime.plan import Create, Delete, LiveList, MergePatch
+from controller.ray.pods.template_hash import recreate_digest
+from controller.runtime.reconcile.plan import Create, Delete, LiveList, MergePatch
 from tests.ray.support import cluster, head, manifest, plan, workers, writes
 from tests.ray.test_plan import conditions, settled, suspension, verbs, with_status
 
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
-    from controller.runtime.plan import Plan, Write
+    from controller.runtime.reconcile.plan import Plan, Write
 
 HASH = "ray.io/upgrade-strategy-recreate-hash"
 VERSION = "ray.io/kuberay-version"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.ray.cluster.hashing import recreate_digest
+from controller.ray.pods.template_hash import recreate_digest
 from tests.ray.test_crd import kuberay, schema
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from controller.kube.resources import JOBS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion.redis_cleanup import cleanup_job_name
 from controller.ray.cluster.kind import OUR_JOBS
-from controller.runtime.plan import Create
+from controller.runtime.reconcile.plan import Create
 from tests.ray import redis
 from tests.ray.redis import redis_cluster
 from tests.ray.support import plan, reads, with_meta

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from controller.ray.api import labels
 from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.cluster.healing import unhealthy_reason
-from controller.ray.cluster.scale import deletion_order, free_indices, victims
+from controller.ray.cluster.workers.scale_down import deletion_order, free_indices, victims
 from tests.ray.support import pod, workers
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.slices import are_slices, read_slices, vacancies, victims
-from controller.ray.cluster.workers import ABREAST
-from controller.runtime.plan import Create, Delete
+from controller.ray.cluster.workers.multi_host import are_slices, read_slices, vacancies, victims
+from controller.ray.cluster.workers.writes import ABREAST
+from controller.runtime.reconcile.plan import Create, Delete
 from tests.ray.support import (
     FakeReads,
     cluster,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
-    from controller.ray.cluster.place import Place
-    from controller.runtime.plan import Plan
+    from controller.ray.pods.replica_position import Place
+    from controller.runtime.reconcile.plan import Plan
 
 INDEX = "ray.io/worker-group-replica-index"
 NAME = "ray.io/worker-group-replica-name"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.merge_patch import apply_merge_patch, difference
 from controller.kube.objects import Service
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
-from controller.runtime.conditions import find_condition
-from controller.runtime.merging import apply_merge_patch, difference
-from controller.runtime.plan import Create, Delete, Failure, StatusPatch, Target
+from controller.runtime.reconcile.plan import Create, Delete, Failure, StatusPatch, Target
 from tests.ray.support import (
     NOW,
     FakeReads,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.ray.api.problem import Problem
-from controller.ray.cluster.status.causes import REASONS, Outlook
-from controller.runtime.execute import FAILED_READ
+from controller.apimachinery.problem import Problem
+from controller.ray.diagnosis.reasons import REASONS, Outlook
+from controller.runtime.reconcile.executor import FAILED_READ
 
 MANUAL = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 OUTLOOKS = {

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.kube.resources import PODS, ROLES, SERVICES
-from controller.ray.cluster.status.write_failures import (
+from controller.ray.diagnosis.writes import (
     could_not_try,
     failure_cause,
     full_text,
     marker,
 )
-from controller.runtime.plan import Create, Delete, Failure, MergePatch, Target
+from controller.runtime.reconcile.plan import Create, Delete, Failure, MergePatch, Target
 
 if TYPE_CHECKING:
-    from controller.ray.cluster.status.causes import Cause
+    from controller.ray.diagnosis.reasons import Cause
 
 POD = "example-workers-worker-b4x7k2mp"
 OPERATOR = "system:serviceaccount:manta:manta-operator"

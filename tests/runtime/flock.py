@@ -15,16 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
+from controller.apimachinery.conditions import set_condition
+from controller.apimachinery.names import child_name
+from controller.apimachinery.ownership import owner_reference
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
-from controller.runtime.conditions import set_condition
-from controller.runtime.kind import Owned
-from controller.runtime.names import child_name
 from controller.runtime.operator import Operator
-from controller.runtime.ownership import owner_reference
-from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, StatusPatch, Target
+from controller.runtime.reconcile.kind import Owned
+from controller.runtime.reconcile.plan import (
+    NOTHING,
+    Create,
+    Delete,
+    Event,
+    Plan,
+    StatusPatch,
+    Target,
+)
 from controller.runtime.settings import Settings
 from tests.faults.faulty_transport import FaultyTransport
 
@@ -40,10 +48,10 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.transport import Transport
-    from controller.runtime.election import Election
-    from controller.runtime.kind import Reads
-    from controller.runtime.outside import Outside
-    from controller.runtime.plan import Failure, Write
+    from controller.runtime.leaderelection.election import Election
+    from controller.runtime.reconcile.external import Outside
+    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.plan import Failure, Write
     from tests.faults.faulty_transport import Rule
 
 LABEL = "flock"

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.apimachinery.ownership import index_by_owner
 from controller.kube.errors import Status, StatusError, error_for
 from controller.kube.objects import ConfigMap, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.accounts import Owner
-from controller.runtime.ledger import Ledger
-from controller.runtime.overlay import Reference
-from controller.runtime.ownership import index_by_owner
-from controller.runtime.plan import Create, Delete, MergePatch, Target
+from controller.runtime.expectations.expectations import Ledger
+from controller.runtime.expectations.overlay import Reference
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Target
 from informers import Store
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.execute import Executor, Job, Next, Outcome
-from controller.runtime.kind import NAMESPACE_TERMINATING
-from controller.runtime.plan import (
+from controller.runtime.reconcile.executor import Executor, Job, Next, Outcome
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING
+from controller.runtime.reconcile.plan import (
     Event,
     Failure,
     JsonPatch,
@@ -25,7 +25,7 @@ from controller.runtime.plan import (
     StatusPatch,
     Target,
 )
-from controller.runtime.writer import Fate, Writer
+from controller.runtime.reconcile.writer import Fate, Writer
 from tests.runtime.flock import FLOCKS, Flock, FlockStatus
 from tests.runtime.kit import (
     OWNER,

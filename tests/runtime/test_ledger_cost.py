@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.accounts import Owner
+from controller.runtime.expectations.owners import Owner
 from tests.runtime.kit import OWNER, Book, bird, create
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.accounts import MOST_BEGUN, Account
-from controller.runtime.plan import LiveList, Member
+from controller.runtime.expectations.owners import MOST_BEGUN, Account
+from controller.runtime.reconcile.plan import LiveList, Member
 from tests.runtime.kit import OWNER, Book, bird, create
 
 if TYPE_CHECKING:
-    from controller.runtime.plan import Create
+    from controller.runtime.reconcile.plan import Create
 
 FLOCK = LiveList(CONFIG_MAPS, "default", "flock=f")
 

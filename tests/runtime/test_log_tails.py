@@ -10,16 +10,16 @@ import pytest
 from controller.devcluster.logs import SimulatedLogs
 from controller.kube.client import Client
 from controller.kube.resources import PODS
-from controller.runtime.accounts import MOST_LOGS
-from controller.runtime.kind import LogText
-from controller.runtime.plan import LogTail, Plan
-from controller.runtime.writer import Writer
+from controller.runtime.expectations.owners import MOST_LOGS
+from controller.runtime.reconcile.kind import LogText
+from controller.runtime.reconcile.plan import LogTail, Plan
+from controller.runtime.reconcile.writer import Writer
 from tests.faults.faulty_transport import FaultyTransport, Refusal, Rule
 from tests.runtime.flock import FlockKind
 from tests.runtime.kit import OWNER, Book
 
 if TYPE_CHECKING:
-    from controller.runtime.kind import Reads
+    from controller.runtime.reconcile.kind import Reads
     from tests.faults.faulty_transport import RequestFault
     from tests.runtime.flock import FlockWorld, Seen
 

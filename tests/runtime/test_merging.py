@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.runtime.merging import apply_merge_patch, difference, holds_list
+from controller.apimachinery.merge_patch import apply_merge_patch, difference, holds_list
 
 values = st.recursive(
     st.integers(0, 3) | st.text("ab", max_size=2) | st.lists(st.integers(0, 2), max_size=2),

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
+from controller.apimachinery.conditions import find_condition, remove_condition, set_condition
+from controller.apimachinery.timestamps import parse_rfc3339, rfc3339, rfc3339_micro
 from controller.kube.objects import ObjectMeta
-from controller.runtime.conditions import find_condition, remove_condition, set_condition
-from controller.runtime.finalizers import add_finalizer, remove_finalizer
-from controller.runtime.timestamps import parse_rfc3339, rfc3339, rfc3339_micro
+from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 from tests.runtime.kit import target
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.runtime.names import ALPHABET, child_name
+from controller.apimachinery.names import ALPHABET, child_name
 
 BASE = {"owner_uid": "u", "group": "g", "position": 0, "revision": "10"}
 

@@ -13,15 +13,15 @@ from controller.kube.client import Client
 from controller.kube.discovery import is_served
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
-from controller.runtime.kind import Owned
-from controller.runtime.overlay import NotCached
+from controller.runtime.expectations.overlay import NotCached
+from controller.runtime.reconcile.kind import Owned
 from tests.runtime.flock import FlockKind, definition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from controller.kube.transport import Answer, Transport
-    from controller.runtime.kind import Reads
+    from controller.runtime.reconcile.kind import Reads
     from tests.runtime.flock import FlockWorld, RunningOperator, Seen
 
 RARE = Resource("rare.dev", "v1", "rarities", "Rarity", KubeObject)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from controller.runtime.overlay import NotCached
+from controller.runtime.expectations.overlay import NotCached
 from informers import Store
 from tests.runtime.kit import OWNER, Book, bird, create, delete, patch
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import ObjectList
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.quorum import Confirmation, Selection
+from controller.runtime.expectations.cache_barrier import Confirmation, Selection
 from informers import Store
 from tests.faults.faulty_transport import Late, Refusal, Rule, watch_lag
 from tests.runtime.flock import flock_world

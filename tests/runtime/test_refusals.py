@@ -6,9 +6,9 @@ import pytest
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime import refusals
-from controller.runtime.kind import NAMESPACE_TERMINATING, Refusal
-from controller.runtime.writer import Writer
+from controller.runtime.expectations import create_errors as refusals
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, Refusal
+from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create, delete, status_error
 
 QUOTA = status_error(403, "Forbidden", message="exceeded quota")

@@ -13,8 +13,8 @@ import pytest
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.settle import CONCURRENCY, Settler
-from controller.runtime.writer import Writer
+from controller.runtime.expectations.resolver import CONCURRENCY, Settler
+from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import (
     OWNER,
     Book,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from controller.kube.resources import JOBS, PODS
-from controller.runtime.quorum import Selection
-from controller.runtime.sync_report import explain, failing
+from controller.runtime.caches.diagnostics import explain, failing
+from controller.runtime.expectations.cache_barrier import Selection
 from informers import ConnectionRefused, Failed
 from tests.runtime.flock import FLOCKS
 

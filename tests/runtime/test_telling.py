@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from controller.runtime.plan import Event, Plan
-from controller.runtime.telling import MOST_TOLD_SINGLY, summarised
+from controller.runtime.events.aggregation import MOST_TOLD_SINGLY, summarised
+from controller.runtime.reconcile.plan import Event, Plan
 from tests.runtime.kit import create
 from tests.runtime.test_execute import Bench
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 
-from controller.runtime.accounts import Owner
-from controller.runtime.turns import SHARE, Turns
-from controller.runtime.writer import Writer
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.reconcile.fair_limiter import SHARE, Turns
+from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create
 
 SLOTS = 64

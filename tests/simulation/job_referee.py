@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.dashboard.results import JobStatus
-from controller.runtime.plan import Create
+from controller.runtime.reconcile.plan import Create
 from tests.simulation.referee import ACTOR, LATE
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.ray.job.observe import Observation
-    from controller.runtime.plan import Plan
+    from controller.runtime.reconcile.plan import Plan
     from tests.simulation.witnessed_ray import Run, WitnessedRay
 
 TERMINAL = frozenset({"Complete", "Failed"})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import PODS
-from controller.runtime.plan import Create, Delete
+from controller.runtime.reconcile.plan import Create, Delete
 from tests.integration.harness import is_ready
 from tests.simulation.memory import Memory, Truth
 from tests.simulation.wishes import History, is_halted, wish_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.objects import Pod
     from controller.ray.cluster.observe import Observation
-    from controller.runtime.plan import Plan
+    from controller.runtime.reconcile.plan import Plan
     from tests.simulation.wishes import Wish
 
 ACTOR: ContextVar[str] = ContextVar("actor", default="")

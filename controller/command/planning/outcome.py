@@ -9,7 +9,7 @@ import msgspec
 
 from controller.command.planning.differences import Difference, differences
 from controller.ray.api import RAYCLUSTERS, labels
-from controller.runtime.plan import Delete
+from controller.runtime.reconcile.plan import Delete
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.runtime.merging import difference
-from controller.runtime.plan import MergePatch, Target
+from controller.apimachinery.merge_patch import difference
+from controller.runtime.reconcile.plan import MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
     from controller.command.planning.snapshot import Snapshot
-    from controller.runtime.kind import Kind
-    from controller.runtime.plan import Event, Plan, Write
+    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.reconcile.plan import Event, Plan, Write
 
 MOST_ROUNDS = 1000
 """More plans than any cluster needs; a planner that goes on for longer never rests."""

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from controller.apimachinery.merge_patch import apply_merge_patch
+from controller.apimachinery.ownership import index_by_owner
+from controller.apimachinery.timestamps import rfc3339
 from controller.devcluster.apiserver.patches.json import json_patch
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS
-from controller.runtime.kind import OWNER_INDEX, LogText, Owned
-from controller.runtime.merging import apply_merge_patch
-from controller.runtime.ownership import index_by_owner
-from controller.runtime.plan import Create, Delete, JsonPatch, Lookup, MergePatch, Replace
-from controller.runtime.timestamps import rfc3339
+from controller.runtime.reconcile.kind import OWNER_INDEX, LogText, Owned
+from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, Lookup, MergePatch, Replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind, Refusal
-    from controller.runtime.plan import LiveList, LogTail, Target, Write
+    from controller.runtime.reconcile.kind import Kind, Refusal
+    from controller.runtime.reconcile.plan import LiveList, LogTail, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]

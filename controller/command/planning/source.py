@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from controller.apimachinery.merge_patch import difference
 from controller.kube.content_types import JSON, MERGE_PATCH
 from controller.kube.errors import NotFound, PathNotFound
-from controller.runtime.merging import difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
-    from controller.runtime.kind import Kind
+    from controller.runtime.reconcile.kind import Kind
 
 Json = dict[str, Any]
 

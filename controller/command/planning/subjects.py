@@ -12,7 +12,7 @@ from controller.ray.job.observe import Observation as JobObservation
 if TYPE_CHECKING:
     from controller.command.kinds import KindSettings
     from controller.ray.dashboard import Head, Observation, Outcome, Probe
-    from controller.runtime.kind import Kind
+    from controller.runtime.reconcile.kind import Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from controller.ray.api.crds import custom_resource_definitions
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.quantity import InvalidQuantity, Quantity, parse_quantity
+from controller.ray.api.definitions.crds import custom_resource_definitions
 from controller.ray.api.feature_gates import FeatureGates
-from controller.ray.api.problem import Problem
-from controller.ray.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster, WorkerGroup
 from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
-from controller.ray.api.validation import validate_cluster
+from controller.ray.api.validation.cluster import validate_cluster
 
 __all__ = [
     "RAYCLUSTERS",

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from controller.apimachinery.custom_object import CustomObject, fitting_status, parse
 from controller.kube.objects import View
 from controller.kube.resources import Resource
-from controller.ray.api.custom_object import CustomObject, fitting_status, parse
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from controller.apimachinery.custom_object import CustomObject, fitting_status, mapping, parse
+from controller.apimachinery.timestamps import parse_rfc3339
 from controller.kube.objects import View
 from controller.kube.resources import Resource
-from controller.ray.api.custom_object import CustomObject, fitting_status, mapping, parse
-from controller.runtime.timestamps import parse_rfc3339
 
 if TYPE_CHECKING:
     from datetime import datetime

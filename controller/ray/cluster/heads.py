@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
+from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.healing import unhealthy_reason
-from controller.ray.cluster.identity import HEAD_SCOPE
-from controller.ray.cluster.pod_state import is_ready
 from controller.ray.cluster.pod_writes import create_pod, delete_pod
 from controller.ray.cluster.status.conditions import PROVISIONED, is_true
+from controller.ray.head.identity import HEAD_SCOPE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observe import Design, Observation
-    from controller.runtime.plan import Write
+    from controller.runtime.reconcile.plan import Write
 
 
 def live_head(seen: Observation) -> Pod | None:

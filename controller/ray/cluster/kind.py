@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.problem import Problem
 from controller.kube.resources import (
     CLAIMS,
     INGRESSES,
@@ -17,11 +19,9 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.api import labels
-from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.validation import restart_policy_warnings, validate_cluster
+from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
 from controller.ray.cluster.features import unsupported_fields
-from controller.ray.cluster.identity import Identity
 from controller.ray.cluster.observe import (
     HEAD_INDEX,
     Design,
@@ -30,11 +30,11 @@ from controller.ray.cluster.observe import (
     observe_cluster,
 )
 from controller.ray.cluster.plan import plan_cluster
-from controller.ray.cluster.pods.builder import PodBuilder
-from controller.ray.cluster.settings import ClusterSettings
 from controller.ray.cluster.status.status import cluster_status
-from controller.ray.memo import IdentityMemo
-from controller.runtime.kind import Owned
+from controller.ray.head.identity import Identity
+from controller.ray.pods.builder import PodBuilder
+from controller.ray.settings import ClusterSettings
+from controller.runtime.reconcile.kind import Owned
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observe import Observation
-    from controller.runtime.kind import Reads
-    from controller.runtime.plan import Failure, Plan, StatusPatch
+    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
 
 RAY_PODS: Final = Owned(
     PODS,

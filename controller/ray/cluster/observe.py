@@ -6,28 +6,28 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
+from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.api.raycluster import RAYCLUSTERS, conditions_of, status_of
+from controller.ray.cluster.children.observed import FixedParts, observe_fixed_parts
 from controller.ray.cluster.deletion.steps import Cleanup, observe_cleanup
-from controller.ray.cluster.openings import Opening, find_openings
-from controller.ray.cluster.parts.fixed_parts import FixedParts, observe_fixed_parts
-from controller.ray.cluster.pod_state import group_of, is_head
-from controller.ray.cluster.slices import Slice, are_slices, read_slices
 from controller.ray.cluster.suspension import every_pod
-from controller.runtime.ownership import is_owned_by
+from controller.ray.cluster.workers.missing_pods import Opening, find_openings
+from controller.ray.cluster.workers.multi_host import Slice, are_slices, read_slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from controller.apimachinery.problem import Problem
     from controller.kube.objects import KubeObject, Pod
-    from controller.ray.api.problem import Problem
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.cluster.identity import Identity
-    from controller.ray.cluster.pods.builder import PodBuilder
-    from controller.ray.cluster.settings import ClusterSettings
-    from controller.runtime.kind import Reads
+    from controller.ray.head.identity import Identity
+    from controller.ray.pods.builder import PodBuilder
+    from controller.ray.settings import ClusterSettings
+    from controller.runtime.reconcile.kind import Reads
 
 HEAD_INDEX = "head"
 """Pods labelled as heads, by `namespace/cluster` of their labels, whoever owns them."""

@@ -8,35 +8,39 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.ray.api.custom_object import is_managed_elsewhere
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.custom_object import is_managed_elsewhere
 from controller.ray.api.raycluster import status_of
-from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
-from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
-from controller.ray.cluster.identity import HEAD_SCOPE
-from controller.ray.cluster.observe import Design
-from controller.ray.cluster.parts.part_writes import (
+from controller.ray.cluster.children.writes import (
     create_fixed_parts,
     fixed_part_events,
     keep_fixed_parts,
     repairs_wait,
 )
+from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
+from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
+from controller.ray.cluster.observe import Design
 from controller.ray.cluster.pod_writes import pod_target
-from controller.ray.cluster.recreate import delete_outdated, must_recreate, restamp_head
 from controller.ray.cluster.status.conditions import READY, SUSPENDED, SUSPENDING, is_true
 from controller.ray.cluster.status.status import cluster_status, refusal_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
-from controller.ray.cluster.workers import create_workers, delete_removed_groups, delete_workers
-from controller.runtime.conditions import find_condition
-from controller.runtime.plan import NOTHING, Event, Lookup, Plan
+from controller.ray.cluster.upgrade.recreate import delete_outdated, must_recreate, restamp_head
+from controller.ray.cluster.workers.writes import (
+    create_workers,
+    delete_removed_groups,
+    delete_workers,
+)
+from controller.ray.head.identity import HEAD_SCOPE
+from controller.runtime.reconcile.plan import NOTHING, Event, Lookup, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from controller.ray.api.problem import Problem
+    from controller.apimachinery.problem import Problem
     from controller.ray.cluster.observe import Observation
-    from controller.ray.cluster.settings import ClusterSettings
-    from controller.runtime.plan import StatusPatch, Write
+    from controller.ray.settings import ClusterSettings
+    from controller.runtime.reconcile.plan import StatusPatch, Write
 
 HINDERED_RETRY = 30.0
 """Seconds until a name that is taken or a pod that cannot be read is looked at again: nobody need

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.kube.resources import PODS
-from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
-from controller.ray.cluster.pod_state import group_of, is_head
-from controller.runtime.plan import Create, Delete, Event, Target
+from controller.ray.api.pod_state import group_of, is_head
+from controller.ray.head.identity import HEAD_SCOPE, worker_scope
+from controller.runtime.reconcile.plan import Create, Delete, Event, Target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observe import Observation
-    from controller.runtime.plan import Member
+    from controller.runtime.reconcile.plan import Member
 
 
 def pod_target(seen: Observation, name: str, scope: str) -> Target:

@@ -12,14 +12,14 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.cluster.pod_writes import delete_pod, scope_of
 from controller.ray.cluster.status.conditions import SUSPENDED, is_true
-from controller.runtime.plan import LiveList
+from controller.runtime.reconcile.plan import LiveList
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observe import Design, Observation
-    from controller.runtime.plan import Write
+    from controller.runtime.reconcile.plan import Write
 
 
 def every_pod(cluster: RayCluster) -> LiveList:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.api.cronjob_validation import validate_cron_job
+from controller.apimachinery.memo import IdentityMemo
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.validation.cronjob import validate_cron_job
 from controller.ray.cronjob.observe import observe_cron_job
 from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, naming_keys
 from controller.ray.cronjob.settings import CronJobSettings
-from controller.ray.memo import IdentityMemo
-from controller.runtime.kind import Owned
+from controller.runtime.reconcile.kind import Owned
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from controller.apimachinery.problem import Problem
     from controller.kube.resources import Resource
-    from controller.ray.api.cronjob_validation import ValidCronJob
-    from controller.ray.api.problem import Problem
     from controller.ray.api.raycronjob import RayCronJob
+    from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observe import Observation
-    from controller.runtime.kind import Reads
-    from controller.runtime.plan import Failure, Plan, StatusPatch
+    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
 
 
 class RayCronJobKind:

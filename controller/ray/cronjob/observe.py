@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.ownership import is_owned_by
 from controller.ray.api.raycronjob import RAYCRONJOBS, status_of
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, Run
-from controller.runtime.ownership import is_owned_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controller.ray.api.cronjob_validation import ValidCronJob
-    from controller.ray.api.problem import Problem
+    from controller.apimachinery.problem import Problem
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.rayjob import RayJob
-    from controller.runtime.kind import Reads
+    from controller.ray.api.validation.cronjob import ValidCronJob
+    from controller.runtime.reconcile.kind import Reads
 
 SCOPE = "rayjobs"
 """While the outcome of a write to a RayJob is unknown, none is made and none is deleted."""

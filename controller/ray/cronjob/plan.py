@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
-from controller.ray.api.problem import Problem
 from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observe import SCOPE
@@ -18,19 +20,17 @@ from controller.ray.cronjob.runs import Stage, job_name
 from controller.ray.cronjob.status import cron_job_status
 from controller.ray.cronjob.timing import read_timing
 from controller.ray.cronjob.verdict import active_runs, failed, judge, refused
-from controller.runtime.ownership import owner_reference
-from controller.runtime.plan import NOTHING, Create, Delete, Event, Plan, Target
-from controller.runtime.timestamps import rfc3339
+from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Event, Plan, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from controller.ray.api.cronjob_validation import ValidCronJob
+    from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observe import Observation
     from controller.ray.cronjob.runs import Run
     from controller.ray.cronjob.timing import Timing
-    from controller.runtime.plan import Failure, StatusPatch
+    from controller.runtime.reconcile.plan import Failure, StatusPatch
 
 
 def plan_cron_job(seen: Observation, now: datetime) -> Plan:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.conditions import remove_condition, set_condition
+from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, time_of
 from controller.ray.cronjob.runs import Stage
 from controller.ray.cronjob.verdict import READY
-from controller.runtime.conditions import remove_condition, set_condition
-from controller.runtime.plan import StatusPatch
-from controller.runtime.timestamps import rfc3339
+from controller.runtime.reconcile.plan import StatusPatch
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -11,7 +11,7 @@ from controller.ray.api.rayjob import time_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.api.cronjob_validation import ValidCronJob
+    from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observe import Observation
 
 _SKEW: Final = timedelta(days=1)

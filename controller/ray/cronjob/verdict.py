@@ -9,22 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.raycronjob import ConcurrencyPolicy
 from controller.ray.cronjob.runs import Stage, job_name
-from controller.runtime.conditions import find_condition
-from controller.runtime.plan import Create, Event
-from controller.runtime.timestamps import rfc3339
+from controller.runtime.reconcile.plan import Create, Event
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from controller.ray.api.cronjob_validation import ValidCronJob
-    from controller.ray.api.problem import Problem
+    from controller.apimachinery.problem import Problem
+    from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observe import Observation
     from controller.ray.cronjob.runs import Run
     from controller.ray.cronjob.timing import Timing
-    from controller.runtime.plan import Failure
+    from controller.runtime.reconcile.plan import Failure
 
 READY: Final = "Ready"
 FAILED_TO_CREATE: Final = "FailedToCreateRayJob"

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.problem import Problem
 from controller.kube.resources import JOBS, PODS, SERVICES
-from controller.ray.api.job_validation import validate_job, validate_job_status
-from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, status_of
+from controller.ray.api.validation.job import validate_job, validate_job_status
 from controller.ray.cluster.kind import OUR_JOBS, RAY_PODS
-from controller.ray.job.clock import Clock
-from controller.ray.job.followers import Followers, submitter_keys
-from controller.ray.job.heads import parsed
+from controller.ray.head.followers import Followers, submitter_keys
+from controller.ray.head.incarnation import parsed
 from controller.ray.job.observe import SUBMITTER_PODS, Sources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.settings import JobSettings
-from controller.ray.job.status.report import report
-from controller.ray.memo import IdentityMemo
-from controller.runtime.kind import Owned
+from controller.ray.job.state_machine.deadlines import Clock
+from controller.ray.job.status.current_status import report
+from controller.runtime.reconcile.kind import Owned
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import Dashboards
     from controller.ray.job.observe import Observation
-    from controller.runtime.kind import Reads
-    from controller.runtime.outside import Outside
-    from controller.runtime.plan import Failure, Plan, StatusPatch
+    from controller.runtime.reconcile.external import Outside
+    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
 
 
 class RayJobKind:

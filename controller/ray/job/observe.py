@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.problem import Problem
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
-from controller.ray.api.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode, status_of
 from controller.ray.dashboard import JobProbe
-from controller.ray.job.heads import find_head, outlives_head
-from controller.ray.job.names import (
+from controller.ray.head.incarnation import find_head, outlives_head
+from controller.ray.job.attempt.command_ids import stop_id, submission_id
+from controller.ray.job.attempt.names import (
     cluster_name,
     generated_submission_id,
     head_service_name,
     submitter_name,
 )
-from controller.ray.job.orders import stop_id, submission_id
-from controller.ray.job.states import State
-from controller.ray.job.submitter_state import NO_SUBMITTER, Submitter, observe_submitter
-from controller.runtime.ownership import is_owned_by
+from controller.ray.job.state_machine.states import State
+from controller.ray.job.submitter.state import NO_SUBMITTER, Submitter, observe_submitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import Dashboards, Outcome
     from controller.ray.dashboard import Observation as Answer
-    from controller.ray.job.heads import LiveHead
+    from controller.ray.head.incarnation import LiveHead
     from controller.ray.job.settings import JobSettings
-    from controller.runtime.kind import LogText, Reads, Refusal
+    from controller.runtime.reconcile.kind import LogText, Reads, Refusal
 
 CLUSTER_SCOPE = "cluster"
 SUBMITTER_SCOPE = "submitter"

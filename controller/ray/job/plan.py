@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.api.custom_object import is_managed_elsewhere
-from controller.ray.job.asking import interests, stop, submit
-from controller.ray.job.assess import facts_of
-from controller.ray.job.clock import Clock
-from controller.ray.job.ending import carry_out, deletion
-from controller.ray.job.facts import ClusterFact, HeadFact
-from controller.ray.job.finalization import finalize, finalizer_patch
-from controller.ray.job.states import State
-from controller.ray.job.status.report import report
+from controller.apimachinery.custom_object import is_managed_elsewhere
+from controller.ray.job.attempt.dashboard import interests, stop, submit
+from controller.ray.job.cleanup.cleanup import carry_out, deletion
+from controller.ray.job.cleanup.finalization import finalize, finalizer_patch
+from controller.ray.job.state_machine.collect_facts import facts_of
+from controller.ray.job.state_machine.deadlines import Clock
+from controller.ray.job.state_machine.facts import ClusterFact, HeadFact
+from controller.ray.job.state_machine.states import State
+from controller.ray.job.state_machine.transitions import next_step
+from controller.ray.job.status.current_status import report
 from controller.ray.job.status.transition import transition
-from controller.ray.job.transitions import next_step
 from controller.ray.job.writes import (
     create_cluster,
     create_submitter,
@@ -31,17 +31,17 @@ from controller.ray.job.writes import (
     keep_head_service,
     record_head,
 )
-from controller.runtime.plan import NOTHING, Plan
+from controller.runtime.reconcile.plan import NOTHING, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from controller.ray.job.facts import Facts
     from controller.ray.job.observe import Observation
     from controller.ray.job.settings import JobSettings
-    from controller.ray.job.transitions import Step
-    from controller.runtime.plan import MergePatch, Write
+    from controller.ray.job.state_machine.facts import Facts
+    from controller.ray.job.state_machine.transitions import Step
+    from controller.runtime.reconcile.plan import MergePatch, Write
 
 HINDERED_RETRY: Final = 30.0
 """Seconds until a name that somebody else has taken is looked at again: nobody need tell us."""

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.merge_patch import difference
 from controller.kube.resources import JOBS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
-from controller.ray.job.assess import info_of, result_of
-from controller.ray.job.cluster_changes import digest_of
-from controller.ray.job.facts import SubmitterFact
-from controller.ray.job.head_service import job_head_service
-from controller.ray.job.job_cluster import cluster_body
+from controller.ray.job.attempt.cluster import cluster_body
+from controller.ray.job.attempt.cluster_changes import digest_of
+from controller.ray.job.attempt.head_service import job_head_service
 from controller.ray.job.observe import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
-from controller.ray.job.submitter import Target as SubmissionTarget
-from controller.ray.job.submitter import submitter_job
-from controller.runtime.merging import difference
-from controller.runtime.plan import Create, Delete, Event, MergePatch, Target
+from controller.ray.job.state_machine.collect_facts import info_of, result_of
+from controller.ray.job.state_machine.facts import SubmitterFact
+from controller.ray.job.submitter.job import Target as SubmissionTarget
+from controller.ray.job.submitter.job import submitter_job
+from controller.runtime.reconcile.plan import Create, Delete, Event, MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.job.observe import Observation
     from controller.ray.job.settings import JobSettings
-    from controller.runtime.plan import Write
+    from controller.runtime.reconcile.plan import Write
 
 
 def create_cluster(seen: Observation, settings: JobSettings) -> Iterator[Write]:

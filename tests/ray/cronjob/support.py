@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.apimachinery.merge_patch import apply_merge_patch
+from controller.apimachinery.ownership import index_by_owner
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, naming_keys
-from controller.runtime.merging import apply_merge_patch
-from controller.runtime.ownership import index_by_owner
-from controller.runtime.plan import Create, Delete
+from controller.runtime.reconcile.plan import Create, Delete
 from tests.ray.support import FakeReads, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.resources import Resource
-    from controller.runtime.plan import Plan, Write
+    from controller.runtime.reconcile.plan import Plan, Write
 
 UID = "uid-of-cron"
 NOON = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)

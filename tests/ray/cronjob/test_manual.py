@@ -8,8 +8,8 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from controller.ray.api.crds import raycronjob_definition
-from controller.ray.api.cronjob_validation import INVALID
+from controller.ray.api.definitions.crds import raycronjob_definition
+from controller.ray.api.validation.cronjob import INVALID
 from controller.ray.cronjob import verdict
 
 ROOT = Path(__file__).parents[3]

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
+from controller.apimachinery.merge_patch import difference
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.ray.permissions import granted, needed
-from controller.runtime.merging import difference
-from controller.runtime.plan import NOTHING, Create, Delete, Failure
+from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Failure
 from tests.ray.cronjob.support import (
     NOON,
     UID,

@@ -13,12 +13,12 @@ from zoneinfo import ZoneInfo
 import msgspec
 import pytest
 
-from controller.ray.api.cronjob_validation import ValidCronJob, validate_cron_job
+from controller.apimachinery.problem import Problem
 from controller.ray.api.feature_gates import FeatureGates
-from controller.ray.api.problem import Problem
 from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy, RayCronJob
+from controller.ray.api.validation.cronjob import ValidCronJob, validate_cron_job
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
-from controller.runtime.plan import Failure
+from controller.runtime.reconcile.plan import Failure
 from tests.ray.cronjob.support import (
     CronReads,
     at,

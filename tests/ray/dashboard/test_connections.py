@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube.errors import NotSent, OutcomeUnknown
-from controller.ray.cluster.pods import authentication
 from controller.ray.dashboard import Head, JobStatus, Submission, Submitted
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.connect import TOKEN_KEY, Connector
@@ -25,6 +24,7 @@ from controller.ray.dashboard.errors import (
     Unreachable,
 )
 from controller.ray.dashboard.proxied import ProxiedSend
+from controller.ray.pods import authentication
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 from tests.ray.dashboard.recorded import recorded
 

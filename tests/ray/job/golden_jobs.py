@@ -9,11 +9,11 @@ import msgspec
 
 from controller.ray.api import RayCluster, RayJob, SubmissionMode
 from controller.ray.api.raycluster import parse_spec
-from controller.ray.job.head_service import job_head_service
-from controller.ray.job.job_cluster import cluster_body
+from controller.ray.job.attempt.cluster import cluster_body
+from controller.ray.job.attempt.head_service import job_head_service
 from controller.ray.job.settings import JobSettings
-from controller.ray.job.submission import submission
-from controller.ray.job.submitter import Target, submitter_job
+from controller.ray.job.submitter.job import Target, submitter_job
+from controller.ray.job.submitter.submission import submission
 from tests.ray.golden_pods import DEFAULTED
 from tests.ray.job.rayjobs import valid
 

@@ -12,7 +12,7 @@ import msgspec
 import yaml
 
 from controller.ray.api import JobSpec, RayJob
-from controller.ray.api.job_validation import validate_job
+from controller.ray.api.validation.job import validate_job
 from tests.ray.support import manifest
 
 UID = "uid-of-job"

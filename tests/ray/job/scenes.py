@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import Job, OwnerReference
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, Observation
+from controller.ray.head.followers import submitter_keys
 from controller.ray.job import JobSettings, RayJobKind
-from controller.ray.job.followers import submitter_keys
 from controller.ray.job.observe import SUBMITTER_PODS
-from controller.runtime.timestamps import rfc3339
 from tests.ray.job.rayjobs import UID, job_manifest, rayjob
 from tests.ray.support import NOW, FakeReads, head
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.kube.resources import Resource
     from controller.ray.dashboard import Head, Outcome, Probe
-    from controller.runtime.plan import Plan
+    from controller.runtime.reconcile.plan import Plan
 
 CLUSTER = "example-abcde"
 JOB_ID = "example-vwxyz"

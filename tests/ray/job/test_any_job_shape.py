@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from controller.ray.api import JobSpec, Problem, RayCluster
-from controller.ray.api.job_validation import validate_job
-from controller.ray.job.heads import parsed
+from controller.ray.api.validation.job import validate_job
+from controller.ray.head.incarnation import parsed
 from tests.ray.job.golden_jobs import made_for, stored
 from tests.ray.test_any_shape import ODD, paths, with_value
 

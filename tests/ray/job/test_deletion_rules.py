@@ -10,7 +10,7 @@ import pytest
 
 from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.rayjob import DeletionPolicy
-from controller.ray.job.deletion_rules import (
+from controller.ray.job.cleanup.deletion_rules import (
     ClusterLeft,
     Deletion,
     Ended,

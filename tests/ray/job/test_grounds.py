@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.ray.job.facts import (
+from controller.ray.job.state_machine.facts import (
     ClusterFact,
     Facts,
     HeadFact,
@@ -12,9 +12,9 @@ from controller.ray.job.facts import (
     Silence,
     SubmitterFact,
 )
-from controller.ray.job.reasons import Reason
-from controller.ray.job.states import State
-from controller.ray.job.transitions import Step, next_step
+from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.states import State
+from controller.ray.job.state_machine.transitions import Step, next_step
 from tests.ray.job.exploring import explore
 
 ENDED = {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}

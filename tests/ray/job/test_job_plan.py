@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import (
@@ -19,9 +20,8 @@ from controller.ray.dashboard import (
     SubmitJob,
     Submitted,
 )
-from controller.runtime.kind import LogText, Refusal
-from controller.runtime.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
-from controller.runtime.timestamps import rfc3339
+from controller.runtime.reconcile.kind import LogText, Refusal
+from controller.runtime.reconcile.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
 from tests.ray.job.scenes import (
     CLUSTER,
     CLUSTER_UID,

@@ -10,9 +10,9 @@ from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import JobStatus
-from controller.ray.job.followers import Followers, submitter_keys
-from controller.runtime.kind import Refusal
-from controller.runtime.plan import Delete, Failure, Target
+from controller.ray.head.followers import Followers, submitter_keys
+from controller.runtime.reconcile.kind import Refusal
+from controller.runtime.reconcile.plan import Delete, Failure, Target
 from tests.ray.job.scenes import CLUSTER, Scene, head_pod, running
 from tests.ray.support import NOW, pod
 

@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.apimachinery.names import ALPHABET
 from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.raycluster import ClusterSpec, parse_spec
-from controller.ray.api.validation import validate_cluster
-from controller.ray.job.job_cluster import cluster_body
-from controller.ray.job.names import (
+from controller.ray.api.validation.cluster import validate_cluster
+from controller.ray.job.attempt.cluster import cluster_body
+from controller.ray.job.attempt.names import (
     cluster_name,
     generated_submission_id,
     head_service_name,
     submitter_name,
 )
 from controller.ray.job.settings import JobSettings
-from controller.ray.job.submission import submission
-from controller.ray.job.submitter import Target, submitter_job
-from controller.runtime.names import ALPHABET
+from controller.ray.job.submitter.job import Target, submitter_job
+from controller.ray.job.submitter.submission import submission
 from tests.ray.job.rayjobs import job_manifest, rayjob, valid
 from tests.ray.support import with_meta
 

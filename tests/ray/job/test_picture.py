@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.ray.job.picture import picture, reasons
-from controller.ray.job.reasons import Reason
-from controller.ray.job.states import State
+from controller.ray.job.state_machine.picture import picture, reasons
+from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.states import State
 
 DOC = (Path(__file__).parents[3] / "docs" / "rayjob.md").read_text()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.ray.job.redaction import HIDDEN, excerpt, last_lines, redact
+from controller.ray.job.status.redaction import HIDDEN, excerpt, last_lines, redact
 
 SECRET = "s3cr3tvalue0123456789"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.ray.job.go_text import go_json, go_quote
-from controller.ray.job.script import Dashboard, submission_script
+from controller.ray.job.submitter.go_text import go_json, go_quote
+from controller.ray.job.submitter.script import Dashboard, submission_script
 from tests.ray.job.rayjobs import rayjob, valid
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.ray.job.facts import (
+from controller.ray.job.state_machine.facts import (
     ClusterFact,
     Facts,
     HeadFact,
@@ -15,9 +15,9 @@ from controller.ray.job.facts import (
     Silence,
     SubmitterFact,
 )
-from controller.ray.job.reasons import Reason
-from controller.ray.job.states import State
-from controller.ray.job.transitions import TABLE, Step, after_failure, next_step
+from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.states import State
+from controller.ray.job.state_machine.transitions import TABLE, Step, after_failure, next_step
 from tests.ray.job.exploring import explore, values
 
 RUNNING: dict[str, Any] = {

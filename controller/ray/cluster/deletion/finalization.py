@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.problem import Problem
 from controller.kube.resources import JOBS
 from controller.ray.api import labels
-from controller.ray.api.problem import Problem
+from controller.ray.api.pod_state import is_head
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.deletion.redis_cleanup import cleanup_job, cleanup_job_name
 from controller.ray.cluster.deletion.steps import (
@@ -23,19 +24,18 @@ from controller.ray.cluster.deletion.steps import (
     step_of,
     waiting_for,
 )
-from controller.ray.cluster.identity import HEAD_SCOPE
-from controller.ray.cluster.pod_state import is_head
 from controller.ray.cluster.pod_writes import delete_pod, pod_target
-from controller.runtime.finalizers import add_finalizer, remove_finalizer
-from controller.runtime.plan import Create, Event, Lookup, MergePatch, Plan, Target
+from controller.ray.head.identity import HEAD_SCOPE
+from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
+from controller.runtime.reconcile.plan import Create, Event, Lookup, MergePatch, Plan, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
     from controller.ray.cluster.observe import Design, Observation
-    from controller.ray.cluster.settings import ClusterSettings
-    from controller.runtime.plan import LiveList, Write
+    from controller.ray.settings import ClusterSettings
+    from controller.runtime.reconcile.plan import LiveList, Write
 
 
 FOREGROUND: Final = "foregroundDeletion"

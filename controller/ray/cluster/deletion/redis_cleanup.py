@@ -9,11 +9,11 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import JOBS
 from controller.ray.api import labels
 from controller.ray.api.names import checked_label
-from controller.ray.cluster.pods.start_command import shell
-from controller.runtime.ownership import is_owned_by
+from controller.ray.pods.start_command import shell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,19 +12,19 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import labels
-from controller.ray.api.problem import Problem
 from controller.ray.cluster.deletion.redis_cleanup import (
     cleanup_job_name,
     is_cleanup_job_of,
     knows_redis,
 )
-from controller.ray.cluster.identity import HEAD_SCOPE
-from controller.ray.cluster.pods.fault_tolerance import RedisStorage, state_storage
-from controller.runtime.kind import NAMESPACE_TERMINATING
-from controller.runtime.plan import LiveList
-from controller.runtime.timestamps import parse_rfc3339, rfc3339
+from controller.ray.head.identity import HEAD_SCOPE
+from controller.ray.pods.fault_tolerance import RedisStorage, state_storage
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING
+from controller.runtime.reconcile.plan import LiveList
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Job
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observe import Design, Observation
-    from controller.runtime.kind import Reads, Refusal
+    from controller.runtime.reconcile.kind import Reads, Refusal
 
 CLEANUP_SCOPE: Final = "redis-cleanup"
 DEFAULT_TIMEOUT: Final = 300

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from controller.ray.cluster.hashing import is_outdated
-from controller.ray.cluster.pod_state import condition, is_ready
-from controller.ray.cluster.scale import template_hash
-from controller.ray.cluster.status.write_failures import full_text, marker
-from controller.runtime.conditions import find_condition, remove_condition, set_condition
+from controller.apimachinery.conditions import find_condition, remove_condition, set_condition
+from controller.ray.api.pod_state import condition, is_ready
+from controller.ray.cluster.workers.scale_down import template_hash
+from controller.ray.diagnosis.writes import full_text, marker
+from controller.ray.pods.template_hash import is_outdated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observe import Design, Observation
-    from controller.ray.cluster.status.causes import Cause
-    from controller.runtime.plan import Failure
+    from controller.ray.diagnosis.reasons import Cause
+    from controller.runtime.reconcile.plan import Failure
 
 READY: Final = "Ready"
 HEAD_POD_READY: Final = "HeadPodReady"

@@ -10,20 +10,20 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from controller.apimachinery.conditions import find_condition
+from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion.steps import waiting_for
-from controller.ray.cluster.identity import HEAD_SCOPE, worker_scope
-from controller.ray.cluster.pod_state import is_ready
-from controller.ray.cluster.status import causes
-from controller.ray.cluster.status.causes import Cause, Outlook, part_of
 from controller.ray.cluster.status.conditions import READY, SUSPENDED, is_true
-from controller.ray.cluster.status.pod_case import PATIENCE
-from controller.ray.cluster.status.trouble import HEAD, overdue_from, part_of_pod, trouble
-from controller.ray.cluster.status.write_failures import (
+from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.pod import HEAD, overdue_from, part_of_pod, trouble
+from controller.ray.diagnosis.pod_diagnosis import PATIENCE
+from controller.ray.diagnosis.reasons import Cause, Outlook, part_of
+from controller.ray.diagnosis.writes import (
     could_not_try,
     failure_cause,
     part_of_target,
 )
-from controller.runtime.conditions import find_condition
+from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observe import Design, Observation
-    from controller.runtime.plan import Failure
+    from controller.runtime.reconcile.plan import Failure
 
 Troubles: TypeAlias = "list[tuple[Pod, Cause]]"
 """The pods that are not as they should be, each with the reason."""
@@ -68,7 +68,7 @@ def first_cause(
 def _deletion(seen: Observation, failures: tuple[Failure, ...]) -> Cause:
     """What a deleted cluster waits for, or what keeps it from going on."""
     failed = _failed_writes(seen, (f for f in failures if not could_not_try(f)))
-    waiting = Cause(causes.BEING_DELETED, "cluster", waiting_for(seen))
+    waiting = Cause(reasons.BEING_DELETED, "cluster", waiting_for(seen))
     return min(failed, key=_urgency, default=waiting)
 
 
@@ -120,7 +120,7 @@ def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
 def _kept_refusal(seen: Observation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
     """What the server last refused, as long as nobody could ask it again."""
     ready = find_condition(seen.conditions, READY) or {}
-    reason = causes.REFUSALS.get(str(ready.get("reason")))
+    reason = reasons.REFUSALS.get(str(ready.get("reason")))
     if reason is None or ready.get("status") != "False":
         return
     message = str(ready.get("message", ""))
@@ -144,16 +144,16 @@ def _blocked(seen: Observation) -> Iterator[Cause]:
     """What exists and should not, or not in this shape."""
     for sentence in seen.unreadable:
         words = f"{sentence}; nothing is made until it is deleted"
-        yield Cause(causes.POD_UNREADABLE, "cluster", words, blocks_head=True)
+        yield Cause(reasons.POD_UNREADABLE, "cluster", words, blocks_head=True)
     for sentence in seen.fixed.blocked:
-        yield Cause(causes.NAME_TAKEN, "cluster", sentence, blocks_head=True)
+        yield Cause(reasons.NAME_TAKEN, "cluster", sentence, blocks_head=True)
     for sentence in seen.fixed.missing:
         words = f"{sentence}; the head is not made before it exists"
-        yield Cause(causes.GIVEN_MISSING, HEAD, words, blocks_head=True)
+        yield Cause(reasons.GIVEN_MISSING, HEAD, words, blocks_head=True)
     if not seen.heads:
         for sentence in seen.foreign_heads:
             words = f"{sentence}; the head is not made before that pod is gone"
-            yield Cause(causes.FOREIGN_HEAD, HEAD, words, blocks_head=True)
+            yield Cause(reasons.FOREIGN_HEAD, HEAD, words, blocks_head=True)
 
 
 def _changed_by_admission(seen: Observation) -> Iterator[Cause]:
@@ -161,7 +161,7 @@ def _changed_by_admission(seen: Observation) -> Iterator[Cause]:
     for sentence in seen.doubts:
         if sentence.startswith("admission changed "):
             words = f"{sentence}; exempt Ray's pods from that webhook, then delete the object"
-            yield Cause(causes.ADMISSION_CHANGED, "cluster", words, blocks_head=not seen.heads)
+            yield Cause(reasons.ADMISSION_CHANGED, "cluster", words, blocks_head=not seen.heads)
 
 
 def _suspension(seen: Observation, design: Design) -> Cause | None:
@@ -171,7 +171,7 @@ def _suspension(seen: Observation, design: Design) -> Cause | None:
         words = "was suspended; set spec.suspend to false to resume it"
     else:
         return None
-    return Cause(causes.SUSPENDED, "cluster", words)
+    return Cause(reasons.SUSPENDED, "cluster", words)
 
 
 def _pods_missing(seen: Observation, design: Design) -> Iterator[Cause]:
@@ -186,4 +186,4 @@ def _pods_missing(seen: Observation, design: Design) -> Iterator[Cause]:
             wait = f"; {going} are still being deleted" if going else ""
             words = f"{present} of {desired} pods exist{wait}"
             last = "~"  # whatever else is known of the part says more
-            yield Cause(causes.PODS_MISSING, part, words, blocks_head=part == HEAD, age=last)
+            yield Cause(reasons.PODS_MISSING, part, words, blocks_head=part == HEAD, age=last)

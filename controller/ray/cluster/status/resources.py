@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.api.quantity import ZERO, Quantity
-from controller.ray.cluster.pods.start_command import is_gpu, quantities
+from controller.apimachinery.quantity import ZERO, Quantity
+from controller.ray.pods.start_command import is_gpu, quantities
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,33 +10,33 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
+from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32, status_of
-from controller.ray.cluster.pod_state import condition, is_ready, is_running
 from controller.ray.cluster.status import conditions as condition_types
-from controller.ray.cluster.status.announcement import announce
 from controller.ray.cluster.status.conditions import ClusterConditions, is_true
 from controller.ray.cluster.status.first_cause import (
     first_cause,
     seconds_of_patience,
     troubled_pods,
 )
+from controller.ray.cluster.status.readiness_events import announce
 from controller.ray.cluster.status.resources import desired_resources
-from controller.ray.cluster.status.write_failures import full_text
-from controller.runtime.merging import difference
-from controller.runtime.plan import StatusPatch
-from controller.runtime.timestamps import rfc3339
+from controller.ray.diagnosis.writes import full_text
+from controller.runtime.reconcile.plan import StatusPatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod, Service
-    from controller.ray.api.problem import Problem
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.cluster.observe import Design, Observation
-    from controller.ray.cluster.status.causes import Cause
-    from controller.runtime.plan import Event, Failure
+    from controller.ray.diagnosis.reasons import Cause
+    from controller.runtime.reconcile.plan import Event, Failure
 
 Status = dict[str, Any]
 

@@ -9,25 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from controller.ray.api.problem import Problem
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.raycluster import conditions_of
 from controller.ray.cluster.status.conditions import READY
-from controller.ray.cluster.status.trouble import trouble
-from controller.ray.cluster.status.write_failures import failure_cause
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
-from controller.ray.job.assess import info_of, quiet_of, result_of
-from controller.ray.job.facts import SubmitterFact
+from controller.ray.diagnosis.pod import trouble
+from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.job.observe import CLUSTER_SCOPE
-from controller.ray.job.redaction import redact
-from controller.ray.job.states import State
-from controller.runtime.conditions import find_condition
-from controller.runtime.timestamps import rfc3339
+from controller.ray.job.state_machine.collect_facts import info_of, quiet_of, result_of
+from controller.ray.job.state_machine.facts import SubmitterFact
+from controller.ray.job.state_machine.states import State
+from controller.ray.job.status.redaction import redact
 
 if TYPE_CHECKING:
-    from controller.ray.job.clock import Clock
     from controller.ray.job.observe import Observation
     from controller.ray.job.settings import JobSettings
-    from controller.runtime.plan import Failure
+    from controller.ray.job.state_machine.deadlines import Clock
+    from controller.runtime.reconcile.plan import Failure
 
 
 @dataclass(frozen=True, slots=True)

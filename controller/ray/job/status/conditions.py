@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.runtime.conditions import remove_condition, set_condition
+from controller.apimachinery.conditions import remove_condition, set_condition
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from controller.ray.api.rayjob import status_of, time_of
-from controller.ray.job.states import State
+from controller.ray.job.state_machine.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

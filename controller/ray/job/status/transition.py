@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.api.problem import Problem
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
-from controller.ray.job.assess import result_of
-from controller.ray.job.facts import SubmitterFact
-from controller.ray.job.reasons import Reason
-from controller.ray.job.redaction import last_lines
-from controller.ray.job.states import State
+from controller.ray.job.state_machine.collect_facts import result_of
+from controller.ray.job.state_machine.facts import SubmitterFact
+from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.states import State
 from controller.ray.job.status import attempts
 from controller.ray.job.status.causes import Cause
 from controller.ray.job.status.conditions import JobConditions
-from controller.ray.job.status.report import ray_fields
-from controller.ray.job.status.words import failure_message
-from controller.runtime.plan import Event, MergePatch, Target
-from controller.runtime.timestamps import rfc3339
+from controller.ray.job.status.current_status import ray_fields
+from controller.ray.job.status.messages import failure_message
+from controller.ray.job.status.redaction import last_lines
+from controller.runtime.reconcile.plan import Event, MergePatch, Target
 
 if TYPE_CHECKING:
-    from controller.ray.job.clock import Clock
     from controller.ray.job.observe import Observation
     from controller.ray.job.settings import JobSettings
-    from controller.ray.job.transitions import Step
+    from controller.ray.job.state_machine.deadlines import Clock
+    from controller.ray.job.state_machine.transitions import Step
 
 Status = dict[str, Any]
 

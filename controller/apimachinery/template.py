@@ -1,0 +1,167 @@
+"""The parts of a pod template that Manta reads or changes, typed: a wrong one is found early.
+
+Templates stay plain data everywhere else. What is not listed here passes unread to the pod, and
+the API server judges it there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
+from controller.kube.objects import View
+from controller.ray.api.names import is_dns_1035_label
+
+Amount: TypeAlias = str | int | float
+
+
+class Variable(View, frozen=True):
+    """`env[]`."""
+
+    name: str
+    value: str | None = None
+    value_from: dict[str, Any] | None = None
+
+
+class Port(View, frozen=True):
+    """`ports[]`."""
+
+    container_port: int
+    name: str = ""
+
+
+class Mount(View, frozen=True):
+    """`volumeMounts[]`."""
+
+    name: str
+    mount_path: str
+
+
+class Resources(View, frozen=True):
+    """`resources`."""
+
+    limits: dict[str, Amount] = msgspec.field(default_factory=dict[str, Amount])
+    requests: dict[str, Amount] = msgspec.field(default_factory=dict[str, Amount])
+
+
+class Container(View, frozen=True):
+    """`containers[]` and `initContainers[]`."""
+
+    name: str = ""
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[Variable, ...] = ()
+    ports: tuple[Port, ...] = ()
+    volume_mounts: tuple[Mount, ...] = ()
+    resources: Resources = Resources()
+
+    def variable(self, name: str) -> Variable | None:
+        """The first entry of that name in `env`."""
+        return next((entry for entry in self.env if entry.name == name), None)
+
+
+class Volume(View, frozen=True):
+    """`volumes[]`."""
+
+    name: str
+
+
+class PodShape(View, frozen=True):
+    """`spec`."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    restart_policy: str = ""
+    service_account_name: str = ""
+
+
+class Metadata(View, frozen=True):
+    """`metadata`."""
+
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    finalizers: tuple[str, ...] = ()
+
+
+class TemplateShape(View, frozen=True):
+    """A pod template."""
+
+    metadata: Metadata = Metadata()
+    spec: PodShape = PodShape()
+
+    @property
+    def ray(self) -> Container:
+        """The Ray container: always the first."""
+        return self.spec.containers[0]
+
+
+class ServicePort(View, frozen=True):
+    """`ports[]` of a service."""
+
+    port: int
+    name: str = ""
+
+
+class ServiceSpec(View, frozen=True):
+    """`spec` of a service."""
+
+    ports: tuple[ServicePort, ...] = ()
+
+
+class ServiceMetadata(Metadata, frozen=True):
+    """`metadata` of a service."""
+
+    name: str = ""
+
+
+class ServiceShape(View, frozen=True):
+    """The user's own head service."""
+
+    metadata: ServiceMetadata = ServiceMetadata()
+    spec: ServiceSpec = ServiceSpec()
+
+
+def service_problem(service: dict[str, Any] | None, path: str) -> Problem | None:
+    """What is wrong with the user's own head service, None if nothing is."""
+    try:
+        shape = msgspec.convert(service or {}, ServiceShape)
+    except msgspec.ValidationError as error:
+        return malformed(error, path)
+    if shape.metadata.name and not is_dns_1035_label(shape.metadata.name):
+        return Problem(f"{path}.metadata.name", "is not a valid name of a service")
+    return None
+
+
+def read_template(template: dict[str, Any], path: str) -> TemplateShape | Problem:
+    """The typed parts of a template, or what is wrong with them."""
+    try:
+        shape = msgspec.convert(template, TemplateShape)
+    except msgspec.ValidationError as error:
+        return malformed(error, path)
+    if not shape.spec.containers:
+        return Problem(f"{path}.spec.containers", "needs at least one container, the Ray container")
+    return _wrong_quantity(shape, path) or shape
+
+
+def malformed(error: msgspec.ValidationError, path: str) -> Problem:
+    """A type error as a problem: msgspec ends its messages with ` - at `$.the.path``."""
+    message, _, where = str(error).partition(" - at `$")
+    return Problem(f"{path}{where.rstrip('`')}", message)
+
+
+def _wrong_quantity(shape: TemplateShape, path: str) -> Problem | None:
+    for position, container in enumerate(shape.spec.containers):
+        amounts = {"limits": container.resources.limits, "requests": container.resources.requests}
+        for kind, resources in amounts.items():
+            for name, amount in resources.items():
+                try:
+                    parse_quantity(amount)
+                except InvalidQuantity as error:
+                    where = f"{path}.spec.containers[{position}].resources.{kind}[{name}]"
+                    return Problem(where, str(error))
+    return None

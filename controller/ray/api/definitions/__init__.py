@@ -1,0 +1,1 @@
+"""The CustomResourceDefinitions of the Ray kinds, generated from complete schemas."""

@@ -1,0 +1,139 @@
+"""The CustomResourceDefinitions that Manta serves.
+
+`v1` is stored and fully described. `v1alpha1` is served for objects and clients of old and kept
+as it is: the operator itself never speaks it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.ray.api.definitions.raycluster import raycluster_schema
+from controller.ray.api.definitions.raycronjob import raycronjob_schema
+from controller.ray.api.definitions.rayjob import rayjob_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.apimachinery.schema import Schema
+
+Definition = dict[str, Any]
+Column = tuple[str, str, str, int]
+
+_RAYCLUSTER_COLUMNS: Final = (
+    ("desired workers", "integer", ".status.desiredWorkerReplicas", 0),
+    ("available workers", "integer", ".status.availableWorkerReplicas", 0),
+    ("cpus", "string", ".status.desiredCPU", 0),
+    ("memory", "string", ".status.desiredMemory", 0),
+    ("gpus", "string", ".status.desiredGPU", 0),
+    ("tpus", "string", ".status.desiredTPU", 1),
+    ("status", "string", ".status.state", 0),
+    ("age", "date", ".metadata.creationTimestamp", 0),
+    ("head pod IP", "string", ".status.head.podIP", 1),
+    ("head service IP", "string", ".status.head.serviceIP", 1),
+    ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
+)
+"""KubeRay's, in its order, and after them why the cluster is not ready."""
+
+
+_RAYJOB_COLUMNS: Final = (
+    ("job status", "string", ".status.jobStatus", 0),
+    ("deployment status", "string", ".status.jobDeploymentStatus", 0),
+    ("ray cluster name", "string", ".status.rayClusterName", 0),
+    ("start time", "string", ".status.startTime", 0),
+    ("end time", "string", ".status.endTime", 0),
+    ("age", "date", ".metadata.creationTimestamp", 0),
+    ("failed attempts", "integer", ".status.failed", 0),
+    ("reason", "string", ".status.reason", 0),
+)
+"""KubeRay's, in its order, and after them how many attempts failed, and why the last one did."""
+
+_RAYCRONJOB_COLUMNS: Final = (
+    ("schedule", "string", ".spec.schedule", 0),
+    ("timezone", "string", ".spec.timeZone", 0),
+    ("last schedule", "date", ".status.lastScheduleTime", 0),
+    ("age", "date", ".metadata.creationTimestamp", 0),
+    ("suspend", "boolean", ".spec.suspend", 0),
+    ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
+)
+"""KubeRay's, in its order, and after them why no jobs are made, if so."""
+
+
+def custom_resource_definitions() -> list[Definition]:
+    """All definitions, as plain data ready to be created."""
+    return [raycluster_definition(), rayjob_definition(), raycronjob_definition()]
+
+
+def raycluster_definition() -> Definition:
+    """The definition of RayCluster."""
+    old = _v1alpha1("RayCluster", _RAYCLUSTER_COLUMNS)
+    return _definition("RayCluster", raycluster_schema(), _RAYCLUSTER_COLUMNS, old)
+
+
+def rayjob_definition() -> Definition:
+    """The definition of RayJob."""
+    return _definition("RayJob", rayjob_schema(), _RAYJOB_COLUMNS, _v1alpha1("RayJob"))
+
+
+def raycronjob_definition() -> Definition:
+    """The definition of RayCronJob, which is too young for an old version."""
+    return _definition("RayCronJob", raycronjob_schema(), _RAYCRONJOB_COLUMNS)
+
+
+def _definition(
+    kind: str, schema: Schema, columns: Sequence[Column], *others: Definition
+) -> Definition:
+    """A definition with version `v1` and others beside it."""
+    v1: Definition = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        **_printed(columns),
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    plural = f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.ray.io"},
+        "spec": {
+            "group": "ray.io",
+            "names": {
+                "categories": ["all"],
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": kind.lower(),
+            },
+            "scope": "Namespaced",
+            "versions": [v1, *others],
+        },
+    }
+
+
+def _v1alpha1(kind: str, columns: Sequence[Column] = ()) -> Definition:
+    """The old version, which keeps every field."""
+    return {
+        "name": "v1alpha1",
+        "served": True,
+        "storage": False,
+        "deprecated": True,
+        "deprecationWarning": f"ray.io/v1alpha1 {kind} is deprecated; use ray.io/v1 {kind}",
+        **_printed(columns),
+        "schema": {
+            "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        },
+        "subresources": {"status": {}},
+    }
+
+
+def _printed(columns: Sequence[Column]) -> Definition:
+    if not columns:
+        return {}
+    return {"additionalPrinterColumns": [_column(*column) for column in columns]}
+
+
+def _column(name: str, kind: str, path: str, priority: int) -> Definition:
+    column: Definition = {"name": name, "type": kind, "jsonPath": path}
+    return column | {"priority": priority} if priority else column

@@ -1,0 +1,326 @@
+"""The schema of a RayCluster: every field of KubeRay's, with a description."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.core_schemas import (
+    conditions,
+    environment,
+    environment_from,
+    ingress_tls,
+    network_rules,
+    pod_template,
+    resource_requirements,
+    security_context,
+    service,
+    variable_source,
+    volume_mounts,
+)
+from controller.apimachinery.schema import (
+    array,
+    boolean,
+    int32,
+    int64,
+    map_of,
+    quantity,
+    rule,
+    string,
+    strings,
+    struct,
+    time,
+    words,
+)
+from controller.ray.api.raycluster import LARGEST_INT32
+
+if TYPE_CHECKING:
+    from controller.apimachinery.schema import Schema
+
+
+def raycluster_schema() -> Schema:
+    """`openAPIV3Schema` of RayCluster v1."""
+    return struct(
+        "A Ray cluster: one head and groups of workers.",
+        {
+            "apiVersion": string("Version of the schema of this object."),
+            "kind": string("RayCluster."),
+            "metadata": {"type": "object"},
+            "spec": cluster_spec(),
+            "status": cluster_status(),
+        },
+    )
+
+
+def cluster_spec() -> Schema:
+    """`spec`; also the specification of the clusters of RayJobs and RayServices."""
+    return struct(
+        "The wanted state of the cluster.",
+        {
+            "authOptions": _auth_options(),
+            "autoscalerOptions": _autoscaler_options(),
+            "enableInTreeAutoscaling": boolean(
+                "Whether Ray's autoscaler runs beside the head and decides on replicas."
+            ),
+            "gcsFaultToleranceOptions": _gcs_fault_tolerance_options(),
+            "headGroupSpec": _head_group(),
+            "headServiceAnnotations": strings("Annotations of the head service."),
+            "historyServerOptions": _history_server_options(),
+            "managedBy": managed_by(),
+            "networkPolicy": _network_policy(),
+            "rayVersion": string("Version of Ray in the images; decides on what is supported."),
+            "suspend": boolean(
+                "Whether all pods are deleted; false again, and only false, resumes the cluster."
+            ),
+            "tlsOptions": struct(
+                "Mutual TLS between the nodes of the cluster.",
+                {"enabled": boolean("Whether it is on.")},
+            ),
+            "upgradeStrategy": struct(
+                "What happens to running pods when the specification changes.",
+                {
+                    "type": string(
+                        "Recreate deletes and rebuilds all pods; None, the default, lets them be.",
+                        enum=["Recreate", "None"],
+                    )
+                },
+            ),
+            "workerGroupSpecs": array(
+                "Groups of workers that are alike.", _worker_group(), keys=["groupName"]
+            ),
+        },
+        required=["headGroupSpec"],
+    )
+
+
+def managed_by() -> Schema:
+    """`spec.managedBy`, the same in several kinds."""
+    return {
+        **string("Which controller reconciles this object; this one if not given."),
+        "x-kubernetes-validations": [
+            rule("self == oldSelf", "the managedBy field is immutable"),
+            rule(
+                "self in ['ray.io/kuberay-operator', 'kueue.x-k8s.io/multikueue']",
+                "the managedBy field value must be either 'ray.io/kuberay-operator' or "
+                "'kueue.x-k8s.io/multikueue'",
+            ),
+        ],
+    }
+
+
+def _auth_options() -> Schema:
+    return struct(
+        "Authentication of requests to Ray.",
+        {
+            "enableK8sTokenAuth": boolean("Whether tokens are checked by the API server."),
+            "mode": string("Whether requests need a token.", enum=["disabled", "token"]),
+            "secretName": string(
+                "Existing Secret whose key auth_token is used; one is generated if not given."
+            ),
+        },
+    )
+
+
+def _autoscaler_options() -> Schema:
+    whose = "the autoscaler container"
+    return struct(
+        "Settings of Ray's autoscaler.",
+        {
+            "args": words("Arguments instead of the default ones."),
+            "command": words("Command instead of the default one."),
+            "env": environment(whose),
+            "envFrom": environment_from(whose),
+            "idleTimeoutSeconds": int32("Seconds that a worker may be idle before it goes."),
+            "image": string("Image instead of that of the head."),
+            "imagePullPolicy": string("Always, IfNotPresent or Never."),
+            "resources": resource_requirements(whose),
+            "securityContext": security_context(whose),
+            "upscalingMode": string(
+                "How eagerly workers are added.", enum=["Default", "Aggressive", "Conservative"]
+            ),
+            "version": string(
+                "Version of the autoscaler; Ray chooses if not given.", enum=["v1", "v2"]
+            ),
+            "volumeMounts": volume_mounts(whose),
+        },
+    )
+
+
+def _gcs_fault_tolerance_options() -> Schema:
+    def credential(what: str) -> Schema:
+        return struct(
+            f"{what} for Redis.",
+            {"value": string("The value itself."), "valueFrom": variable_source()},
+        )
+
+    backend = {
+        **string("Where the state is kept.", enum=["redis", "rocksdb"]),
+        "x-kubernetes-validations": [
+            rule("self == oldSelf", "gcsFaultToleranceOptions.backend is immutable")
+        ],
+    }
+    storage = struct(
+        "Volume of backend rocksdb.",
+        {
+            "accessModes": words("Access modes of the claim, ReadWriteOnce if not given."),
+            "claimName": string("Existing claim to use instead of a new one."),
+            "deletionPolicy": string(
+                "Whether the claim goes with the cluster.", enum=["DeleteWithCluster", "Retain"]
+            ),
+            "size": quantity("Size of the claim, 1Gi if not given."),
+            "storageClassName": string("Storage class of the claim."),
+            "subPath": string("Path inside the volume."),
+        },
+    )
+    return struct(
+        "Keeps the state of Ray's control service outside of the head, to survive its restart.",
+        {
+            "backend": backend,
+            "externalStorageNamespace": string("Prefix of the keys in Redis; the uid by default."),
+            "redisAddress": string("Address of Redis."),
+            "redisPassword": credential("Password"),
+            "redisUsername": credential("User name"),
+            "storage": storage,
+        },
+    )
+
+
+def _group_fields(whose: str) -> dict[str, Schema]:
+    """What head and worker groups have in common."""
+    return {
+        "labels": strings(f"Labels of {whose}: of the pods and of the Ray nodes in them."),
+        "rayStartParams": strings("Parameters of ray start, without the leading dashes."),
+        "resources": strings("Ray's logical resources, instead of those of the container."),
+        "template": pod_template(whose),
+    }
+
+
+def _head_group() -> Schema:
+    ingress = struct(
+        "Settings of the ingress.",
+        {
+            "host": string("Host name; all if not given."),
+            "path": string("Path, / if not given."),
+            "pathType": string(
+                "How the path is matched, Prefix if not given.",
+                enum=["Exact", "Prefix", "ImplementationSpecific"],
+            ),
+            "tls": ingress_tls(),
+        },
+    )
+    return struct(
+        "The head: one pod.",
+        {
+            "enableIngress": boolean("Whether an ingress to the dashboard is made."),
+            "headService": service("A service to use in front of the head, completed by us."),
+            "ingressOptions": ingress,
+            "serviceType": string("Type of the generated head service."),
+            **_group_fields("the head pod"),
+        },
+        required=["template"],
+    )
+
+
+def _worker_group() -> Schema:
+    return struct(
+        "A group of workers that are alike.",
+        {
+            "groupName": string("Name of the group, unique in the cluster."),
+            "idleTimeoutSeconds": int32(
+                "Seconds that a worker of this group may be idle; needs autoscaler v2."
+            ),
+            "maxReplicas": int32("The most replicas.", default=LARGEST_INT32),
+            "minReplicas": int32("The fewest replicas.", default=0),
+            "numOfHosts": int32("Pods of one replica.", default=1),
+            "priority": int32(
+                "Groups of higher priority are scaled up first; needs autoscaler v2.", default=0
+            ),
+            "replicas": int32(
+                "Wanted replicas; written by the autoscaler while it is on.", default=0
+            ),
+            "scaleStrategy": struct(
+                "Which workers go.",
+                {"workersToDelete": words("Names of pods that are to be deleted.")},
+            ),
+            "suspend": boolean("Whether the pods of the group are deleted."),
+            **_group_fields("the workers"),
+        },
+        required=["groupName", "maxReplicas", "minReplicas", "template"],
+    )
+
+
+def _history_server_options() -> Schema:
+    whose = "the collector container"
+    collector = struct(
+        "The collector of events that runs beside Ray.",
+        {
+            "env": environment(whose),
+            "image": string("Image of the collector."),
+            "imagePullPolicy": string("Always, IfNotPresent or Never."),
+            "resources": resource_requirements(whose),
+        },
+    )
+    return struct("Settings of the history server.", {"collectorOptions": collector})
+
+
+def _network_policy() -> Schema:
+    def rules(whose: str, **more: Schema) -> Schema:
+        return struct(
+            f"Rules for {whose}.",
+            {
+                **more,
+                "egressRules": network_rules("egress"),
+                "ingressRules": network_rules("ingress"),
+            },
+            required=list(more),
+        )
+
+    group = rules("one group of workers", groupName=string("Name of the group."))
+    return struct(
+        "Network policies between the cluster and the rest.",
+        {
+            "head": rules("the head"),
+            "mode": string(
+                "What is denied.",
+                enum=["DenyAll", "DenyAllIngress", "DenyAllEgress"],
+                default="DenyAll",
+            ),
+            "worker": rules("workers of groups without rules of their own"),
+            "workerGroups": array("Rules for single groups.", group, keys=["groupName"]),
+        },
+    )
+
+
+def cluster_status() -> Schema:
+    """`status`; also embedded in the status of RayJobs and RayServices."""
+    return struct(
+        "The observed state of the cluster.",
+        {
+            "availableWorkerReplicas": int32("Worker pods that run."),
+            "conditions": conditions(),
+            "desiredCPU": quantity("CPUs that all wanted pods ask for."),
+            "desiredGPU": quantity("GPUs that all wanted pods ask for."),
+            "desiredMemory": quantity("Memory that all wanted pods ask for."),
+            "desiredTPU": quantity("TPUs that all wanted pods ask for."),
+            "desiredWorkerReplicas": int32("Worker pods that are wanted."),
+            "endpoints": strings("Ports of the head service by their names."),
+            "head": struct(
+                "The head.",
+                {
+                    "podIP": string("IP address of the head pod."),
+                    "podName": string("Name of the head pod."),
+                    "serviceIP": string("IP address under which the head is reached."),
+                    "serviceName": string("Name of the head service."),
+                },
+            ),
+            "lastUpdateTime": time("When the status was last written.", nullable=True),
+            "maxWorkerReplicas": int32("The most worker pods of all groups together."),
+            "minWorkerReplicas": int32("The fewest worker pods of all groups together."),
+            "observedGeneration": int64("Generation of the specification that this is about."),
+            "readyWorkerReplicas": int32("Worker pods that are ready."),
+            "reason": string("Why the cluster is in its state."),
+            "state": string("ready once everything was there, suspended, or empty."),
+            "stateTransitionTimes": map_of(
+                "When each state was last entered.", {"type": "string", "format": "date-time"}
+            ),
+        },
+    )

@@ -1,0 +1,94 @@
+"""The schema of a RayCronJob: every field of KubeRay's, and those of `batch/v1` CronJob."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.core_schemas import conditions
+from controller.apimachinery.schema import array, boolean, int32, int64, string, struct, time
+from controller.ray.api.definitions.rayjob import job_spec
+
+if TYPE_CHECKING:
+    from controller.apimachinery.schema import Schema
+
+
+def raycronjob_schema() -> Schema:
+    """`openAPIV3Schema` of RayCronJob v1."""
+    return struct(
+        "Makes RayJobs at the times of a schedule.",
+        {
+            "apiVersion": string("Version of the schema of this object."),
+            "kind": string("RayCronJob."),
+            "metadata": {"type": "object"},
+            "spec": _cron_job_spec(),
+            "status": _cron_job_status(),
+        },
+    )
+
+
+def _cron_job_spec() -> Schema:
+    return struct(
+        "When jobs are made, and which.",
+        {
+            "concurrencyPolicy": string(
+                "What happens when a job is due and an earlier one is not finished: Allow, the "
+                "default, makes it; Forbid waits until the earlier one is finished; Replace "
+                "deletes the earlier one first.",
+                enum=["Allow", "Forbid", "Replace"],
+            ),
+            "failedJobsHistoryLimit": int32(
+                "How many failed RayJobs are kept, the latest; all if not given.", minimum=0
+            ),
+            "jobTemplate": {
+                **job_spec(),
+                "description": "Specification of the RayJobs, without metadata around it.",
+            },
+            "schedule": string(
+                "Five fields (minute, hour, day of month, month, day of week), one of @yearly, "
+                "@monthly, @weekly, @daily and @hourly, or @every with a duration of at least a "
+                "minute, such as @every 1h30m."
+            ),
+            "startingDeadlineSeconds": int64(
+                "How many seconds late a job may still be made; any number if not given.",
+                minimum=0,
+            ),
+            "successfulJobsHistoryLimit": int32(
+                "How many successful RayJobs are kept, the latest; all if not given.", minimum=0
+            ),
+            "suspend": boolean("Whether no more jobs are made; those that are there go on."),
+            "timeZone": string(
+                "Time zone of the schedule, such as Asia/Taipei; that of the operator if not "
+                "given.",
+                minLength=1,
+            ),
+        },
+        required=["jobTemplate", "schedule"],
+    )
+
+
+def _cron_job_status() -> Schema:
+    job = struct(
+        "One RayJob.",
+        {
+            "apiVersion": string("ray.io/v1."),
+            "kind": string("RayJob."),
+            "name": string("Its name."),
+            "namespace": string("Its namespace."),
+            "uid": string("Its uid."),
+        },
+        atomic=True,
+    )
+    return struct(
+        "The observed state of the schedule.",
+        {
+            "active": array(
+                "RayJobs that are not finished, the oldest first, a hundred at most.",
+                job,
+                atomic=True,
+            ),
+            "conditions": conditions("the schedule"),
+            "lastScheduleTime": time("The latest time of the schedule at which a job was made."),
+            "lastSuccessfulTime": time("When a job last ended with success."),
+            "observedGeneration": int64("Generation of the specification that this is about."),
+        },
+    )

@@ -1,0 +1,219 @@
+"""The schema of a RayJob: every field of KubeRay's, and what Manta adds to the status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.core_schemas import conditions, pod_template
+from controller.apimachinery.schema import (
+    array,
+    boolean,
+    int32,
+    int64,
+    number,
+    rule,
+    string,
+    strings,
+    struct,
+    time,
+)
+from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
+
+if TYPE_CHECKING:
+    from controller.apimachinery.schema import Schema
+
+_POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
+
+
+def rayjob_schema() -> Schema:
+    """`openAPIV3Schema` of RayJob v1."""
+    return struct(
+        "A job that Ray runs, on a cluster made for it or on one that is there.",
+        {
+            "apiVersion": string("Version of the schema of this object."),
+            "kind": string("RayJob."),
+            "metadata": {"type": "object"},
+            "spec": job_spec(),
+            "status": _job_status(),
+        },
+    )
+
+
+def job_spec() -> Schema:
+    """`spec`; also the specification of the jobs of RayCronJobs."""
+    return struct(
+        "What is to be run, and where.",
+        {
+            **_entrypoint(),
+            **_lifetime(),
+            "clusterSelector": strings(
+                "Runs the job on an existing cluster: its name under the key ray.io/cluster."
+            ),
+            "jobId": string(
+                "Submission id of the Ray job; generated if not given. With InteractiveMode the "
+                "id of the job that was submitted by hand."
+            ),
+            "managedBy": managed_by(),
+            "rayClusterSpec": {
+                **cluster_spec(),
+                "description": "The cluster that is made for the job, anew for each attempt.",
+            },
+            "submissionMode": string(
+                "Who submits the job: K8sJobMode, a Kubernetes Job; HTTPMode, the operator; "
+                "SidecarMode, a container beside the head; InteractiveMode, the user.",
+                default="K8sJobMode",
+            ),
+            "submitterConfig": struct(
+                "Settings of the submitter Job.",
+                {"backoffLimit": int32("How often its pod is retried, 2 if not given.")},
+            ),
+            "submitterPodTemplate": pod_template("the submitter"),
+            "suspend": boolean(
+                "Whether the job is held back: its cluster is deleted, and made anew when this "
+                "becomes false."
+            ),
+        },
+    )
+
+
+def _entrypoint() -> dict[str, Schema]:
+    return {
+        "entrypoint": string("The command that Ray runs."),
+        "entrypointNumCpus": number("CPU cores set aside for the command."),
+        "entrypointNumGpus": number("GPUs set aside for the command."),
+        "entrypointResources": string("Custom resources set aside for the command, as JSON."),
+        "metadata": strings("Metadata of the Ray job."),
+        "runtimeEnvYAML": string("Ray's runtime environment of the job, as YAML."),
+    }
+
+
+def _lifetime() -> dict[str, Schema]:
+    return {
+        "activeDeadlineSeconds": int32("Seconds that an attempt may take before it is ended."),
+        "backoffLimit": int32("How often a failed job is retried on a new cluster.", default=0),
+        "deletionStrategy": _deletion_strategy(),
+        "preRunningDeadlineSeconds": int32(
+            "Seconds that an attempt may take until the job runs.", minimum=1
+        ),
+        "shutdownAfterJobFinishes": boolean("Whether the cluster is deleted when the job ends."),
+        "ttlSecondsAfterFinished": int32(
+            "Seconds between the end of the job and the deletion of its cluster.", default=0
+        ),
+    }
+
+
+def _deletion_strategy() -> Schema:
+    policy = string("What is deleted.", enum=_POLICIES)
+    return {
+        **struct(
+            "What is deleted when the job has ended.",
+            {
+                "deletionRules": {
+                    **array("What is deleted when.", _deletion_rule(), atomic=True),
+                    "minItems": 1,
+                },
+                "onFailure": struct("After a failure; better said by rules.", {"policy": policy}),
+                "onSuccess": struct("After a success; better said by rules.", {"policy": policy}),
+            },
+        ),
+        "x-kubernetes-validations": [
+            rule(
+                "!((has(self.onSuccess) || has(self.onFailure)) && has(self.deletionRules))",
+                "legacy policies (onSuccess/onFailure) and deletionRules cannot be used together "
+                "within the same deletionStrategy",
+            ),
+            rule(
+                "((has(self.onSuccess) && has(self.onFailure)) || has(self.deletionRules))",
+                "deletionStrategy requires either BOTH onSuccess and onFailure, OR the "
+                "deletionRules field (cannot be empty)",
+            ),
+        ],
+    }
+
+
+def _deletion_rule() -> Schema:
+    condition = {
+        **struct(
+            "When it is deleted.",
+            {
+                "jobDeploymentStatus": string("State of the RayJob.", enum=["Failed"]),
+                "jobStatus": string("State of the Ray job.", enum=["SUCCEEDED", "FAILED"]),
+                "ttlSeconds": int32("Seconds after the end of the job.", default=0, minimum=0),
+            },
+        ),
+        "x-kubernetes-validations": [
+            rule(
+                "!(has(self.jobStatus) && has(self.jobDeploymentStatus))",
+                "JobStatus and JobDeploymentStatus cannot be used together within the same "
+                "deletion condition.",
+            ),
+            rule(
+                "has(self.jobStatus) || has(self.jobDeploymentStatus)",
+                "the deletion condition requires either the JobStatus or the JobDeploymentStatus "
+                "field.",
+            ),
+        ],
+    }
+    return struct(
+        "One deletion.",
+        {"condition": condition, "policy": string("What is deleted.", enum=_POLICIES)},
+        required=["condition", "policy"],
+    )
+
+
+def _job_status() -> Schema:
+    return struct(
+        "The observed state of the job.",
+        {
+            **_attempt_status(),
+            "attempts": array(
+                "The last ten attempts, the oldest first.", _attempt(), keys=["number"]
+            ),
+            "conditions": conditions("the job"),
+            "failed": int32("Attempts that failed.", default=0),
+            "observedGeneration": int64("Generation of the specification that this is about."),
+            "succeeded": int32("1 when the job has succeeded.", default=0),
+        },
+    )
+
+
+def _attempt_status() -> dict[str, Schema]:
+    """What is known about the present attempt, or the last one."""
+    return {
+        "dashboardURL": string("Host and port of the dashboard of Ray."),
+        "endTime": time("When the last attempt that has ended did so."),
+        "jobDeploymentStatus": string("State of the RayJob: Initializing, Running, Complete ..."),
+        "jobId": string("Submission id of the Ray job."),
+        "jobStatus": string("State of the Ray job: PENDING, RUNNING, SUCCEEDED ..."),
+        "jobStatusCheckFailureStartTime": time("Since when Ray does not say how the job is."),
+        "message": string("Why, in words."),
+        "rayClusterName": string("Name of the cluster."),
+        "rayClusterStatus": {**cluster_status(), "description": "Status of the cluster."},
+        "rayJobInfo": struct(
+            "What Ray says about the job.",
+            {
+                "endTime": time("When the Ray job ended."),
+                "startTime": time("When the Ray job began."),
+            },
+        ),
+        "reason": string("Why, in one word."),
+        "startTime": time("When the attempt began."),
+    }
+
+
+def _attempt() -> Schema:
+    return struct(
+        "One attempt to run the job.",
+        {
+            "number": int32("Number of the attempt, from 1.", minimum=1),
+            "rayClusterName": string("Name of its cluster."),
+            "jobId": string("Submission id of the Ray job."),
+            "startTime": time("When it began."),
+            "endTime": time("When it ended."),
+            "result": string("How it ended."),
+            "reason": string("Why it ended, in one word."),
+            "message": string("Why it ended, in words."),
+            "log": string("The last lines of the submitter's log."),
+        },
+        required=["number"],
+    )

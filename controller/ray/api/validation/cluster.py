@@ -1,0 +1,296 @@
+"""Whether a RayCluster makes sense: KubeRay's checks, in its order, each with a remedy.
+
+The first failure wins and is told on the object; nothing is done for an object that fails.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import (
+    TemplateShape,
+    malformed,
+    read_template,
+    service_problem,
+)
+from controller.ray.api import labels
+from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
+from controller.ray.api.names import (
+    MAX_CLUSTER_NAME,
+    is_dns_1035_label,
+    is_label_value,
+    is_qualified_name,
+)
+from controller.ray.api.raycluster import conditions_of, parse_spec
+from controller.ray.api.validation.cluster_options import option_problems
+from controller.ray.api.version import GROUP_PRIORITY_SINCE, is_at_least
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
+
+_RESOURCE_PARAMETERS: Final = ("num-cpus", "num-gpus", "memory", "resources")
+_GROUP_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_V2_VARIABLE: Final = "RAY_enable_autoscaler_v2"
+_DEFAULT_GATES: Final = FeatureGates()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A parsed cluster under examination.
+
+    Attributes:
+        cluster: the object.
+        spec: its specification.
+        head: the head's template.
+        workers: the groups' templates, in the order of the groups.
+        gates: which features are on.
+    """
+
+    cluster: RayCluster
+    spec: ClusterSpec
+    head: TemplateShape
+    workers: tuple[TemplateShape, ...]
+    gates: FeatureGates
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The cluster's annotations."""
+        return self.cluster.metadata.annotations or {}
+
+    @property
+    def autoscaler_v2(self) -> bool:
+        """Whether the autoscaler's second version was asked for, in either of the two ways."""
+        options = self.spec.autoscaler_options
+        variable = self.head.ray.variable(_V2_VARIABLE)
+        by_variable = variable is not None and variable.value in {"1", "true"}
+        return by_variable or (options is not None and options.version == "v2")
+
+
+def validate_cluster(
+    cluster: RayCluster, gates: FeatureGates = _DEFAULT_GATES
+) -> ClusterSpec | Problem:
+    """The specification if it is valid, else the first thing wrong with the object."""
+    subject = _read(cluster, gates)
+    if isinstance(subject, Problem):
+        return subject
+    return next(_problems(subject), subject.spec)
+
+
+def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
+    """What is odd about the cluster but does not stop it."""
+    if spec.autoscaler_version != "v1":
+        return ()
+    return tuple(
+        f"spec.workerGroupSpecs[{position}].template.spec.restartPolicy: should be Never with "
+        "autoscaler v1, or the autoscaler counts restarted workers wrongly"
+        for position, group in enumerate(spec.worker_group_specs)
+        if group.template["spec"].get("restartPolicy") not in {None, "Never"}
+    )
+
+
+def _read(cluster: RayCluster, gates: FeatureGates) -> Subject | Problem:
+    problem = _name_problem(cluster)
+    if problem is not None:
+        return problem
+    try:
+        spec = parse_spec(cluster)
+    except msgspec.ValidationError as error:
+        return malformed(error, "spec")
+    head = read_template(spec.head_group_spec.template, "spec.headGroupSpec.template")
+    if isinstance(head, Problem):
+        return head
+    problem = service_problem(spec.head_group_spec.head_service, "spec.headGroupSpec.headService")
+    if problem is not None:
+        return problem
+    workers: list[TemplateShape] = []
+    for position, group in enumerate(spec.worker_group_specs):
+        shape = read_template(group.template, f"{_group(position)}.template")
+        if isinstance(shape, Problem):
+            return shape
+        workers.append(shape)
+    return Subject(cluster, spec, head, tuple(workers), gates)
+
+
+def _name_problem(cluster: RayCluster) -> Problem | None:
+    name, reason = cluster.metadata.name, "InvalidRayClusterMetadata"
+    if len(name) > MAX_CLUSTER_NAME:
+        message = (
+            f"has {len(name)} characters; at most {MAX_CLUSTER_NAME} leave room for the names "
+            "of its services and pods: create the cluster under a shorter name"
+        )
+        return Problem("metadata.name", message, reason)
+    if not is_dns_1035_label(name):
+        message = (
+            "must consist of lower-case letters, digits and dashes and begin with a letter, "
+            "because services are named after it: create the cluster under another name"
+        )
+        return Problem("metadata.name", message, reason)
+    return None
+
+
+def _problems(subject: Subject) -> Iterator[Problem]:
+    """Everything that is wrong, most basic first; callers take the first."""
+    yield from _group_rules(subject.spec.head_group_spec, "spec.headGroupSpec")
+    yield from _worker_groups(subject)
+    yield from option_problems(subject)
+    yield from _suspended_groups(subject)
+    yield from _autoscaler(subject)
+    yield from _upgrade_strategy(subject)
+    yield from _contradicting_status(subject)
+
+
+def _group_rules(group: HeadGroup | WorkerGroup, path: str) -> Iterator[Problem]:
+    """What head and workers have in common: logical resources and labels."""
+    parameters = group.ray_start_params or {}
+    given = [key for key in _RESOURCE_PARAMETERS if parameters.get(key)]
+    if given and group.resources:
+        yield Problem(
+            f"{path}.rayStartParams[{given[0]}]",
+            f"says the same as {path}.resources; keep one of the two",
+        )
+    if "labels" in parameters:
+        yield Problem(f"{path}.rayStartParams[labels]", f"must be given as {path}.labels instead")
+    for key, value in (group.labels or {}).items():
+        if not is_qualified_name(key):
+            yield Problem(f"{path}.labels[{key}]", "is not a valid label key")
+        if not is_label_value(value):
+            yield Problem(f"{path}.labels[{key}]", f"{value!r} is not a valid label value")
+
+
+def _worker_groups(subject: Subject) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for position, group in enumerate(subject.spec.worker_group_specs):
+        path = _group(position)
+        yield from _group_name(group, path)
+        if group.group_name in seen:
+            yield Problem(
+                f"{path}.groupName",
+                f"{group.group_name!r} names two groups; give each its own name",
+            )
+        seen.add(group.group_name)
+        yield from _replicas(group, path, autoscaling=subject.spec.autoscaling)
+        yield from _group_rules(group, path)
+        yield from _autoscaled_group(subject, group, path)
+
+
+def _group_name(group: WorkerGroup, path: str) -> Iterator[Problem]:
+    name = group.group_name
+    if len(name) > 63 or _GROUP_NAME.fullmatch(name.lower()) is None:
+        yield Problem(
+            f"{path}.groupName",
+            "must be 1 to 63 letters, digits, dashes or dots, because its pods are named and "
+            "labelled after it",
+        )
+    if name == labels.HEAD_GROUP:
+        yield Problem(f"{path}.groupName", f"{name!r} is the group of the head; choose another")
+
+
+def _replicas(group: WorkerGroup, path: str, *, autoscaling: bool) -> Iterator[Problem]:
+    for field, value in (("minReplicas", group.min_replicas), ("maxReplicas", group.max_replicas)):
+        if value is None and not autoscaling:
+            yield Problem(f"{path}.{field}", "must be set when autoscaling is off")
+        if value is not None and value < 0:
+            yield Problem(f"{path}.{field}", f"is {value}; it must not be negative")
+    if group.least > group.most:
+        yield Problem(
+            f"{path}.minReplicas",
+            f"minReplicas is {group.least} and maxReplicas is {group.most}; minReplicas must not "
+            "be the larger one",
+        )
+
+
+def _autoscaled_group(subject: Subject, group: WorkerGroup, path: str) -> Iterator[Problem]:
+    if group.idle_timeout_seconds is not None:
+        if group.idle_timeout_seconds < 0:
+            yield Problem(f"{path}.idleTimeoutSeconds", "must not be negative")
+        if not subject.autoscaler_v2:
+            yield Problem(
+                f"{path}.idleTimeoutSeconds",
+                "needs autoscaler v2: set spec.autoscalerOptions.version to v2",
+            )
+    if group.priority:
+        if not is_at_least(subject.spec.ray_version, GROUP_PRIORITY_SINCE):
+            yield Problem(f"{path}.priority", "needs spec.rayVersion to be set to 2.56.0 or later")
+        if not subject.autoscaler_v2:
+            yield Problem(
+                f"{path}.priority",
+                "needs autoscaler v2: set spec.autoscalerOptions.version to v2",
+            )
+
+
+def _suspended_groups(subject: Subject) -> Iterator[Problem]:
+    for position, group in enumerate(subject.spec.worker_group_specs):
+        if group.suspend and not subject.gates.enabled(JOB_DELETION_POLICY):
+            yield Problem(
+                f"{_group(position)}.suspend", f"needs the feature gate {JOB_DELETION_POLICY}"
+            )
+        if group.suspend and subject.spec.autoscaling:
+            yield Problem(
+                f"{_group(position)}.suspend",
+                "cannot be true while autoscaling is on; set replicas bounds instead",
+            )
+
+
+def _autoscaler(subject: Subject) -> Iterator[Problem]:
+    spec, options = subject.spec, subject.spec.autoscaler_options
+    variable = subject.head.ray.variable(_V2_VARIABLE)
+    where = f"spec.headGroupSpec.template.spec.containers[0].env[{_V2_VARIABLE}]"
+    if not spec.autoscaling and variable is not None and variable.value in {"1", "true"}:
+        yield Problem(where, "has no autoscaler to act on: set spec.enableInTreeAutoscaling")
+    if spec.autoscaler_version and variable is not None:
+        yield Problem(where, "says the same as spec.autoscalerOptions.version; remove it")
+    if spec.autoscaler_version == "v2":
+        yield from _restart_policies(subject)
+    if options is None:
+        return
+    if options.idle_timeout_seconds is not None and options.idle_timeout_seconds < 0:
+        yield Problem("spec.autoscalerOptions.idleTimeoutSeconds", "must not be negative")
+    for position, entry in enumerate(options.env):
+        if entry.get("name") == "KUBERAY_GEN_AUTOSCALER_START_CMD":
+            yield Problem(
+                f"spec.autoscalerOptions.env[{position}].name",
+                "is set by the operator; use spec.autoscalerOptions.command to change the command",
+            )
+
+
+def _restart_policies(subject: Subject) -> Iterator[Problem]:
+    shapes = {"spec.headGroupSpec": subject.head}
+    shapes |= {_group(position): shape for position, shape in enumerate(subject.workers)}
+    for path, shape in shapes.items():
+        if shape.spec.restart_policy not in {"", "Never"}:
+            yield Problem(
+                f"{path}.template.spec.restartPolicy",
+                f"is {shape.spec.restart_policy}; autoscaler v2 needs Never, or leave it out",
+            )
+
+
+def _upgrade_strategy(subject: Subject) -> Iterator[Problem]:
+    strategy = subject.spec.upgrade_strategy.type
+    if strategy is None:
+        return
+    origin = (subject.cluster.metadata.labels or {}).get(labels.ORIGIN_KIND)
+    if origin in {"RayJob", "RayService"}:
+        yield Problem("spec.upgradeStrategy", f"cannot be set on a cluster of a {origin}")
+    if strategy not in {"Recreate", "None"}:
+        yield Problem("spec.upgradeStrategy.type", f"{strategy!r} is neither Recreate nor None")
+
+
+def _contradicting_status(subject: Subject) -> Iterator[Problem]:
+    true = {c.get("type") for c in conditions_of(subject.cluster) if c.get("status") == "True"}
+    if {"RayClusterSuspending", "RayClusterSuspended"} <= true:
+        yield Problem(
+            "status.conditions",
+            "RayClusterSuspending and RayClusterSuspended are both True; remove one of them",
+            "InvalidRayClusterStatus",
+        )
+
+
+def _group(position: int) -> str:
+    return f"spec.workerGroupSpecs[{position}]"

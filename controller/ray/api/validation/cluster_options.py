@@ -1,0 +1,181 @@
+"""Checks of a RayCluster's optional features: auth, network, TLS, history server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.problem import Problem
+from controller.ray.api.names import is_dns_1123_label
+from controller.ray.api.validation.fault_tolerance import fault_tolerance_problems
+from controller.ray.api.version import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.apimachinery.template import Container
+    from controller.ray.api.raycluster import NetworkRules
+    from controller.ray.api.validation.cluster import Subject
+
+_HISTORY: Final = "spec.historyServerOptions.collectorOptions"
+_COLLECTOR: Final = "ray-history-collector"
+_COLLECTOR_OWN_ENV: Final = frozenset({
+    "POD_IP", "FQ_RAY_IP", "RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "RAY_ROLE",
+    "OWNER_KIND", "OWNER_NAME", "EVENTS_PORT",
+})  # fmt: skip
+_BACKEND_NEEDS: Final = {
+    "gcs": ("GCS_BUCKET",),
+    "s3": ("S3_REGION",),
+    "aliyunoss": ("OSS_BUCKET", "OSS_ENDPOINT", "OSS_REGION"),
+}
+_TLS_VARIABLES: Final = (
+    "RAY_USE_TLS", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT",
+)  # fmt: skip
+
+
+def option_problems(subject: Subject) -> Iterator[Problem]:
+    """Everything wrong with the optional features; callers take the first."""
+    yield from fault_tolerance_problems(subject)
+    yield from _history_server(subject)
+    yield from _auth(subject)
+    yield from _network_policy(subject)
+    yield from _tls(subject)
+
+
+def _history_server(subject: Subject) -> Iterator[Problem]:
+    options = subject.spec.history_server_options
+    if options is None:
+        return
+    collector = options.collector_options
+    if collector is None:
+        yield Problem(_HISTORY, "must be set")
+        return
+    if not collector.image:
+        yield Problem(f"{_HISTORY}.image", "must be set")
+    env = {str(entry.get("name")): entry for entry in collector.env}
+    for name in env:
+        if name in _COLLECTOR_OWN_ENV:
+            yield Problem(f"{_HISTORY}.env[{name}]", "is set by the operator; remove it")
+    yield from _storage_backend(env)
+    for path, container in _all_containers(subject):
+        if container.name == _COLLECTOR:
+            yield Problem(path, f"{_COLLECTOR!r} is the name of the operator's own container")
+
+
+def _storage_backend(env: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
+    where = f"{_HISTORY}.env[STORAGE_BACKEND]"
+    given = str(env.get("STORAGE_BACKEND", {}).get("value") or "")
+    if not given:
+        yield Problem(where, "must be set, to a literal value")
+        return
+    backend = given.lower()
+    alternatives = _azure_needs(env) if backend == "azureblob" else ()
+    if alternatives and not any(_has_value(env, name) for name in alternatives):
+        yield Problem(where, f"{given} needs {' or '.join(alternatives)} to be set too")
+    for name in _BACKEND_NEEDS.get(backend, ()):
+        if not _has_value(env, name):
+            yield Problem(where, f"{given} needs {name} to be set too")
+
+
+def _azure_needs(env: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """The variables of which one must be set; without a known mode either of them will do."""
+    by_string, by_url = "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_URL"
+    mode = str(env.get("AZURE_STORAGE_AUTH_MODE", {}).get("value") or "").strip().lower()
+    match mode:
+        case "connection_string":
+            return (by_string,)
+        case "workload_identity" | "default":
+            return (by_url,)
+        case _:
+            return by_string, by_url
+
+
+def _has_value(env: Mapping[str, Mapping[str, Any]], name: str) -> bool:
+    entry = env.get(name, {})
+    return bool(entry.get("value") or entry.get("valueFrom"))
+
+
+def _auth(subject: Subject) -> Iterator[Problem]:
+    auth, version = subject.spec.auth_options, subject.spec.ray_version
+    if auth is None:
+        return
+    if not auth.by_token:
+        if auth.enable_k8s_token_auth:
+            yield Problem("spec.authOptions.enableK8sTokenAuth", "needs mode token")
+        return
+    if not is_at_least(version, TOKEN_AUTH_SINCE):
+        yield Problem(
+            "spec.authOptions.mode", "token needs spec.rayVersion to be set to 2.52.0 or later"
+        )
+    if auth.enable_k8s_token_auth:
+        if not is_at_least(version, KUBERNETES_AUTH_SINCE):
+            yield Problem(
+                "spec.authOptions.enableK8sTokenAuth",
+                "needs spec.rayVersion to be set to 2.55.0 or later",
+            )
+        if auth.secret_name:
+            yield Problem(
+                "spec.authOptions.secretName", "is not used with enableK8sTokenAuth; remove it"
+            )
+
+
+def _network_policy(subject: Subject) -> Iterator[Problem]:
+    policy = subject.spec.network_policy
+    if policy is None:
+        return
+    path = "spec.networkPolicy"
+    names = {group.group_name for group in subject.spec.worker_group_specs}
+    rules: dict[str, NetworkRules] = {f"{path}.head": policy.head, f"{path}.worker": policy.worker}
+    for position, group in enumerate(policy.worker_groups):
+        rules[f"{path}.workerGroups[{position}]"] = group
+        if group.group_name not in names:
+            yield Problem(
+                f"{path}.workerGroups[{position}].groupName",
+                f"{group.group_name!r} is not one of spec.workerGroupSpecs",
+            )
+    for where, rule in rules.items():
+        if rule.ingress_rules and policy.mode == "DenyAllEgress":
+            yield Problem(f"{where}.ingressRules", "has no effect with mode DenyAllEgress")
+        if rule.egress_rules and policy.mode == "DenyAllIngress":
+            yield Problem(f"{where}.egressRules", "has no effect with mode DenyAllIngress")
+    for position, worker_group in enumerate(subject.spec.worker_group_specs):
+        if not is_dns_1123_label(worker_group.group_name):
+            yield Problem(
+                f"spec.workerGroupSpecs[{position}].groupName",
+                "must be lower-case letters, digits and dashes, because a NetworkPolicy is named "
+                "after it",
+            )
+
+
+def _tls(subject: Subject) -> Iterator[Problem]:
+    tls, options = subject.spec.tls_options, subject.spec.autoscaler_options
+    if tls is None or not tls.enabled:
+        return
+    ray = {"spec.headGroupSpec.template.spec.containers[0]": subject.head.ray} | {
+        f"spec.workerGroupSpecs[{position}].template.spec.containers[0]": shape.ray
+        for position, shape in enumerate(subject.workers)
+    }
+    variables = [(path, entry.name) for path, c in ray.items() for entry in c.env]
+    mounts = [(path, m.name, m.mount_path) for path, c in ray.items() for m in c.volume_mounts]
+    if options is not None:
+        path = "spec.autoscalerOptions"
+        variables += [(path, str(entry.get("name"))) for entry in options.env]
+        mounts += [
+            (path, str(mount.get("name")), str(mount.get("mountPath")))
+            for mount in options.volume_mounts
+        ]
+    for path, name in variables:
+        if name in _TLS_VARIABLES:
+            yield Problem(f"{path}.env[{name}]", "is set by the operator with tlsOptions")
+    for path, name, mount_path in mounts:
+        if name == "ray-tls" or mount_path.rstrip("/") == "/etc/ray/tls":
+            yield Problem(
+                f"{path}.volumeMounts[{name}]", "is mounted by the operator with tlsOptions"
+            )
+
+
+def _all_containers(subject: Subject) -> Iterator[tuple[str, Container]]:
+    shapes = [("spec.headGroupSpec", subject.head)]
+    shapes += [(f"spec.workerGroupSpecs[{i}]", shape) for i, shape in enumerate(subject.workers)]
+    for path, shape in shapes:
+        for position, container in enumerate(shape.spec.containers):
+            yield f"{path}.template.spec.containers[{position}].name", container

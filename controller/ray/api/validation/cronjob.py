@@ -1,0 +1,116 @@
+"""Whether a RayCronJob makes sense: KubeRay's checks, in its order, each with a remedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import malformed
+from controller.kube.objects import ObjectMeta
+from controller.ray.api.crontab import InvalidSchedule
+from controller.ray.api.names import MAX_CRON_JOB_NAME, is_dns_1035_label
+from controller.ray.api.raycronjob import parse_cron_job_spec
+from controller.ray.api.rayjob import RayJob
+from controller.ray.api.schedule import parse_schedule
+from controller.ray.api.validation.job import validate_job
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from controller.ray.api.feature_gates import FeatureGates
+    from controller.ray.api.raycronjob import CronJobSpec, RayCronJob
+    from controller.ray.api.schedule import Schedule
+
+INVALID: Final = "InvalidRayCronJobSpec"
+
+
+@dataclass(frozen=True, slots=True)
+class ValidCronJob:
+    """What follows from a valid RayCronJob object alone.
+
+    Attributes:
+        spec: the parsed specification.
+        schedule: when it ticks.
+        zone: where its clock hangs.
+    """
+
+    spec: CronJobSpec
+    schedule: Schedule
+    zone: tzinfo
+
+
+def validate_cron_job(
+    cron: RayCronJob, gates: FeatureGates, local_zone: tzinfo
+) -> ValidCronJob | Problem:
+    """What follows from the object if it is valid, else the first thing wrong with it.
+
+    Args:
+        cron: the object.
+        gates: which features are on.
+        local_zone: counts for schedules without a time zone of their own.
+    """
+    problem = _name_problem(cron.metadata.name)
+    if problem is not None:
+        return problem
+    try:
+        spec = parse_cron_job_spec(cron)
+    except msgspec.ValidationError as error:
+        return malformed(error, "spec").under("spec", INVALID)
+    schedule = _schedule(spec.schedule)
+    if isinstance(schedule, Problem):
+        return schedule
+    zone = local_zone if spec.time_zone is None else _zone(spec.time_zone)
+    if isinstance(zone, Problem):
+        return zone
+    return _template_problem(cron, spec, gates) or ValidCronJob(spec, schedule, zone)
+
+
+def _name_problem(name: str) -> Problem | None:
+    if len(name) > MAX_CRON_JOB_NAME:
+        message = (
+            f"has {len(name)} characters; at most {MAX_CRON_JOB_NAME} leave room for the names "
+            "of its RayJobs and their clusters: create it under a shorter name"
+        )
+        return Problem("metadata.name", message, INVALID)
+    if not is_dns_1035_label(name):
+        message = (
+            "must consist of lower-case letters, digits and dashes and begin with a letter, "
+            "because RayJobs are named after it: create it under another name"
+        )
+        return Problem("metadata.name", message, INVALID)
+    return None
+
+
+def _schedule(text: str) -> Schedule | Problem:
+    if "TZ" in text:
+        message = "must not name a time zone; say it in spec.timeZone"
+        return Problem("spec.schedule", message, INVALID)
+    try:
+        return parse_schedule(text)
+    except InvalidSchedule as error:
+        return Problem("spec.schedule", str(error), INVALID)
+
+
+def _zone(name: str) -> tzinfo | Problem:
+    try:
+        if name:
+            return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        pass  # an unknown name, one that leads out of the database, or one of its folders
+    message = (
+        f"{name!r} is not a time zone; give a name such as Asia/Taipei or Etc/UTC, or leave it "
+        "out for the operator's own"
+    )
+    return Problem("spec.timeZone", message, INVALID)
+
+
+def _template_problem(cron: RayCronJob, spec: CronJobSpec, gates: FeatureGates) -> Problem | None:
+    """What is wrong with every RayJob that would be made."""
+    name = f"{cron.metadata.name}-{'0' * 10}"
+    meta = ObjectMeta(name=name, namespace=cron.metadata.namespace)
+    found = validate_job(RayJob(metadata=meta, spec=spec.job_template), gates)
+    return found.under("spec.jobTemplate", INVALID) if isinstance(found, Problem) else None

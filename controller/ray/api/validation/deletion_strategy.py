@@ -1,0 +1,128 @@
+"""Checks of `spec.deletionStrategy`: rules that contradict neither each other nor the job."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.problem import Problem
+from controller.ray.api.feature_gates import JOB_DELETION_POLICY
+from controller.ray.api.rayjob import DeletionPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.feature_gates import FeatureGates
+    from controller.ray.api.rayjob import DeletionCondition, DeletionRule, DeletionStrategy, JobSpec
+
+_STRATEGY: Final = "spec.deletionStrategy"
+_BY_REACH: Final = (DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER, DeletionPolicy.SELF)
+"""Each deletes what those before it delete, and more."""
+_OF_CLUSTER: Final = frozenset({DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER})
+
+
+def deletion_problems(spec: JobSpec, gates: FeatureGates) -> Iterator[Problem]:
+    """Everything wrong with the strategy; callers take the first."""
+    strategy = spec.deletion_strategy
+    if strategy is None:
+        return
+    if not gates.enabled(JOB_DELETION_POLICY):
+        yield Problem(_STRATEGY, f"needs the feature gate {JOB_DELETION_POLICY}")
+    if strategy.deletion_rules:
+        yield from _beside_rules(spec, strategy)
+        yield from _rules(spec, strategy.deletion_rules)
+    else:
+        yield from _legacy(spec, strategy)
+
+
+def _beside_rules(spec: JobSpec, strategy: DeletionStrategy) -> Iterator[Problem]:
+    if spec.shutdown_after_job_finishes:
+        yield Problem(
+            "spec.shutdownAfterJobFinishes",
+            f"cannot be true beside {_STRATEGY}.deletionRules; a rule with policy DeleteCluster "
+            "says the same",
+        )
+    if strategy.on_success or strategy.on_failure:
+        yield Problem(
+            f"{_STRATEGY}.deletionRules",
+            f"cannot stand beside {_STRATEGY}.onSuccess and onFailure; keep the rules",
+        )
+
+
+def _rules(spec: JobSpec, rules: tuple[DeletionRule, ...]) -> Iterator[Problem]:
+    seen: set[tuple[str, DeletionPolicy]] = set()
+    for position, rule in enumerate(rules):
+        path = f"{_STRATEGY}.deletionRules[{position}]"
+        yield from _condition(rule.condition, f"{path}.condition")
+        yield from _policy(spec, rule.policy, f"{path}.policy")
+        case = (_case(rule.condition), rule.policy)
+        if case in seen:
+            yield Problem(path, f"says for the second time when to {rule.policy.value}; remove it")
+        seen.add(case)
+    for case in dict.fromkeys(_case(rule.condition) for rule in rules):
+        yield from _order([rule for rule in rules if _case(rule.condition) == case], case)
+
+
+def _condition(condition: DeletionCondition, path: str) -> Iterator[Problem]:
+    job, deployment = condition.job_status, condition.job_deployment_status
+    if (job is None) == (deployment is None):
+        yield Problem(path, "must name either jobStatus or jobDeploymentStatus")
+    if job is not None and job not in {"SUCCEEDED", "FAILED"}:
+        yield Problem(f"{path}.jobStatus", f"{job!r} is neither SUCCEEDED nor FAILED")
+    if deployment is not None and deployment != "Failed":
+        yield Problem(f"{path}.jobDeploymentStatus", f"{deployment!r} is not Failed")
+    if condition.ttl_seconds < 0:
+        yield Problem(f"{path}.ttlSeconds", "must not be negative")
+
+
+def _policy(spec: JobSpec, policy: DeletionPolicy, path: str) -> Iterator[Problem]:
+    if spec.cluster_selector and policy in _OF_CLUSTER:
+        yield Problem(
+            path,
+            f"{policy.value} cannot be used with spec.clusterSelector: the cluster is not the "
+            "job's own",
+        )
+    autoscaling = mapping(spec.ray_cluster_spec).get("enableInTreeAutoscaling")
+    if autoscaling and policy is DeletionPolicy.WORKERS:
+        yield Problem(
+            path, "DeleteWorkers cannot be used while autoscaling is on; use DeleteCluster"
+        )
+
+
+def _order(rules: list[DeletionRule], case: str) -> Iterator[Problem]:
+    """What deletes more must not come before what deletes less."""
+    seconds = {rule.policy: rule.condition.ttl_seconds for rule in rules}
+    for less, more in pairwise(policy for policy in _BY_REACH if policy in seconds):
+        if seconds[more] < seconds[less]:
+            yield Problem(
+                f"{_STRATEGY}.deletionRules",
+                f"with {case}, {more.value} comes after {seconds[more]} s, before {less.value} "
+                f"after {seconds[less]} s, which then has nothing left to do; give "
+                f"{more.value} the longer ttlSeconds",
+            )
+
+
+def _legacy(spec: JobSpec, strategy: DeletionStrategy) -> Iterator[Problem]:
+    for name, outcome in (("onSuccess", strategy.on_success), ("onFailure", strategy.on_failure)):
+        path = f"{_STRATEGY}.{name}"
+        if outcome is None or outcome.policy is None:
+            yield Problem(
+                f"{path}.policy",
+                f"must be set, as onSuccess and onFailure need each other; or use "
+                f"{_STRATEGY}.deletionRules",
+            )
+            return
+        yield from _policy(spec, outcome.policy, f"{path}.policy")
+        if outcome.policy is DeletionPolicy.NONE and spec.shutdown_after_job_finishes:
+            yield Problem(
+                f"{path}.policy",
+                "is DeleteNone while spec.shutdownAfterJobFinishes is true; change one of them",
+            )
+
+
+def _case(condition: DeletionCondition) -> str:
+    """`jobStatus SUCCEEDED`."""
+    if condition.job_status is not None:
+        return f"jobStatus {condition.job_status}"
+    return f"jobDeploymentStatus {condition.job_deployment_status}"

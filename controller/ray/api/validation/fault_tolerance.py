@@ -1,0 +1,119 @@
+"""Checks of GCS fault tolerance: one way to ask for it, and nothing that contradicts it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.problem import Problem
+from controller.ray.api import labels
+from controller.ray.api.feature_gates import EMBEDDED_STORAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.raycluster import GcsFaultToleranceOptions
+    from controller.ray.api.validation.cluster import Subject
+
+_OPTIONS: Final = "spec.gcsFaultToleranceOptions"
+_PARAMETERS: Final = "spec.headGroupSpec.rayStartParams"
+_HEAD_POD: Final = "spec.headGroupSpec.template.spec"
+_HEAD_ENV: Final = f"{_HEAD_POD}.containers[0].env"
+_STORAGE_VARIABLES: Final = ("RAY_gcs_storage", "RAY_gcs_storage_path")
+
+
+def fault_tolerance_problems(subject: Subject) -> Iterator[Problem]:
+    """Everything wrong with fault tolerance; callers take the first."""
+    options = subject.spec.gcs_fault_tolerance_options
+    if options is None:
+        yield from _address_without_options(subject)
+    else:
+        yield from _said_twice(subject)
+        yield from _backend(subject, options)
+    yield from _redis_username(subject)
+
+
+def _address_without_options(subject: Subject) -> Iterator[Problem]:
+    legacy = subject.annotations.get(labels.FT_ENABLED, "").lower() == "true"
+    if not legacy and subject.head.ray.variable("RAY_REDIS_ADDRESS"):
+        yield Problem(
+            f"{_HEAD_ENV}[RAY_REDIS_ADDRESS]",
+            f"has no effect without fault tolerance; use {_OPTIONS}.redisAddress",
+        )
+
+
+def _said_twice(subject: Subject) -> Iterator[Problem]:
+    """What the options and an older way of saying it must not both say (trap 19)."""
+    if subject.annotations.get(labels.FT_ENABLED):
+        yield Problem(
+            f"metadata.annotations[{labels.FT_ENABLED}]",
+            f"says the same as {_OPTIONS}; remove the annotation",
+        )
+    if (subject.spec.head_group_spec.ray_start_params or {}).get("redis-password"):
+        yield Problem(f"{_PARAMETERS}[redis-password]", f"use {_OPTIONS}.redisPassword")
+    for name, instead in (
+        ("REDIS_PASSWORD", "redisPassword"),
+        ("RAY_REDIS_ADDRESS", "redisAddress"),
+    ):
+        if subject.head.ray.variable(name):
+            yield Problem(f"{_HEAD_ENV}[{name}]", f"use {_OPTIONS}.{instead} instead")
+    if subject.annotations.get(labels.EXTERNAL_STORAGE_NAMESPACE):
+        yield Problem(
+            f"metadata.annotations[{labels.EXTERNAL_STORAGE_NAMESPACE}]",
+            f"use {_OPTIONS}.externalStorageNamespace instead",
+        )
+
+
+def _backend(subject: Subject, options: GcsFaultToleranceOptions) -> Iterator[Problem]:
+    if options.embedded:
+        if not subject.gates.enabled(EMBEDDED_STORAGE):
+            yield Problem(
+                f"{_OPTIONS}.backend", f"rocksdb needs the feature gate {EMBEDDED_STORAGE}"
+            )
+        yield from _embedded_storage(options)
+        yield from _operators_own(subject)
+    elif options.storage is not None:
+        yield Problem(f"{_OPTIONS}.storage", "is for backend rocksdb; Redis keeps its own storage")
+
+
+def _embedded_storage(options: GcsFaultToleranceOptions) -> Iterator[Problem]:
+    redis_only = {
+        "redisAddress": bool(options.redis_address),
+        "redisUsername": options.redis_username is not None,
+        "redisPassword": options.redis_password is not None,
+        "externalStorageNamespace": bool(options.external_storage_namespace),
+    }
+    for field, is_set in redis_only.items():
+        if is_set:
+            yield Problem(f"{_OPTIONS}.{field}", "is for backend redis; remove it")
+    storage = options.storage
+    if storage is None or not storage.claim_name:
+        return
+    if storage.size is not None or storage.storage_class_name is not None or storage.access_modes:
+        yield Problem(
+            f"{_OPTIONS}.storage.claimName",
+            "names an existing claim; size, storageClassName and accessModes are for a new one",
+        )
+
+
+def _operators_own(subject: Subject) -> Iterator[Problem]:
+    """Variables and volumes of the head that the embedded storage brings along."""
+    for name in _STORAGE_VARIABLES:
+        if subject.head.ray.variable(name):
+            yield Problem(f"{_HEAD_ENV}[{name}]", "is set by the operator for backend rocksdb")
+    for mount in subject.head.ray.volume_mounts:
+        if mount.name == "gcs-storage" or mount.mount_path.rstrip("/") == "/data/gcs":
+            yield Problem(
+                f"{_HEAD_POD}.containers[0].volumeMounts[{mount.name}]",
+                "is mounted by the operator for backend rocksdb",
+            )
+    if any(volume.name == "gcs-storage" for volume in subject.head.spec.volumes):
+        yield Problem(
+            f"{_HEAD_POD}.volumes[gcs-storage]", "is added by the operator for backend rocksdb"
+        )
+
+
+def _redis_username(subject: Subject) -> Iterator[Problem]:
+    if (subject.spec.head_group_spec.ray_start_params or {}).get("redis-username"):
+        yield Problem(f"{_PARAMETERS}[redis-username]", f"use {_OPTIONS}.redisUsername")
+    if subject.head.ray.variable("REDIS_USERNAME"):
+        yield Problem(f"{_HEAD_ENV}[REDIS_USERNAME]", f"use {_OPTIONS}.redisUsername instead")

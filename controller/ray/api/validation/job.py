@@ -1,0 +1,192 @@
+"""Whether a RayJob makes sense: KubeRay's checks, in its order, each with a remedy.
+
+A few more are made where KubeRay goes on until the job fails for a reason that is hard to find.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from controller.apimachinery.custom_object import dig
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import malformed
+from controller.kube.objects import ObjectMeta
+from controller.ray.api import labels
+from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.names import MAX_JOB_NAME, is_dns_1035_label
+from controller.ray.api.raycluster import RayCluster
+from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, SubmissionMode, parse_job_spec
+from controller.ray.api.validation.cluster import validate_cluster
+from controller.ray.api.validation.deletion_strategy import deletion_problems
+from controller.ray.api.validation.submission import runtime_env_problems, submission_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.rayjob import RayJob
+
+_DEFAULT_GATES: Final = FeatureGates()
+_REASON: Final = "InvalidRayJobSpec"
+
+
+def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec | Problem:
+    """The specification if it is valid, else the first thing wrong with the object."""
+    problem = _name_problem(job.metadata)
+    if problem is not None:
+        return problem
+    try:
+        spec = parse_job_spec(job)
+    except msgspec.ValidationError as error:
+        return malformed(error, "spec").under("spec", _REASON)
+    problem = next(job_spec_problems(spec, job.metadata, gates), None)
+    return spec if problem is None else problem.under("spec", _REASON)
+
+
+def validate_job_status(spec: JobSpec, deployment_status: str) -> Problem | None:
+    """What is wrong with a valid job in the state that its status says, None if nothing is."""
+    if deployment_status == "Waiting" and spec.submission_mode is not SubmissionMode.INTERACTIVE:
+        return Problem(
+            "status.jobDeploymentStatus",
+            "is Waiting, which only a job with submissionMode InteractiveMode may be; set "
+            "spec.submissionMode back, or create the job anew",
+            "InvalidRayJobStatus",
+        )
+    return None
+
+
+def job_spec_problems(
+    spec: JobSpec, metadata: ObjectMeta, gates: FeatureGates
+) -> Iterator[Problem]:
+    """Everything wrong with a specification, most basic first; callers take the first.
+
+    Args:
+        spec: the specification, found at `spec`.
+        metadata: of the RayJob; its annotations count for the cluster.
+        gates: which features are on.
+    """
+    yield from _mode(spec)
+    yield from _shutdown(spec)
+    yield from deletion_problems(spec, gates)
+    yield from _selection(spec)
+    yield from _interactive(spec)
+    yield from _sidecar(spec)
+    yield from _cluster(spec, metadata, gates)
+    yield from runtime_env_problems(spec)
+    yield from _limits(spec)
+    yield from submission_problems(spec)
+
+
+def _name_problem(metadata: ObjectMeta) -> Problem | None:
+    name, reason = metadata.name, "InvalidRayJobMetadata"
+    if len(name) > MAX_JOB_NAME:
+        message = (
+            f"has {len(name)} characters; at most {MAX_JOB_NAME} leave room for the names of its "
+            "clusters: create the job under a shorter name"
+        )
+        return Problem("metadata.name", message, reason)
+    if not is_dns_1035_label(name):
+        message = (
+            "must consist of lower-case letters, digits and dashes and begin with a letter, "
+            "because services are named after it: create the job under another name"
+        )
+        return Problem("metadata.name", message, reason)
+    return None
+
+
+def _mode(spec: JobSpec) -> Iterator[Problem]:
+    known = [mode.value for mode in SubmissionMode]
+    if spec.given_mode and spec.given_mode not in known:
+        yield Problem("spec.submissionMode", f"{spec.given_mode!r} is none of {', '.join(known)}")
+
+
+def _shutdown(spec: JobSpec) -> Iterator[Problem]:
+    shutdown, seconds = spec.shutdown_after_job_finishes, spec.ttl_seconds_after_finished
+    if spec.suspend and not shutdown:
+        yield Problem("spec.suspend", "needs spec.shutdownAfterJobFinishes to be true")
+    if seconds < 0:
+        yield Problem("spec.ttlSecondsAfterFinished", "must not be negative")
+    if seconds > 0 and not shutdown:
+        yield Problem(
+            "spec.ttlSecondsAfterFinished", "needs spec.shutdownAfterJobFinishes to be true"
+        )
+
+
+def _selection(spec: JobSpec) -> Iterator[Problem]:
+    selector = "spec.clusterSelector"
+    if not spec.cluster_selector:
+        if spec.ray_cluster_spec is None:
+            yield Problem(
+                "spec.rayClusterSpec", f"must be set, or {selector} to use an existing cluster"
+            )
+        return
+    if spec.suspend:
+        yield Problem("spec.suspend", f"cannot be true with {selector}")
+    if not spec.selected_cluster:
+        yield Problem(selector, f"needs the name of a cluster under the key {CLUSTER_KEY}")
+    if spec.submission_mode is SubmissionMode.SIDECAR:
+        yield Problem(
+            selector, "cannot be used with SidecarMode, which puts a container into a new head"
+        )
+    if spec.backoff_limit > 0:
+        yield Problem("spec.backoffLimit", f"must be 0 with {selector}: retries need new clusters")
+
+
+def _interactive(spec: JobSpec) -> Iterator[Problem]:
+    if spec.submission_mode is SubmissionMode.INTERACTIVE and spec.backoff_limit > 0:
+        yield Problem("spec.backoffLimit", "must be 0 with InteractiveMode: you submit the job")
+
+
+def _sidecar(spec: JobSpec) -> Iterator[Problem]:
+    if spec.submission_mode is not SubmissionMode.SIDECAR:
+        return
+    if spec.submitter_pod_template is not None:
+        yield Problem(
+            "spec.submitterPodTemplate",
+            "cannot be used with SidecarMode, which has no pod of its own",
+        )
+    if spec.submitter_config is not None:
+        yield Problem(
+            "spec.submitterConfig", "cannot be used with SidecarMode, which has no pod of its own"
+        )
+    policy = dig(spec.ray_cluster_spec, "headGroupSpec", "template", "spec", "restartPolicy")
+    if str(policy or "") not in {"", "Never"}:
+        yield Problem(
+            "spec.rayClusterSpec.headGroupSpec.template.spec.restartPolicy",
+            f"is {policy}; SidecarMode needs Never, or leave it out",
+        )
+
+
+def _cluster(spec: JobSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
+    """Nothing that the cluster would be refused for once it is made."""
+    if spec.ray_cluster_spec is None:
+        return
+    if dig(spec.ray_cluster_spec, "authOptions", "enableK8sTokenAuth"):
+        yield Problem(
+            "spec.rayClusterSpec.authOptions.enableK8sTokenAuth",
+            "cannot be true for the cluster of a RayJob: submitters have no such token; use "
+            "authOptions.mode token alone",
+        )
+    imagined = RayCluster(
+        metadata=ObjectMeta(
+            name="cluster",
+            labels={labels.ORIGIN_KIND: "RayJob"},
+            annotations=metadata.annotations,
+        ),
+        spec=spec.ray_cluster_spec,
+    )
+    result = validate_cluster(imagined, gates)
+    if isinstance(result, Problem):
+        yield result.under("spec.rayClusterSpec", _REASON)
+
+
+def _limits(spec: JobSpec) -> Iterator[Problem]:
+    for name, seconds in (
+        ("activeDeadlineSeconds", spec.active_deadline_seconds),
+        ("preRunningDeadlineSeconds", spec.pre_running_deadline_seconds),
+    ):
+        if seconds is not None and seconds <= 0:
+            yield Problem(f"spec.{name}", f"is {seconds}; it must be positive, or left out")
+    if spec.backoff_limit < 0:
+        yield Problem("spec.backoffLimit", f"is {spec.backoff_limit}; it must not be negative")

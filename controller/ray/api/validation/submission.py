@@ -1,0 +1,89 @@
+"""Checks of what a RayJob submits, and of who submits it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.custom_object import dig, mapping
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import read_template
+from controller.ray.api.entrypoint_resources import InvalidResources, read_entrypoint_resources
+from controller.ray.api.rayjob import SubmissionMode
+from controller.ray.api.runtime_env import InvalidRuntimeEnv, read_runtime_env
+from controller.ray.api.version import JOB_METADATA_SINCE, is_at_least
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.rayjob import JobSpec
+
+_JOB_ID: Final = re.compile(r"[A-Za-z0-9_][-A-Za-z0-9_.:@=+,]*")
+_WITH_SCRIPT: Final = frozenset({SubmissionMode.K8S_JOB, SubmissionMode.SIDECAR})
+_TEMPLATE: Final = "spec.submitterPodTemplate"
+
+
+def runtime_env_problems(spec: JobSpec) -> Iterator[Problem]:
+    """What is wrong with the runtime environment."""
+    try:
+        read_runtime_env(spec.runtime_env_yaml)
+    except InvalidRuntimeEnv as error:
+        yield Problem("spec.runtimeEnvYAML", str(error))
+
+
+def submission_problems(spec: JobSpec) -> Iterator[Problem]:
+    """What the submitter, the way to Ray, or Ray would stumble over."""
+    yield from _submission(spec)
+    yield from _submitter(spec)
+
+
+def _submission(spec: JobSpec) -> Iterator[Problem]:
+    mode = spec.submission_mode
+    if spec.job_id and _JOB_ID.fullmatch(spec.job_id) is None:
+        yield Problem(
+            "spec.jobId",
+            "must begin with a letter, digit or _ and go on with those and -.:@=+, because it "
+            "becomes part of addresses and of a command",
+        )
+    if mode is not SubmissionMode.INTERACTIVE and _is_generated(spec):
+        if not spec.entrypoint.strip():
+            yield Problem("spec.entrypoint", "must be set: it is the command that Ray runs")
+        yield from _metadata(spec)
+    if mode is SubmissionMode.HTTP:
+        try:
+            read_entrypoint_resources(spec.entrypoint_resources)
+        except InvalidResources as error:
+            yield Problem("spec.entrypointResources", str(error))
+
+
+def _metadata(spec: JobSpec) -> Iterator[Problem]:
+    version = mapping(spec.ray_cluster_spec).get("rayVersion") or ""
+    by_script = spec.submission_mode in _WITH_SCRIPT
+    if spec.metadata and by_script and version and not is_at_least(version, JOB_METADATA_SINCE):
+        yield Problem(
+            "spec.metadata",
+            f"needs spec.rayClusterSpec.rayVersion to be 2.6.0 or later, and it is {version!r}",
+        )
+
+
+def _submitter(spec: JobSpec) -> Iterator[Problem]:
+    config, template = spec.submitter_config, spec.submitter_pod_template
+    if config is not None and config.backoff_limit is not None and config.backoff_limit < 0:
+        yield Problem("spec.submitterConfig.backoffLimit", "must not be negative")
+    if template is None or spec.submission_mode is not SubmissionMode.K8S_JOB:
+        return
+    shape = read_template(template, _TEMPLATE)
+    if isinstance(shape, Problem):
+        yield shape
+    elif shape.spec.restart_policy not in {"", "Never", "OnFailure"}:
+        yield Problem(
+            f"{_TEMPLATE}.spec.restartPolicy",
+            f"is {shape.spec.restart_policy}; pods of a Job need Never or OnFailure",
+        )
+
+
+def _is_generated(spec: JobSpec) -> bool:
+    """Whether the submission is worded here, and not by a command of the user's."""
+    if spec.submission_mode is not SubmissionMode.K8S_JOB or spec.submitter_pod_template is None:
+        return True
+    return not dig(spec.submitter_pod_template, "spec", "containers", 0, "command")

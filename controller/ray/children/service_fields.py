@@ -1,0 +1,98 @@
+"""How a service that exists is kept as specified.
+
+The cluster IP never changes, node ports that were allocated stay, and so do ports that others
+added. The selector is ours as a whole: one key too many, and it selects nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.merge_patch import difference
+from controller.ray.children.child import Wish, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from controller.kube.objects import Service, ServiceSpec
+    from controller.ray.children.child import Body, OwnedKeys
+
+_FOR_LIFE: Final = ("clusterIP", "clusterIPs", "ipFamilies")
+_EXPOSED: Final = frozenset({"NodePort", "LoadBalancer"})
+
+
+def service_wish(body: Mapping[str, Any], present: Service, formerly: OwnedKeys) -> Wish:
+    """What to make of a service that exists."""
+    fields = dict(whole(body, present, formerly).fields)
+    spec: Body = dict(fields["spec"])
+    obstacles = [*_take_fixed_fields(spec, present.spec), *_take_type(spec, present.spec)]
+    spec["selector"] = _exactly(spec["selector"], present.spec.selector)
+    ports = _merged(
+        spec.pop("ports", ()),
+        present.spec,
+        formerly.get("ports", frozenset()),
+        exposed=spec.get("type", present.spec.type) in _EXPOSED,
+    )
+    if ports is not None:
+        spec["ports"] = ports
+    return Wish(fields | {"spec": spec}, tuple(obstacles))
+
+
+def _take_fixed_fields(spec: Body, now: ServiceSpec) -> Iterable[str]:
+    """Take out what is decided when a service is made."""
+    shown: Body = msgspec.to_builtins(now)
+    for name in _FOR_LIFE:
+        wanted = spec.pop(name, None)
+        if wanted and shown[name] and difference(shown, {name: wanted}):
+            yield _obstacle(name, shown[name], wanted)
+
+
+def _take_type(spec: Body, now: ServiceSpec) -> Iterable[str]:
+    """A service without an address cannot be given node ports."""
+    if now.cluster_ip == "None" and spec["type"] in _EXPOSED:
+        yield _obstacle("type", "headless ClusterIP", spec.pop("type"))
+
+
+def _obstacle(field: str, now: Any, wanted: Any) -> str:
+    is_now, is_wanted = (
+        value if isinstance(value, str) else ", ".join(value) for value in (now, wanted)
+    )
+    return (
+        f"spec.{field} is {is_now}, {is_wanted} is wanted, and it cannot be changed; "
+        "delete the service to have it made anew"
+    )
+
+
+def _exactly(wanted: Mapping[str, str], now: Mapping[str, str] | None) -> dict[str, str | None]:
+    return {key: None for key in now or {} if key not in wanted} | dict(wanted)
+
+
+def _merged(
+    wanted: Iterable[Mapping[str, Any]],
+    now: ServiceSpec,
+    formerly: Collection[str],
+    *,
+    exposed: bool,
+) -> list[Body] | None:
+    """All ports after our own were put right, by name; None if they are right."""
+    missing = {port["name"]: _filled(port) for port in wanted}
+    present = [_filled(msgspec.to_builtins(port)) for port in now.ports]
+    merged: list[Body] = []
+    for port in present:
+        ours = missing.pop(port.get("name", ""), None)
+        if ours is not None:
+            merged.append(port | ours)
+        elif port.get("name") not in formerly:
+            merged.append(port)
+    merged += missing.values()
+    if not exposed:
+        merged = [{key: port[key] for key in port if key != "nodePort"} for port in merged]
+    return None if merged == present else merged
+
+
+def _filled(port: Mapping[str, Any]) -> Body:
+    """A port with the server's defaults, without what is empty."""
+    given = {key: value for key, value in port.items() if value}
+    return {"protocol": "TCP", "targetPort": port["port"]} | given

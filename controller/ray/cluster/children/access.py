@@ -1,0 +1,69 @@
+"""What Ray's autoscaler is allowed to do, and as whom: service account, role and role binding."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api import labels
+from controller.ray.api.names import checked_name
+
+if TYPE_CHECKING:
+    from controller.ray.children.child import Body
+    from controller.ray.head.identity import Identity
+
+_RULES: Final = (
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
+    {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
+)
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+def service_account(identity: Identity) -> Body:
+    """The ServiceAccount that the head pod runs as."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": _metadata(identity, identity.service_account),
+    }
+
+
+def role(identity: Identity) -> Body:
+    """What the autoscaler may do in its namespace."""
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "Role",
+        "metadata": _metadata(identity, checked_name(identity.name)),
+        "rules": copy.deepcopy(list(_RULES)),
+    }
+
+
+def role_binding(identity: Identity) -> Body:
+    """Gives the role to the service account."""
+    name = checked_name(identity.name)
+    account = {
+        "kind": "ServiceAccount",
+        "name": identity.service_account,
+        "namespace": identity.namespace,
+    }
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": _metadata(identity, name),
+        "subjects": [account],
+        "roleRef": {"apiGroup": _RBAC, "kind": "Role", "name": name},
+    }
+
+
+def _metadata(identity: Identity, name: str) -> Body:
+    return {
+        "name": name,
+        "namespace": identity.namespace,
+        "labels": {
+            labels.CLUSTER: identity.name,
+            labels.APP_NAME: labels.APP_NAME_VALUE,
+            labels.CREATED_BY: labels.CREATED_BY_VALUE,
+        },
+        "ownerReferences": [identity.owner],
+    }

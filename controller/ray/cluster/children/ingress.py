@@ -1,0 +1,86 @@
+"""What leads from outside to the dashboard: an Ingress, or a Route on OpenShift."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.ray.api import labels
+from controller.ray.api.names import checked_name, checked_route_name
+from controller.ray.cluster.children.services import head_ports
+from controller.ray.pods.start_command import DASHBOARD_PORT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.children.child import Body
+    from controller.ray.head.identity import Identity
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Not copied: kubectl would take the cluster for the last state of the ingress."""
+
+
+def ingress(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str]) -> Body:
+    """The Ingress; `annotations` are the cluster's, from which its class and settings come."""
+    options: Mapping[str, Any] = spec.head_group_spec.ingress_options or {}
+    backend = {"name": identity.head_service, "port": {"number": _dashboard_port(spec)}}
+    path = {
+        "path": options.get("path", "/"),
+        "pathType": options.get("pathType", "Prefix"),
+        "backend": {"service": backend},
+    }
+    rule: Body = {"http": {"paths": [path]}}
+    if options.get("host"):
+        rule["host"] = options["host"]
+    ingress_spec: Body = {"rules": [rule]}
+    if options.get("tls"):
+        ingress_spec["tls"] = copy.deepcopy(options["tls"])
+    if annotations.get(labels.INGRESS_CLASS):
+        ingress_spec["ingressClassName"] = annotations[labels.INGRESS_CLASS]
+    name = checked_name(f"{identity.name}-head-ingress")
+    copied = {key: annotations[key] for key in annotations if key != labels.INGRESS_CLASS}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "Ingress",
+        "metadata": _metadata(identity, name, copied),
+        "spec": ingress_spec,
+    }
+
+
+def route(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str]) -> Body:
+    """The Route; the server chooses its host."""
+    name = checked_route_name(f"{identity.name}-head-route", identity.namespace)
+    return {
+        "apiVersion": "route.openshift.io/v1",
+        "kind": "Route",
+        "metadata": _metadata(identity, name, annotations),
+        "spec": {
+            "to": {"kind": "Service", "name": identity.head_service, "weight": 100},
+            "port": {"targetPort": _dashboard_port(spec)},
+            "wildcardPolicy": "None",
+        },
+    }
+
+
+def _dashboard_port(spec: ClusterSpec) -> int:
+    return head_ports(spec).get("dashboard", DASHBOARD_PORT)
+
+
+def _metadata(identity: Identity, name: str, annotations: Mapping[str, str]) -> Body:
+    defaults = identity.pod_labels(labels.HEAD, labels.HEAD_GROUP)
+    copied = {
+        key: value
+        for key, value in annotations.items()
+        if key != _LAST_APPLIED and not key.startswith(labels.OWN_PREFIX)
+    }
+    return {
+        "name": name,
+        "namespace": identity.namespace,
+        "labels": {
+            key: defaults[key]
+            for key in (labels.CLUSTER, labels.IDENTIFIER, labels.APP_NAME, labels.CREATED_BY)
+        },
+        "annotations": copied,
+        "ownerReferences": [identity.owner],
+    }

@@ -1,0 +1,143 @@
+"""Which parts a cluster wants besides its pods: the table.
+
+Everything here follows from the RayCluster object and the settings; whether the API server has
+OpenShift's routes is the only thing that has to be asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.resources import (
+    CLAIMS,
+    INGRESSES,
+    ROLE_BINDINGS,
+    ROLES,
+    ROUTES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
+from controller.ray.api import labels
+from controller.ray.children.child import Part, Stranger
+from controller.ray.children.owned_fields import remembering
+from controller.ray.children.service_fields import service_wish
+from controller.ray.cluster.children import access, ingress, services
+from controller.ray.cluster.children.storage_claim import claim_wish, storage_claim
+from controller.ray.cluster.children.token_secret import token_data, token_secret
+from controller.ray.pods.authentication import needs_token_secret, token_secret_name
+from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.resources import Resource
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.cluster.observe import Design
+    from controller.ray.settings import ClusterSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """An object that the specification names and a user has to make.
+
+    Attributes:
+        resource: what it is.
+        name: its name, in the cluster's namespace.
+        named_by: path of the field that names it.
+        event: reason of the event when it does not exist.
+        for_head: whether no head can be made without it.
+    """
+
+    resource: Resource[Any]
+    name: str
+    named_by: str
+    event: str
+    for_head: bool
+
+    def __str__(self) -> str:
+        """What to say when it does not exist."""
+        return f"{self.resource.kind} {self.name} does not exist; {self.named_by} names it"
+
+
+def wanted_parts(
+    cluster: RayCluster, design: Design, settings: ClusterSettings, *, routes: bool
+) -> Iterator[Part]:
+    """All parts of the cluster; `routes` if the server has them."""
+    spec, identity = design.spec, design.identity
+    annotations = cluster.metadata.annotations or {}
+    head_labels = design.builder.head_labels()
+    head = services.head_service(
+        spec, identity, head_labels, cluster_ip=settings.head_cluster_ip_service
+    )
+    yield Part(SERVICES, remembering(head), wish=service_wish)
+    if services.needs_headless_service(spec):
+        yield Part(SERVICES, services.headless_service(identity), wish=service_wish)
+    if wants_serve_service(cluster, spec):
+        serve = remembering(services.serve_service(spec, identity))
+        yield Part(SERVICES, serve, Stranger.IS_LEFT_ALONE, aside=True, wish=service_wish)
+    if spec.head_group_spec.enable_ingress:
+        if routes and not settings.use_ingress_on_openshift:
+            resource, body = ROUTES, ingress.route(spec, identity, annotations)
+        else:
+            resource, body = INGRESSES, ingress.ingress(spec, identity, annotations)
+        yield Part(resource, remembering(body), Stranger.IS_LEFT_ALONE, aside=True)
+    yield from _secret_and_claim(cluster, design, settings)
+    if spec.autoscaling:
+        yield from _access(design)
+
+
+def _secret_and_claim(
+    cluster: RayCluster, design: Design, settings: ClusterSettings
+) -> Iterator[Part]:
+    spec, identity = design.spec, design.identity
+    auth, options = spec.auth_options, spec.gcs_fault_tolerance_options
+    if auth is not None and needs_token_secret(auth):
+        secret = token_secret(identity, token_secret_name(identity.name, auth))
+        yield Part(SECRETS, secret, secret=partial(token_data, settings.new_token))
+    state, storage = state_storage(cluster, spec), options and options.storage
+    if isinstance(state, EmbeddedStorage) and not (storage and storage.claim_name):
+        claim = storage_claim(identity, state.claim, storage)
+        yield Part(CLAIMS, claim, Stranger.IS_ADOPTED, wish=claim_wish(identity.uid))
+
+
+def _access(design: Design) -> Iterator[Part]:
+    identity = design.identity
+    if not _own_service_account(design.spec):
+        yield Part(SERVICE_ACCOUNTS, access.service_account(identity), Stranger.WILL_DO)
+    yield Part(ROLES, access.role(identity), Stranger.WILL_DO)
+    yield Part(ROLE_BINDINGS, access.role_binding(identity), Stranger.WILL_DO)
+
+
+def given_parts(design: Design) -> Iterator[Given]:
+    """What users have to make themselves."""
+    spec, identity = design.spec, design.identity
+    if spec.autoscaling and _own_service_account(spec):
+        yield Given(
+            SERVICE_ACCOUNTS,
+            identity.service_account,
+            "spec.headGroupSpec.template.spec.serviceAccountName",
+            "AutoscalerServiceAccountNotFound",
+            for_head=True,
+        )
+    options = spec.gcs_fault_tolerance_options
+    storage = options.storage if options is not None and options.embedded else None
+    if storage is not None and storage.claim_name:
+        path = "spec.gcsFaultToleranceOptions.storage.claimName"
+        yield Given(CLAIMS, storage.claim_name, path, "FailedToCreatePVC", for_head=False)
+
+
+def asks_for_serve_service(cluster: RayCluster) -> bool:
+    """Whether the annotation says so."""
+    return (cluster.metadata.annotations or {}).get(labels.ENABLE_SERVE_SERVICE) == "true"
+
+
+def wants_serve_service(cluster: RayCluster, spec: ClusterSpec) -> bool:
+    """Whether it is asked for and has something to lead to."""
+    return asks_for_serve_service(cluster) and bool(services.serve_ports(spec))
+
+
+def _own_service_account(spec: ClusterSpec) -> bool:
+    return bool(spec.head_group_spec.template["spec"].get("serviceAccountName"))

@@ -1,0 +1,44 @@
+"""The events that tell of a cluster's readiness: one for each new first cause, one when it is over.
+
+What was told before is read from the stored condition `Ready`, so that no restart tells it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import find_condition
+from controller.ray.cluster.status.conditions import READY
+from controller.ray.diagnosis.reasons import GIVEN_MISSING, Outlook, part_of
+from controller.runtime.reconcile.plan import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from controller.ray.diagnosis.reasons import Cause
+
+BECAME_READY: Final = "RayClusterReady"
+
+
+def announce(conditions: Sequence[Mapping[str, Any]], cause: Cause | None) -> tuple[Event, ...]:
+    """The events that go with the change from the stored conditions to this first cause.
+
+    What only takes time is not worth one, and what users must make is told with the parts.
+    """
+    ready = find_condition(conditions, READY) or {}
+    if cause is None:
+        if ready.get("status") == "True":
+            return ()
+        return (Event("Normal", BECAME_READY, "Reconcile", "The head and all workers are ready"),)
+    told = ready.get("status") == "False" and (
+        (ready.get("reason"), part_of(str(ready.get("message")))) == (cause.reason.name, cause.part)
+    )
+    if told or cause.reason is GIVEN_MISSING or cause.reason.outlook is Outlook.TAKES_TIME:
+        return ()
+    reason = cause.event or cause.reason.name
+    return (Event("Warning", reason, "Reconcile", _note(cause, reason)),)
+
+
+def _note(cause: Cause, reason: str) -> str:
+    """The condition's sentence, with its reason if that is not the event's."""
+    return cause.message if reason == cause.reason.name else f"{cause.reason.name}: {cause.message}"

@@ -1,0 +1,1 @@
+"""How a changed specification reaches the pods of a running cluster."""

@@ -1,0 +1,234 @@
+"""Multi-host replicas, "slices": made, repaired and deleted as one (spec of KubeRay, 2.5).
+
+The hosts of a slice compute together, so a slice that has lost one is worth nothing: it is deleted
+whole, and when it is gone another one is made under a new name. A slice that is still being made
+looks the same. What tells them apart is how far this very process has come with it: hosts are made
+in the order of their indices, so a slice that has exactly the hosts made so far is completed. After
+a crash nobody knows how far it had come; then it is removed, once, and never half repaired.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.names import suffix
+from controller.ray.api import labels
+from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.cluster.workers.scale_down import (
+    NAMED,
+    SURPLUS,
+    Victim,
+    attachment,
+    free_indices,
+)
+from controller.ray.pods.replica_position import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import WorkerGroup
+
+_SUFFIX_LENGTH = 5
+_LONGEST_LABEL = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A replica as it is.
+
+    Attributes:
+        name: its name, empty for a pod that carries none: that is a replica of its own.
+        pods: its pods by host index, those that are going included.
+    """
+
+    name: str
+    pods: tuple[Pod, ...]
+
+    @property
+    def live(self) -> list[Pod]:
+        """The pods that are not going."""
+        return [pod for pod in self.pods if not pod.metadata.terminating]
+
+    @property
+    def index(self) -> str:
+        """The replica index that its pods carry."""
+        return (self.pods[0].metadata.labels or {}).get(labels.REPLICA_INDEX, "")
+
+
+def are_slices(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
+    """Whether the group's pods must be treated as slices.
+
+    Not while they are pods of a multi-host group that say nothing of slices, made by an operator
+    that knew none: nobody can tell which of them compute together, so they stay and are replaced
+    one by one, until the group has been empty once.
+    """
+    if any(_label(pod, labels.REPLICA_NAME) for pod in pods):
+        return True
+    return group.hosts > 1 and all(_label(pod, labels.REPLICA_INDEX) for pod in pods)
+
+
+def read_slices(pods: Iterable[Pod]) -> tuple[Slice, ...]:
+    """The pods of a group, put together by the names of their slices."""
+    found: defaultdict[str, list[Pod]] = defaultdict(list)
+    for pod in pods:
+        found[_label(pod, labels.REPLICA_NAME)].append(pod)
+    singles = found.pop("", [])
+    slices = [Slice(name, tuple(sorted(found[name], key=_host_order))) for name in sorted(found)]
+    return (*slices, *(Slice("", (pod,)) for pod in singles))
+
+
+def is_unfinished(each: Slice, group: WorkerGroup, begun: Mapping[str, int]) -> bool:
+    """Whether the slice lacks just the hosts that this process has not made yet."""
+    hosts = [_label(pod, labels.HOST_INDEX) for pod in each.pods]
+    named = group.scale_strategy.workers_to_delete
+    return (
+        len(hosts) < group.hosts
+        and len(hosts) == begun.get(each.name)
+        and hosts == [str(number) for number in range(len(hosts))]
+        and all(_defect(pod) is None and pod.metadata.name not in named for pod in each.pods)
+    )
+
+
+def victims(
+    group: WorkerGroup,
+    slices: Sequence[Slice],
+    begun: Mapping[str, int],
+    *,
+    wanted_hash: str,
+    may_shrink: bool,
+) -> tuple[Victim, ...]:
+    """The pods of the slices to delete now, slice by slice.
+
+    Args:
+        group: the group's specification.
+        slices: its slices, those that are going included.
+        begun: slices that this process is making, with the number of hosts made.
+        wanted_hash: template hash that new pods carry.
+        may_shrink: False while the autoscaler decides: then only named or broken slices go.
+    """
+    named = frozenset(group.scale_strategy.workers_to_delete)
+    live = [each for each in slices if each.live]
+    begun = _still_wanted(group, slices, begun)
+    reasons = {id(each): _why_forced(each, group, begun, named) for each in live}
+    forced = sum(reason is not None for reason in reasons.values())
+    surplus = len(live) - group.desired_replicas if may_shrink or group.suspend else 0
+    count = max(forced, surplus)
+    ordered = sorted(live, key=lambda each: (each.name, each.pods[0].metadata.name))
+    ordered.sort(key=_created, reverse=True)
+    ordered.sort(
+        key=lambda each: (
+            reasons[id(each)] is None,
+            min(attachment(pod, named, wanted_hash) for pod in each.live),
+        )
+    )
+    return tuple(
+        Victim(pod, reasons[id(each)] or SURPLUS) for each in ordered[:count] for pod in each.live
+    )
+
+
+def vacancies(
+    group: WorkerGroup,
+    slices: Sequence[Slice],
+    begun: Mapping[str, int],
+    *,
+    owner_uid: str,
+    revision: str,
+    batch: int,
+) -> list[Place]:
+    """The places of pods that are missing: first of slices that are being made, then of new ones.
+
+    A slice is never begun unless the batch has room for all of it, or it is the first: then there
+    are places for as many of its hosts as the batch has room for.
+    """
+    hosts = group.hosts
+    begun = _still_wanted(group, slices, begun)
+    places: list[Place] = []
+    for each in slices:
+        if is_unfinished(each, group, begun):
+            index = int(each.index) if each.index.isdigit() else 0
+            end = min(hosts, len(each.pods) + batch - len(places))
+            places += (Place(index, each.name, host) for host in range(len(each.pods), end))
+    missing = max(0, group.desired_replicas - len(slices))
+    room = max(batch - len(places), 0 if places else hosts)
+    count = min(missing, room // hosts)
+    taken = {each.name for each in slices}
+    indices = free_indices((pod for each in slices for pod in each.pods), count)
+    names = _names(group.group_name, taken, count, owner_uid=owner_uid, revision=revision)
+    for index, name in zip(indices, names, strict=True):
+        if hosts == 1:
+            places.append(Place(index))
+        else:
+            places += (Place(index, name, host) for host in range(min(hosts, batch)))
+    return places
+
+
+def _names(
+    group: str, taken: Collection[str], count: int, *, owner_uid: str, revision: str
+) -> list[str]:
+    """`<group>-<5 characters>`: the same observed state gives the same names (DESIGN 4.4)."""
+    prefix = group[: _LONGEST_LABEL - _SUFFIX_LENGTH - 1].rstrip("-._")
+    names: list[str] = []
+    position = 0
+    while len(names) < count:
+        ending = suffix(owner_uid, group, "slice", str(position), revision)[:_SUFFIX_LENGTH]
+        name = f"{prefix}-{ending}"
+        position += 1
+        if name not in taken and name not in names:
+            names.append(name)
+    return names
+
+
+def _still_wanted(
+    group: WorkerGroup, slices: Sequence[Slice], begun: Mapping[str, int]
+) -> Mapping[str, int]:
+    """Nothing is completed that would have to go again; slices that go anyway make room."""
+    named = frozenset(group.scale_strategy.workers_to_delete)
+    staying = sum(_why_forced(each, group, begun, named) is None for each in slices)
+    return begun if staying <= group.desired_replicas else {}
+
+
+def _why_forced(
+    each: Slice, group: WorkerGroup, begun: Mapping[str, int], named: Collection[str]
+) -> str | None:
+    """Why the slice must go whatever the numbers say, None if it may stay."""
+    for pod in each.pods:
+        if pod.metadata.name in named and not pod.metadata.terminating:
+            return _of_slice(each, pod, NAMED)
+    for pod in each.pods:
+        defect = _defect(pod)
+        if defect is not None:
+            return _of_slice(each, pod, defect)
+    count = len(each.pods)
+    if count == group.hosts or is_unfinished(each, group, begun):
+        return None
+    what = f"its replica {each.name}" if each.name else "its replica"
+    return f"{what} has {count} of {group.hosts} hosts"
+
+
+def _of_slice(each: Slice, pod: Pod, reason: str) -> str:
+    if not each.name:
+        return reason
+    return f"of pod {pod.metadata.name} of its replica {each.name}: {reason}"
+
+
+def _defect(pod: Pod) -> str | None:
+    reason = unhealthy_reason(pod)
+    if reason is None and pod.metadata.terminating:
+        return "it is being deleted"
+    return reason
+
+
+def _created(each: Slice) -> str:
+    return max(pod.metadata.creation_timestamp or "" for pod in each.pods)
+
+
+def _host_order(pod: Pod) -> tuple[int, str, str]:
+    index = _label(pod, labels.HOST_INDEX)
+    return len(index), index, pod.metadata.name
+
+
+def _label(pod: Pod, key: str) -> str:
+    return (pod.metadata.labels or {}).get(key, "")

@@ -1,0 +1,104 @@
+"""Which pods of a plain group must go, and in which order.
+
+Everything here is arithmetic on values. Pods that are going still count as existing, so nothing
+is replaced before it is really gone; and the order in which pods go never depends on the order
+in which a cache lists them (DESIGN 4.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.ray.api import labels
+from controller.ray.api.pod_state import is_ready
+from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.pods.template_hash import is_outdated
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import WorkerGroup
+
+NAMED = "it is named in workersToDelete"
+SURPLUS = "the group has more pods than it should"
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod that must go, and why: a clause for its event."""
+
+    pod: Pod
+    reason: str
+
+
+def victims(
+    group: WorkerGroup, pods: Sequence[Pod], *, wanted_hash: str, may_shrink: bool
+) -> tuple[Victim, ...]:
+    """Which of the group's pods to delete now, in order.
+
+    Args:
+        group: the group's specification.
+        pods: its pods, those that are going included.
+        wanted_hash: template hash that new pods carry.
+        may_shrink: False while the autoscaler decides: then only named or ended pods go.
+    """
+    named = frozenset(group.scale_strategy.workers_to_delete)
+    live = [pod for pod in pods if not pod.metadata.terminating]
+    forced = [
+        pod for pod in live if pod.metadata.name in named or unhealthy_reason(pod) is not None
+    ]
+    surplus = len(live) - group.desired_pods if may_shrink or group.suspend else 0
+    count = max(len(forced), surplus)
+    if not count:
+        return ()
+    ordered = deletion_order(live, named=named, wanted_hash=wanted_hash)
+    return tuple(Victim(pod, _why(pod, named)) for pod in ordered[:count])
+
+
+def deletion_order(
+    pods: Iterable[Pod], *, named: Collection[str] = (), wanted_hash: str = ""
+) -> list[Pod]:
+    """Pods from the first to go to the last: see `attachment`, then newest, then by name."""
+    ordered = sorted(pods, key=lambda pod: pod.metadata.name)
+    ordered.sort(key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
+    ordered.sort(key=lambda pod: attachment(pod, named, wanted_hash))
+    return ordered
+
+
+def attachment(pod: Pod, named: Collection[str], wanted_hash: str) -> tuple[bool, ...]:
+    """How much the cluster holds on to a pod; the smaller goes first.
+
+    Named in `workersToDelete`, failed, not scheduled, not ready, made from an outdated template.
+    """
+    return (
+        pod.metadata.name not in named,
+        unhealthy_reason(pod) is None,
+        bool(pod.spec.node_name),
+        is_ready(pod),
+        not is_outdated(template_hash(pod), wanted_hash),
+    )
+
+
+def free_indices(pods: Iterable[Pod], count: int) -> list[int]:
+    """The lowest replica indices that none of the pods carries."""
+    used = {(pod.metadata.labels or {}).get(labels.REPLICA_INDEX) for pod in pods}
+    indices: list[int] = []
+    candidate = 0
+    while len(indices) < count:
+        if str(candidate) not in used:
+            indices.append(candidate)
+        candidate += 1
+    return indices
+
+
+def template_hash(pod: Pod) -> str | None:
+    """The hash that the pod was stamped with when it was made."""
+    return (pod.metadata.annotations or {}).get(labels.TEMPLATE_HASH)
+
+
+def _why(pod: Pod, named: Collection[str]) -> str:
+    if pod.metadata.name in named:
+        return NAMED
+    return unhealthy_reason(pod) or SURPLUS

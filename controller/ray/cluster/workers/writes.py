@@ -1,0 +1,107 @@
+"""The workers of a cluster, group by group: which are made and which go.
+
+A group is plain, each pod for itself, or consists of slices of several hosts that live and die
+together.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby, zip_longest
+from typing import TYPE_CHECKING
+
+from controller.ray.cluster.pod_writes import create_pod, delete_pod
+from controller.ray.cluster.workers import multi_host, scale_down
+from controller.ray.head.identity import worker_scope
+from controller.runtime.reconcile.plan import Member
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.raycluster import WorkerGroup
+    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.workers.missing_pods import Opening
+    from controller.ray.settings import ClusterSettings
+    from controller.runtime.reconcile.plan import Create, Write
+
+ABREAST = 8
+"""Slices that are made side by side: more are faster, fewer leave less to undo after a crash."""
+
+
+def create_workers(seen: Observation, design: Design) -> list[list[Write]]:
+    """The workers that are missing, as far as this plan's batch goes, in stages.
+
+    Pods of plain groups come at once, of each group in turn. The hosts of a slice come one after
+    the other, so that it is always certain which of them have been made; some slices are made side
+    by side.
+    """
+    plain: list[list[Write]] = []
+    sequences: list[list[Write]] = []
+    for group in design.spec.worker_group_specs:
+        openings = seen.openings.get(worker_scope(group.group_name), ())
+        if group.group_name in seen.slices:
+            for _, hosts in groupby(openings, _replica):
+                sequences.append([_create(seen, design, group, each) for each in hosts])
+        else:
+            plain.append([_create(seen, design, group, each) for each in openings])
+    in_turn = [each for step in zip_longest(*plain) for each in step if each is not None]
+    return [in_turn, *_side_by_side(sequences)]
+
+
+def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
+    """Stages that carry out so many sequences at a time, each step by step."""
+    for begin in range(0, len(sequences), ABREAST):
+        for step in zip_longest(*sequences[begin : begin + ABREAST]):
+            yield [each for each in step if each is not None]
+
+
+def delete_workers(seen: Observation, design: Design, settings: ClusterSettings) -> Iterator[Write]:
+    """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
+    for group in design.spec.worker_group_specs:
+        if worker_scope(group.group_name) not in seen.unsettled:
+            for victim in _victims(seen, design, group, settings):
+                yield delete_pod(seen, victim.pod, what="WorkerPod", reason=victim.reason)
+
+
+def delete_removed_groups(seen: Observation, design: Design) -> Iterator[Write]:
+    """Workers of groups that are no longer in the specification; not those of no group at all."""
+    known = {"", *(group.group_name for group in design.spec.worker_group_specs)}
+    for group, pods in seen.workers.items():
+        if group in known or worker_scope(group) in seen.unsettled:
+            continue
+        reason = f"group {group!r} is no longer in the specification"
+        for pod in scale_down.deletion_order(pods):
+            if not pod.metadata.terminating:
+                yield delete_pod(seen, pod, what="WorkerPod", reason=reason)
+
+
+def _victims(
+    seen: Observation, design: Design, group: WorkerGroup, settings: ClusterSettings
+) -> tuple[scale_down.Victim, ...]:
+    wanted_hash = design.builder.worker_hash(group)
+    may_shrink = not design.spec.autoscaling or settings.delete_unnamed
+    present = seen.slices.get(group.group_name)
+    if present is None:
+        pods = seen.workers.get(group.group_name, ())
+        return scale_down.victims(group, pods, wanted_hash=wanted_hash, may_shrink=may_shrink)
+    return multi_host.victims(
+        group, present, seen.begun, wanted_hash=wanted_hash, may_shrink=may_shrink
+    )
+
+
+def _create(seen: Observation, design: Design, group: WorkerGroup, opening: Opening) -> Create:
+    place, member = opening.place, None
+    if place is not None and place.replica_name:
+        member = Member(place.replica_name, place.host_index, group.hosts)
+    return create_pod(
+        seen,
+        design.builder.worker(group, opening.name, place),
+        scope=worker_scope(group.group_name),
+        what="WorkerPod",
+        member=member,
+    )
+
+
+def _replica(opening: Opening) -> str:
+    """What the pod is part of: its slice, or nothing but itself."""
+    place = opening.place
+    return place.replica_name if place is not None and place.replica_name else opening.name

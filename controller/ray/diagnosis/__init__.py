@@ -1,0 +1,1 @@
+"""Why an object is not ready: reasons, and what pods, containers and writes say about it."""

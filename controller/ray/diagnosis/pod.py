@@ -1,0 +1,241 @@
+"""Why a pod is not ready, read from what kubelet, scheduler and node lifecycle wrote about it.
+
+Each check knows one way of not being ready; the first that applies is the pod's trouble.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api.pod_state import condition, group_of, is_head, is_ready
+from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.container import (
+    crashing,
+    ending,
+    not_started,
+    out_of_memory,
+)
+from controller.ray.diagnosis.pod_diagnosis import Finding, PodCase, moment
+from controller.ray.diagnosis.reasons import Cause
+from controller.ray.pods.authentication import WAIT_CONTAINER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+
+OVERDUE: Final = timedelta(seconds=30)
+"""How long after the end of its grace period a pod may need to go."""
+
+HEAD: Final = "head"
+"""Part of the cluster: the head."""
+
+_CLAIM_MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
+
+
+def trouble(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
+    """Why the pod is not ready; None if it is, or goes as it should."""
+    if pod.metadata.terminating:
+        finding = _stuck(pod, now)
+    elif is_ready(pod):
+        return None
+    else:
+        finding = _first_finding(PodCase(pod, now, head_ready))
+    return None if finding is None else _as_cause(pod, finding)
+
+
+def _first_finding(case: PodCase) -> Finding:
+    for check in _CHECKS:
+        finding = check(case)
+        if finding is not None:
+            return finding
+    return _pending(case)
+
+
+def _as_cause(pod: Pod, finding: Finding) -> Cause:
+    part = part_of_pod(pod)
+    since = f", since {rfc3339(finding.since)}" if finding.since else ""
+    return Cause(
+        finding.reason,
+        finding.part or part,
+        f"pod {pod.metadata.name} {finding.words}{since}",
+        blocks_head=part == HEAD,
+        since=finding.since,
+        age=f"{pod.metadata.creation_timestamp} {pod.metadata.name}",
+    )
+
+
+def part_of_pod(pod: Pod) -> str:
+    """The part of the cluster that the pod belongs to."""
+    return HEAD if is_head(pod) else f"group {group_of(pod)}"
+
+
+def overdue_from(pod: Pod) -> datetime | None:
+    """When a pod that was deleted should be gone, None if it was not deleted.
+
+    After the end of its containers, which a kubelet that was out of reach reports late, it has as
+    long again.
+    """
+    deadline = moment(pod.metadata.deletion_timestamp)
+    if deadline is None:
+        return None
+    ends = (container.state.terminated for container in pod.status.container_statuses)
+    heard = (moment(end.finished_at) for end in ends if end is not None)
+    return max((deadline, *filter(None, heard))) + OVERDUE
+
+
+def _stuck(pod: Pod, now: datetime) -> Finding | None:
+    if is_on_lost_node(pod):
+        return _lost(pod, "was deleted and cannot go: it is")
+    deadline, overdue = moment(pod.metadata.deletion_timestamp), overdue_from(pod)
+    if overdue is None or now < overdue:
+        return None
+    if pod.metadata.finalizers:
+        held = f"is held by finalizer {pod.metadata.finalizers[0]}"
+        remedy = "whoever put it there must remove it"
+    else:
+        held = f"does not go from node {pod.spec.node_name}"
+        remedy = (
+            "if the node is dead, delete its Node object; if the pod certainly no longer runs, "
+            f"`kubectl delete pod {pod.metadata.name} --grace-period=0 --force`"
+        )
+    return Finding(reasons.STUCK_TERMINATING, f"was deleted and {held}; {remedy}", deadline)
+
+
+def _ended(case: PodCase) -> Finding | None:
+    status = case.pod.status
+    if status.phase not in {"Failed", "Succeeded"}:
+        return None
+    for title, container in case.containers:
+        end = container.state.terminated
+        if end is not None and end.reason == "OOMKilled":
+            return out_of_memory(case, title, container.name, end)
+    why = f" ({status.reason})" if status.reason else ""
+    detail = f": {status.message}" if status.message else _exits(case)
+    words = f"has ended{why}{detail}; it is replaced"
+    if status.reason == "Evicted":
+        return Finding(reasons.EVICTED, words)
+    failed = status.phase == "Failed"
+    return Finding(reasons.POD_FAILED if failed else reasons.POD_SUCCEEDED, words)
+
+
+def _exits(case: PodCase) -> str:
+    ends = [
+        f"{title} {ending(container.state.terminated)}"
+        for title, container in case.containers
+        if container.state.terminated is not None and container.state.terminated.exit_code
+    ]
+    return f": {', '.join(ends)}" if ends else ""
+
+
+def _on_lost_node(case: PodCase) -> Finding | None:
+    return _lost(case.pod, "is") if is_on_lost_node(case.pod) else None
+
+
+def is_on_lost_node(pod: Pod) -> bool:
+    """The node lifecycle turns Ready over and leaves the kubelet's last words as they are."""
+    status, ready = pod.status, condition(pod, "Ready")
+    if status.reason == "NodeLost" or status.phase == "Unknown":
+        return True
+    if ready is None or ready.status == "True":
+        return False
+    containers = status.container_statuses
+    all_well = bool(containers) and all(container.ready for container in containers)
+    return ready.status == "Unknown" or (all_well and not ready.reason)
+
+
+def _lost(pod: Pod, how: str) -> Finding:
+    """One node's loss is one cause, whatever was on it."""
+    ready, node = condition(pod, "Ready"), pod.spec.node_name
+    words = (
+        f"{how} on node {node}, which no longer reports (NodeLost); "
+        "repair the node, or delete its Node object so that the pod is replaced"
+    )
+    since = moment(ready.last_transition_time if ready else None)
+    return Finding(reasons.NODE_LOST, words, since, part=f"node {node}")
+
+
+def _unscheduled(case: PodCase) -> Finding | None:
+    scheduled = condition(case.pod, "PodScheduled")
+    if scheduled is None or scheduled.status != "False":
+        return None
+    since, said = moment(scheduled.last_transition_time), scheduled.message
+    if scheduled.reason == "SchedulingGated":
+        words = f"waits for its scheduling gates to be taken away: {said}"
+        return Finding(reasons.SCHEDULING_GATED, words, since)
+    missing = _CLAIM_MISSING.search(said)
+    if missing:
+        words = f"needs PersistentVolumeClaim {missing[1]}, which does not exist; create it"
+        return Finding(reasons.VOLUME_CLAIM_MISSING, words, since)
+    if "unbound immediate PersistentVolumeClaims" in said:
+        words = f"waits for a volume: {said}; see `kubectl describe pvc`"
+        return Finding(reasons.VOLUME_CLAIM_UNBOUND, words, since)
+    return Finding(reasons.UNSCHEDULABLE, f"cannot be scheduled: {said}", since)
+
+
+def _waiting_for_head(case: PodCase) -> Finding | None:
+    for container in case.pod.status.init_container_statuses:
+        if container.name != WAIT_CONTAINER or container.state.running is None:
+            continue
+        since = moment(container.state.running.started_at)
+        if case.head_ready and case.is_late(since):
+            words = (
+                f"does not reach the head, which is ready: {container.name} still waits; look at "
+                "network policies and DNS between them"
+            )
+            return Finding(reasons.HEAD_UNREACHABLE, words, since)
+        return Finding(reasons.WAITING_FOR_HEAD, "waits for the head", since)
+    return None
+
+
+def _unready(case: PodCase) -> Finding | None:
+    ready = condition(case.pod, "Ready")
+    if case.pod.status.phase != "Running" or ready is None:
+        return None
+    since = moment(ready.last_transition_time)
+    running = [
+        container.name
+        for container in case.pod.status.container_statuses
+        if container.state.running is not None and not container.ready
+    ]
+    if running and case.is_late(since):
+        asked = ", which asks dashboard and GCS," if is_head(case.pod) else ""
+        words = (
+            f"runs, but the readiness probe of container {running[0]}{asked} fails; see "
+            f"`kubectl describe pod {case.pod.metadata.name}` and its log"
+        )
+        return Finding(reasons.PROBE_FAILING, words, since)
+    words = f"is not ready: {ready.message or ready.reason or 'it has just started'}"
+    return Finding(reasons.CONTAINERS_NOT_READY, words, since)
+
+
+def _pending(case: PodCase) -> Finding:
+    since = case.since("PodScheduled")
+    waiting = [c.state.waiting for _, c in case.containers if c.state.waiting is not None]
+    reason = waiting[0].reason if waiting else ""
+    if reason in {"ContainerCreating", "PodInitializing"} and case.is_late(since):
+        words = (
+            f"is still {reason} on node {case.pod.spec.node_name}: a large image, or a volume "
+            "whose Secret, ConfigMap or claim is missing; see "
+            f"`kubectl describe pod {case.pod.metadata.name}`"
+        )
+        return Finding(reasons.SLOW_START, words, since)
+    state = f" ({reason})" if reason else ""
+    return Finding(
+        reasons.POD_PENDING, f"is {case.pod.status.phase or 'Pending'}{state}, not ready yet", since
+    )
+
+
+_CHECKS: Final[tuple[Callable[[PodCase], Finding | None], ...]] = (
+    _ended,
+    _on_lost_node,
+    _unscheduled,
+    not_started,
+    crashing,
+    _waiting_for_head,
+    _unready,
+)

@@ -1,0 +1,179 @@
+"""What the API server means when it does not carry out a write, and what a user can do about it.
+
+Only `reason` and `message` of its answer tell quota, admission, missing rights and an invalid
+object apart; the patterns are those of Kubernetes' own messages.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from controller.kube.resources import JOBS, PODS
+from controller.ray.cluster.children.observed import noun
+from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.pod import HEAD
+from controller.ray.diagnosis.reasons import Cause
+from controller.ray.head.identity import HEAD_SCOPE, worker_scope
+from controller.runtime.reconcile.plan import Create, Delete
+
+if TYPE_CHECKING:
+    from controller.ray.diagnosis.reasons import Reason
+    from controller.runtime.reconcile.plan import Failure, Target, Write
+
+_NO_ANSWER: Final = frozenset({
+    "NotSent",
+    "Paused",
+    "OutcomeUnknown",
+    "WriteUnconfirmed",
+    "UnexpectedAnswer",
+    "TooManyRequests",
+    "ServerTimeout",
+    "Timeout",
+    "ServiceUnavailable",
+    "InternalError",
+    "ServerError",
+})  # fmt: skip
+"""Reasons of failures that say nothing about what was asked for."""
+
+_WORDS: Final[tuple[tuple[re.Pattern[str], Reason], ...]] = tuple(
+    (re.compile(pattern), reason)
+    for pattern, reason in (
+        (r"exceeded quota: ", reasons.QUOTA_EXCEEDED),
+        (r"failed quota: .*must specify ", reasons.QUOTA_NEEDS_RESOURCES),
+        (r"failed calling webhook ", reasons.ADMISSION_UNAVAILABLE),
+        (r"admission webhook .* denied the request", reasons.ADMISSION_DENIED),
+        (
+            r"ValidatingAdmissionPolicy '.*' with binding '.*' denied request",
+            reasons.ADMISSION_DENIED,
+        ),
+        (r"violates PodSecurity ", reasons.POD_SECURITY_VIOLATED),
+        (r"error looking up service account ", reasons.SERVICE_ACCOUNT_MISSING),
+        (
+            r"(minimum|maximum) \S+ usage per (Container|Pod) |\S+ max limit to request ratio per ",
+            reasons.LIMIT_RANGE_VIOLATED,
+        ),
+        (r"is being terminated", reasons.NAMESPACE_TERMINATING),
+        (r"User .* cannot \S+ resource ", reasons.FORBIDDEN),
+    )
+)
+
+_REQUEST: Final = re.compile(
+    r'User "([^"]*)" cannot (\S+) resource "([^"]+)" in API group "([^"]*)"'
+)
+_SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+)")
+
+
+def failure_cause(failure: Failure, *, has_head: bool) -> Cause:
+    """The cause that a failed write is; without a head, all that pods depend on blocks it."""
+    target = failure.write.target
+    part = part_of_target(target)
+    reason = _reason(failure)
+    return Cause(
+        reason,
+        part,
+        f"{_what_failed(failure.write)}: {_stable(failure)}{_remedy(failure, reason)}",
+        blocks_head=part == HEAD or not (has_head or target.resource is PODS),
+        event=_event_reason(failure.write),
+    )
+
+
+def could_not_try(failure: Failure) -> bool:
+    """Whether the server gave no answer to the question, so that nothing new is known."""
+    return failure.unknown or _reason(failure) is reasons.API_SERVER_UNAVAILABLE
+
+
+def marker(write: Write) -> str:
+    """KubeRay's name of the failure: `FailedCreateWorkerPod`."""
+    return f"Failed{_verb(write).capitalize()}{_what(write.target)}"
+
+
+def full_text(failure: Failure) -> str:
+    """What failed and the server's words, the same for every pod of a group."""
+    what = f"{part_of_target(failure.write.target)}: {_what_failed(failure.write)}"
+    return f"{what}: {failure.reason}: {_stable(failure)}"
+
+
+def part_of_target(target: Target) -> str:
+    """The part of the cluster that a write is about: `head`, `group small`, `Service x`."""
+    if target.scope == HEAD_SCOPE:
+        return HEAD
+    if target.scope.startswith(worker_scope("")):
+        return f"group {target.scope.split('/')[1]}"
+    return f"{target.resource.kind} {target.name}"
+
+
+def _reason(failure: Failure) -> Reason:
+    for pattern, reason in _WORDS:
+        if pattern.search(failure.message):
+            return reason
+    if failure.reason == "NamespaceTerminating":
+        return reasons.NAMESPACE_TERMINATING
+    if failure.unknown or failure.reason in _NO_ANSWER:
+        return reasons.API_SERVER_UNAVAILABLE
+    if failure.reason == "Invalid":
+        return reasons.OBJECT_INVALID
+    if failure.reason == "Forbidden":
+        return reasons.ADMISSION_DENIED
+    return reasons.WRITE_REFUSED
+
+
+def _remedy(failure: Failure, reason: Reason) -> str:
+    if reason is reasons.FORBIDDEN:
+        return _grant(failure)
+    if reason is reasons.QUOTA_EXCEEDED:
+        return "; ask for a larger quota or lower replicas"
+    if reason is reasons.SERVICE_ACCOUNT_MISSING:
+        found = _SERVICE_ACCOUNT.search(failure.message)
+        name = found[1] if found else "that is named"
+        return f"; create the service account {name}, or correct serviceAccountName"
+    if reason is reasons.API_SERVER_UNAVAILABLE:
+        return "; it is tried again"
+    return ""
+
+
+def _grant(failure: Failure) -> str:
+    found = _REQUEST.search(failure.message)
+    if found is None:
+        return ""
+    user, verb, resource, group = found.groups()
+    qualified = f"{resource}.{group}" if group else resource
+    return f"; allow {user} the verb {verb} on {qualified} by a Role and its binding"
+
+
+def _stable(failure: Failure) -> str:
+    """The server's words without the name of a pod, which is another at every attempt."""
+    target = failure.write.target
+    if target.resource is not PODS or not isinstance(failure.write, Create):
+        return failure.message
+    return failure.message.replace(f' "{target.name}"', "").replace(target.name, "the pod")
+
+
+def _event_reason(write: Write) -> str:
+    """KubeRay's: `FailedToCreateWorkerPod`."""
+    return f"FailedTo{_verb(write).capitalize()}{_what(write.target)}"
+
+
+def _what_failed(write: Write) -> str:
+    verb = _verb(write)
+    if write.target.resource is not PODS:
+        return f"cannot be {verb}d"
+    return f"cannot {verb} {'a pod' if isinstance(write, Create) else f'pod {write.target.name}'}"
+
+
+def _what(target: Target) -> str:
+    if target.resource is JOBS:
+        return "RedisCleanupJob"
+    if target.resource is not PODS:
+        return noun(target.resource)
+    return "HeadPod" if target.scope == HEAD_SCOPE else "WorkerPod"
+
+
+def _verb(write: Write) -> str:
+    match write:
+        case Create():
+            return "create"
+        case Delete():
+            return "delete"
+        case _:
+            return "update"

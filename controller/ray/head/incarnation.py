@@ -1,0 +1,158 @@
+"""The head pod of a cluster as one incarnation: this pod, with so many restarts.
+
+A head that was replaced or restarted in place is another one: what ran on it is gone, unless the
+state of Ray is kept elsewhere. Which one an attempt runs on is stored on the RayJob, in an
+annotation, because KubeRay's CRD keeps no fields of ours in the status.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import read_template, service_problem
+from controller.kube.resources import PODS, SERVICES
+from controller.ray.api import labels
+from controller.ray.api.raycluster import parse_spec
+from controller.ray.cluster.observe import HEAD_INDEX
+from controller.ray.dashboard import Head
+from controller.ray.diagnosis.pod import is_on_lost_node
+from controller.ray.head.identity import Identity
+from controller.ray.pods.authentication import token_secret_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controller.kube.objects import ContainerStatus, Pod, Service
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.runtime.reconcile.kind import Reads
+
+DASHBOARD_PORT = 8265
+"""Where Ray's dashboard listens if the head service does not say."""
+
+_OVER = frozenset({"Failed", "Succeeded"})
+
+
+@dataclass(frozen=True, slots=True)
+class LiveHead:
+    """A head that runs, or is about to.
+
+    Attributes:
+        pod: its pod.
+        dashboard: where its dashboard is, as one incarnation.
+        address: `host:port` of the dashboard inside the cluster: `status.dashboardURL`.
+        leaving: whether it is being deleted, or its node is lost.
+    """
+
+    pod: Pod
+    dashboard: Head
+    address: str
+    leaving: bool = False
+
+    @property
+    def incarnation(self) -> str:
+        """Identity of this run of the head, without spaces."""
+        return f"{self.dashboard.pod_uid}/{self.dashboard.restarts}"
+
+
+def parsed(cluster: RayCluster) -> ClusterSpec | None:
+    """The specification of a cluster; None if it cannot be read: then nothing runs there."""
+    try:
+        spec = parse_spec(cluster)
+    except ValueError:
+        return None
+    head, path = spec.head_group_spec, "spec.headGroupSpec"
+    template = read_template(head.template, path)
+    odd = isinstance(template, Problem) or service_problem(head.head_service, path)
+    return None if odd else spec
+
+
+def find_head(
+    cluster: RayCluster, spec: ClusterSpec, reads: Reads, *, domain: str
+) -> LiveHead | None:
+    """The live head of a cluster, if it has one; `domain` is the DNS domain."""
+    meta = cluster.metadata
+    pods = (
+        pod
+        for pod in reads.by_index(PODS, HEAD_INDEX, meta.key)
+        if is_owned_by(pod.metadata, meta.uid)
+    )
+    pod = _live(pods)
+    if pod is None:
+        return None
+    identity = Identity.of(cluster, spec, domain=domain)
+    service = reads.get(SERVICES, f"{meta.namespace}/{identity.head_service}")
+    port = _dashboard_port(service)
+    return LiveHead(
+        pod,
+        Head(
+            cluster_uid=meta.uid,
+            pod_uid=pod.metadata.uid,
+            restarts=_restarts(pod),
+            namespace=meta.namespace,
+            service=identity.head_service,
+            port=port,
+            token_secret=_token_secret(cluster, spec),
+        ),
+        f"{identity.head_fqdn}:{port}",
+        leaving=pod.metadata.terminating or is_on_lost_node(pod),
+    )
+
+
+def _live(pods: Iterable[Pod]) -> Pod | None:
+    """The newest that has not ended; one that is being deleted only if there is no other."""
+    live = [pod for pod in pods if pod.status.phase not in _OVER and not _has_ended(pod)]
+    return max(
+        live,
+        key=lambda pod: (
+            not pod.metadata.terminating,
+            pod.metadata.creation_timestamp or "",
+            pod.metadata.name,
+        ),
+        default=None,
+    )
+
+
+def _has_ended(pod: Pod) -> bool:
+    """Whether the Ray container has ended, and has not been started again yet."""
+    status = _ray_container(pod)
+    if status is None:
+        return False
+    has_run = status.last_state.terminated is not None
+    return status.state.terminated is not None or (status.state.waiting is not None and has_run)
+
+
+def _restarts(pod: Pod) -> int:
+    status = _ray_container(pod)
+    return status.restart_count if status is not None else 0
+
+
+def _ray_container(pod: Pod) -> ContainerStatus | None:
+    """The state of the first container: that is where Ray runs."""
+    name = pod.spec.containers[0].name if pod.spec.containers else ""
+    for status in pod.status.container_statuses:
+        if status.name == name:
+            return status
+    return None
+
+
+def _dashboard_port(service: Service | None) -> int:
+    for port in service.spec.ports if service is not None else ():
+        if port.name == "dashboard":
+            return port.port
+    return DASHBOARD_PORT
+
+
+def _token_secret(cluster: RayCluster, spec: ClusterSpec) -> str:
+    auth = spec.auth_options
+    if auth is None or not auth.by_token or auth.by_kubernetes:
+        return ""
+    return token_secret_name(cluster.metadata.name, auth)
+
+
+def outlives_head(cluster: RayCluster, spec: ClusterSpec) -> bool:
+    """Whether Ray's state is kept elsewhere, so that another head may know the job."""
+    by_annotation = (cluster.metadata.annotations or {}).get(labels.FT_ENABLED, "").lower()
+    return spec.gcs_fault_tolerance_options is not None or by_annotation == "true"

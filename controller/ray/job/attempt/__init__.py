@@ -1,0 +1,1 @@
+"""What one attempt of a RayJob consists of: its names, its cluster, its head service."""

@@ -1,0 +1,65 @@
+"""What is asked of Ray for a job: how it is, to take it, to stop it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api.rayjob import SubmissionMode
+from controller.ray.dashboard import Interest, JobProbe, NoSuchJob, Order, StopJob, SubmitJob
+from controller.ray.job.attempt.command_ids import stop_id, submission_id
+from controller.ray.job.state_machine.collect_facts import must_stop, result_of
+from controller.ray.job.state_machine.states import State
+from controller.ray.job.submitter.submission import submission
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.ray.job.observe import Observation
+    from controller.ray.job.settings import JobSettings
+
+STOP_PATIENCE: Final = timedelta(seconds=10)
+"""How long Ray is asked to stop a job before what it runs on is deleted all the same."""
+
+_STOPPING: Final = frozenset({State.SUSPENDING})
+
+
+def interests(seen: Observation) -> tuple[Interest, ...]:
+    """What must be observed: the job while it runs, or until it is stopped."""
+    if seen.head is None or not seen.job_id:
+        return ()
+    if seen.state in _STOPPING or seen.job.metadata.terminating:
+        wanted = must_stop(seen) or seen.answer is not None  # an end that was seen stays known
+    else:
+        wanted = seen.state is State.RUNNING and result_of(seen) is None
+    if not wanted:
+        return ()
+    return (Interest(seen.head.dashboard, JobProbe(seen.job_id)),)
+
+
+def submit(seen: Observation, settings: JobSettings, now: datetime) -> tuple[Order, ...]:
+    """In HTTPMode, the order to submit the job: once Ray has said that it does not know it.
+
+    For the head that the attempt was recorded to run on, and never again after Ray had the job.
+    """
+    if seen.mode is not SubmissionMode.HTTP or seen.head is None or seen.submitted is not None:
+        return ()
+    if seen.status.get("jobStatus") or result_of(seen) is not None:
+        return ()
+    answer = seen.answer
+    if answer is None or answer.failing_since or not isinstance(answer.value, NoSuchJob):
+        return ()
+    command = SubmitJob(
+        submission_id(seen.job_id),
+        now + settings.status_check_timeout,
+        submission(seen.valid_spec, seen.job_id),
+    )
+    return (Order(seen.head.dashboard, command),)
+
+
+def stop(seen: Observation, now: datetime) -> tuple[Order, ...]:
+    """The order to stop the job, where that is possible and was not tried yet."""
+    if seen.head is None or seen.stopped is not None or not must_stop(seen):
+        return ()
+    command = StopJob(stop_id(seen.job_id), now + STOP_PATIENCE, seen.job_id)
+    return (Order(seen.head.dashboard, command),)

@@ -1,0 +1,1 @@
+"""What is deleted after a RayJob has ended or was deleted itself."""

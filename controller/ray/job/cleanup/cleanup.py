@@ -1,0 +1,74 @@
+"""What is deleted after the last attempt: carries out what the rules of deletion say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.problem import Problem
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayjob import RAYJOBS, DeletionPolicy, time_of
+from controller.ray.job.cleanup.deletion_rules import (
+    ClusterLeft,
+    Deletion,
+    Ended,
+    due_deletion,
+    worker_suspensions,
+)
+from controller.ray.job.observe import CLUSTER_SCOPE
+from controller.ray.job.writes import delete_cluster
+from controller.runtime.reconcile.plan import Delete, Event, JsonPatch, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.ray.job.observe import Observation
+    from controller.ray.job.settings import JobSettings
+    from controller.runtime.reconcile.plan import Write
+
+
+def deletion(seen: Observation, settings: JobSettings, now: datetime) -> Deletion:
+    """What is due now, and when to ask again."""
+    if isinstance(seen.spec, Problem):
+        return Deletion()
+    ended = Ended(
+        at=_end_of(seen) or now,
+        job_status=seen.status.get("jobStatus", ""),
+        deployment_status=seen.state.value,
+        cluster=ClusterLeft.of(seen.cluster if seen.owns_cluster else None),
+    )
+    return due_deletion(seen.spec, ended, now, settings)
+
+
+def _end_of(seen: Observation) -> datetime | None:
+    """When the job ended; where nobody wrote it down, a time before that."""
+    times = (*map(seen.status.get, ("endTime", "startTime")), seen.job.metadata.creation_timestamp)
+    return next(filter(None, map(time_of, times)), None)
+
+
+def carry_out(seen: Observation, policy: DeletionPolicy | None) -> Iterator[Write]:
+    """The writes of a deletion that is due."""
+    cluster = seen.cluster if seen.owns_cluster else None
+    match policy:
+        case DeletionPolicy.SELF:
+            meta = seen.job.metadata
+            target = Target(RAYJOBS, meta.namespace, meta.name, scope="self")
+            yield Delete(target, meta.uid, propagation="Background")
+        case DeletionPolicy.CLUSTER if cluster is not None:
+            yield from delete_cluster(seen, cluster)
+        case DeletionPolicy.WORKERS if cluster is not None:
+            meta = cluster.metadata
+            version = {
+                "op": "test",
+                "path": "/metadata/resourceVersion",
+                "value": meta.resource_version,
+            }
+            note = f"Suspended the workers of cluster {meta.name}"
+            yield JsonPatch(
+                Target(RAYCLUSTERS, meta.namespace, meta.name, CLUSTER_SCOPE),
+                meta.uid,
+                (version, *worker_suspensions(cluster)),
+                on_success=Event("Normal", "UpdatedRayCluster", "Update", note),
+            )
+        case _:
+            return

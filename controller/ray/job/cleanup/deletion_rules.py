@@ -1,0 +1,145 @@
+"""What is deleted after a job has ended, and when: rules, the two policies of old, or shutdown.
+
+Everything here is said about a job that nothing will follow: after its last attempt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from controller.apimachinery.custom_object import dig, mapping
+from controller.ray.api.feature_gates import JOB_DELETION_POLICY
+from controller.ray.api.rayjob import DeletionPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.api.rayjob import DeletionRule, DeletionStrategy, JobSpec
+    from controller.ray.job.settings import JobSettings
+
+_LEAST_FIRST: Final = (
+    DeletionPolicy.NONE,
+    DeletionPolicy.WORKERS,
+    DeletionPolicy.CLUSTER,
+    DeletionPolicy.SELF,
+)
+
+
+class ClusterLeft(Enum):
+    """What there still is of the job's cluster."""
+
+    ALL = "all"
+    HEAD = "head"
+    NOTHING = "nothing"
+
+    @classmethod
+    def of(cls, cluster: RayCluster | None) -> ClusterLeft:
+        """What is left of it; one that is being deleted counts as gone."""
+        if cluster is None or cluster.metadata.terminating:
+            return cls.NOTHING
+        suspended = (dig(group, "suspend") is True for group in _groups(cluster))
+        return cls.HEAD if all(suspended) else cls.ALL
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How and when a job ended.
+
+    Attributes:
+        at: `status.endTime`.
+        job_status: `status.jobStatus`, Ray's word; may be empty.
+        deployment_status: `Complete` or `Failed`.
+        cluster: what is left of the cluster.
+    """
+
+    at: datetime
+    job_status: str
+    deployment_status: str
+    cluster: ClusterLeft
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """What is to be done.
+
+    Attributes:
+        action: what to delete now, None for nothing; never `DeletionPolicy.NONE`.
+        wake_after: when to ask again if nothing else happens, None for never.
+    """
+
+    action: DeletionPolicy | None = None
+    wake_after: timedelta | None = None
+
+
+def due_deletion(spec: JobSpec, ended: Ended, now: datetime, settings: JobSettings) -> Deletion:
+    """What to delete now that a job has ended; of several things that are due the largest."""
+    due: DeletionPolicy | None = None
+    pending: list[timedelta] = []
+    for policy, seconds in _wanted(spec, ended, settings):
+        if _is_done(policy, ended.cluster):
+            continue
+        remaining = ended.at + timedelta(seconds=seconds) - now
+        if remaining > timedelta(0):
+            pending.append(remaining)
+        elif due is None or _LEAST_FIRST.index(policy) > _LEAST_FIRST.index(due):
+            due = policy
+    return Deletion(due, min(pending, default=None))
+
+
+def worker_suspensions(cluster: RayCluster) -> Iterator[dict[str, Any]]:
+    """JSON patch operations that suspend every worker group that is not; refused if they moved."""
+    for position, group in enumerate(_groups(cluster)):
+        if dig(group, "suspend") is not True:
+            path = f"/spec/workerGroupSpecs/{position}"
+            name = dig(group, "groupName")
+            yield {"op": "test", "path": f"{path}/groupName", "value": name}
+            yield {"op": "add", "path": f"{path}/suspend", "value": True}
+
+
+def _wanted(
+    spec: JobSpec, ended: Ended, settings: JobSettings
+) -> Iterable[tuple[DeletionPolicy, int]]:
+    """What is wanted how many seconds after the end."""
+    strategy = spec.deletion_strategy
+    if strategy is not None and settings.feature_gates.enabled(JOB_DELETION_POLICY):
+        if strategy.deletion_rules:
+            fitting = (rule for rule in strategy.deletion_rules if _applies(rule, ended))
+            return [(rule.policy, rule.condition.ttl_seconds) for rule in fitting]
+        policy = _legacy_policy(strategy, ended)
+        return [] if policy is None else [(policy, spec.ttl_seconds_after_finished)]
+    if spec.shutdown_after_job_finishes and not spec.cluster_selector:
+        delete_self = settings.delete_finished_jobs
+        policy = DeletionPolicy.SELF if delete_self else DeletionPolicy.CLUSTER
+        return [(policy, spec.ttl_seconds_after_finished)]
+    return []
+
+
+def _applies(rule: DeletionRule, ended: Ended) -> bool:
+    condition = rule.condition
+    if condition.job_status is not None:
+        return condition.job_status == ended.job_status
+    return condition.job_deployment_status == ended.deployment_status
+
+
+def _legacy_policy(strategy: DeletionStrategy, ended: Ended) -> DeletionPolicy | None:
+    outcomes = {"SUCCEEDED": strategy.on_success, "FAILED": strategy.on_failure}
+    outcome = outcomes.get(ended.job_status)
+    return None if outcome is None else outcome.policy
+
+
+def _is_done(policy: DeletionPolicy, left: ClusterLeft) -> bool:
+    if policy is DeletionPolicy.WORKERS:
+        return left is not ClusterLeft.ALL
+    if policy is DeletionPolicy.CLUSTER:
+        return left is ClusterLeft.NOTHING
+    return policy is DeletionPolicy.NONE
+
+
+def _groups(cluster: RayCluster) -> list[Any]:
+    groups = mapping(cluster.spec).get("workerGroupSpecs")
+    return cast("list[Any]", groups) if isinstance(groups, list) else []

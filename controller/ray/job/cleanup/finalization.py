@@ -1,0 +1,54 @@
+"""Our finalizer: it holds a deleted RayJob until its job is stopped in Ray, and not for long.
+
+What the job was made of goes by its owner references. On a cluster of somebody else the stop is
+all that ends the job.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api import labels
+from controller.ray.api.rayjob import RAYJOBS, time_of
+from controller.ray.job.attempt.dashboard import interests, stop
+from controller.ray.job.state_machine.collect_facts import is_stopped
+from controller.ray.job.state_machine.states import State
+from controller.ray.job.writes import delete_submitter
+from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
+from controller.runtime.reconcile.plan import NOTHING, Plan, Target
+
+if TYPE_CHECKING:
+    from controller.ray.job.observe import Observation
+    from controller.ray.job.state_machine.deadlines import Clock
+    from controller.runtime.reconcile.plan import MergePatch
+
+LONGEST_HOLD: Final = timedelta(seconds=30)
+"""After the deletion the finalizer is removed, whatever has become of the stop."""
+
+
+def finalizer_patch(seen: Observation) -> MergePatch | None:
+    """What adds the finalizer, None if it is there."""
+    return add_finalizer(_target(seen), seen.job.metadata, labels.RAYJOB_FINALIZER)
+
+
+def finalize(seen: Observation, clock: Clock) -> Plan:
+    """The next step of a RayJob that is being deleted."""
+    meta = seen.job.metadata
+    if labels.RAYJOB_FINALIZER not in meta.finalizers:
+        return NOTHING
+    over = clock.passed(time_of(meta.deletion_timestamp), LONGEST_HOLD)
+    if seen.state.terminal or over or is_stopped(seen, clock):
+        letting_go = remove_finalizer(_target(seen), meta, labels.RAYJOB_FINALIZER)
+        return Plan(commit=letting_go, interests=interests(seen))
+    stages = (tuple(delete_submitter(seen)),) if seen.state is State.RUNNING else ()
+    return Plan(
+        commands=stop(seen, clock.now),
+        interests=interests(seen),
+        stages=tuple(filter(None, stages)),
+        wake_after=clock.wait,
+    )
+
+
+def _target(seen: Observation) -> Target:
+    return Target(RAYJOBS, seen.job.metadata.namespace, seen.job.metadata.name, scope="finalizer")

@@ -1,0 +1,267 @@
+"""From an observation and the time to the facts that the table decides on.
+
+Only here names, times and answers are weighed: how long a dashboard may be silent, when "no such
+job" counts, and whether the head is still the one that the attempt was recorded to run on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.problem import Problem
+from controller.ray.api.raycluster import status_of as status_of_cluster
+from controller.ray.api.rayjob import SubmissionMode, time_of
+from controller.ray.dashboard import Done, Expired, JobInfo, JobStatus, NoSuchJob, Refused
+from controller.ray.job.observe import CLUSTER_SCOPE, SUBMITTER_SCOPE
+from controller.ray.job.state_machine.facts import (
+    ClusterFact,
+    Facts,
+    HeadFact,
+    RayFact,
+    Silence,
+    SubmitterFact,
+)
+from controller.ray.job.state_machine.states import State
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.ray.job.observe import Observation
+    from controller.ray.job.settings import JobSettings
+    from controller.ray.job.state_machine.deadlines import Clock
+
+LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
+"""How long the head of an attempt may be gone before the attempt counts as lost: with what it
+takes to notice, less than two minutes."""
+
+SUBMITTER_GRACE: Final = timedelta(seconds=30)
+"""How long after the end of the submitter Ray may still come to know the job (KubeRay)."""
+
+NOT_FOUND_FOR: Final = timedelta(seconds=10)
+"""How long Ray must not have known the job until that counts: the cache may still show the head
+that was there before."""
+
+STOPPING_TAKES: Final = timedelta(seconds=10)
+"""How long a job that Ray was asked to stop may take to end before nobody waits for it."""
+
+_FRESH_FAILURE: Final = timedelta(seconds=30)
+"""How long probes of this process must have failed until a silence that was stored before counts
+as the same one."""
+
+_ASK_AGAIN: Final = timedelta(seconds=5)
+_CLOCKS_DIFFER: Final = timedelta(seconds=2)
+"""Times of the kubelet are whole seconds of another clock."""
+
+_WITH_DEADLINE: Final = frozenset({State.INITIALIZING, State.RUNNING})
+_BEFORE_RUNNING: Final = frozenset({State.INITIALIZING, State.WAITING})
+_RAY_FACTS: Final = {
+    JobStatus.PENDING: RayFact.ACTIVE,
+    JobStatus.RUNNING: RayFact.ACTIVE,
+    JobStatus.STOPPED: RayFact.STOPPED,
+    JobStatus.SUCCEEDED: RayFact.SUCCEEDED,
+    JobStatus.FAILED: RayFact.FAILED,
+}
+_TERMINAL: Final = {each.value: each for each in JobStatus if each.terminal}
+_ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """How long Ray has not answered.
+
+    Attributes:
+        since: to be stored as `status.jobStatusCheckFailureStartTime`; None if Ray answers.
+        length: what the table decides on.
+    """
+
+    since: datetime | None
+    length: Silence
+
+
+def facts_of(seen: Observation, settings: JobSettings, clock: Clock) -> Facts:
+    """The facts at this moment; `clock` remembers when they would be others by themselves."""
+    spec = None if isinstance(seen.spec, Problem) else seen.spec
+    started = time_of(seen.status.get("startTime"))
+    watch = clock if seen.state is State.RUNNING else clock.stopped
+    return Facts(
+        deleted=seen.job.metadata.terminating,
+        valid=spec is not None,
+        suspend=spec is not None and spec.suspend,
+        interactive=seen.mode is SubmissionMode.INTERACTIVE,
+        id_given=spec is not None and bool(spec.job_id),
+        begun=bool(seen.cluster_name and seen.status.get("startTime")),
+        perhaps_submitted=bool(seen.cluster_name and seen.job_id)
+        and bool(seen.status.get("dashboardURL")),
+        cluster=_cluster(seen),
+        head=_head(seen),
+        submitter=seen.submitter.fact,
+        ray=_ray(seen, watch),
+        silence=quiet_of(seen, settings, watch).length,
+        refused=isinstance(seen.submitted, Refused | Expired),
+        once_known=bool(seen.status.get("jobStatus")) or isinstance(seen.submitted, Done),
+        deadline_passed=_passed(
+            started,
+            spec and spec.active_deadline_seconds,
+            clock if seen.state in _WITH_DEADLINE else clock.stopped,
+        ),
+        pre_running_deadline_passed=_passed(
+            started,
+            spec and spec.pre_running_deadline_seconds,
+            clock if _waits_to_run(seen) else clock.stopped,
+        ),
+        submitter_grace_over=_submitter_grace_over(seen, watch),
+        result_grace_over=watch.passed(_result_time(seen), settings.transition_grace_period),
+        stopped=is_stopped(seen, clock),
+        leftovers=has_leftovers(seen),
+        failed=max(0, seen.status.get("failed", 0)),
+        backoff_limit=spec.backoff_limit if spec is not None else 0,
+    )
+
+
+def must_stop(seen: Observation) -> bool:
+    """Whether the attempt's job may be running in a Ray that can be asked to stop it."""
+    if seen.head is None or not seen.job_id or result_of(seen) is not None:
+        return False
+    if not seen.recorded:  # a submitter in the head is early; KubeRay stored no head
+        return seen.mode is SubmissionMode.SIDECAR or bool(seen.status.get("jobStatus"))
+    same = seen.head.incarnation == seen.recorded
+    return same or seen.durable or info_of(seen) is not None
+
+
+def is_stopped(seen: Observation, clock: Clock) -> bool:
+    """Whether nothing is left to be stopped in Ray, or it was tried for long enough.
+
+    Ray stops a job some seconds after it was asked to, and one that waits for resources never.
+    """
+    if not must_stop(seen):
+        return True
+    if not isinstance(seen.stopped, Done) or isinstance(seen.stopped.value, NoSuchJob):
+        return seen.stopped is not None
+    answer = seen.answer
+    return answer is None or clock.passed(answer.failing_since or answer.since, STOPPING_TAKES)
+
+
+def has_leftovers(seen: Observation) -> bool:
+    """Whether cluster or submitter of the attempt exist, or may come to exist."""
+    made = seen.owns_cluster or bool(seen.strays) or seen.submitter_job is not None
+    return made or bool(seen.unsettled & {CLUSTER_SCOPE, SUBMITTER_SCOPE})
+
+
+def info_of(seen: Observation) -> JobInfo | None:
+    """What Ray last said about the job."""
+    value = seen.answer.value if seen.answer is not None else None
+    return value if isinstance(value, JobInfo) else None
+
+
+def result_of(seen: Observation) -> JobStatus | None:
+    """How the job ended in Ray, once that is known: it stands, whatever becomes of Ray."""
+    stored = _TERMINAL.get(seen.status.get("jobStatus", ""))
+    info = info_of(seen)
+    if stored is None and info is not None and info.status.terminal:
+        return info.status
+    return stored
+
+
+def quiet_of(seen: Observation, settings: JobSettings, clock: Clock) -> Quiet:
+    """Since when Ray has not answered, and what that means by now."""
+    stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))
+    head, answer = _head(seen), seen.answer
+    lost = head not in {HeadFact.SAME, HeadFact.UNRECORDED}
+    if answer is not None and answer.failing_since is not None:
+        since = answer.failing_since
+        if stored is not None and (lost or clock.passed(since, _FRESH_FAILURE)):
+            since = min(since, stored)
+    elif answer is not None and answer.value is not None:
+        return Quiet(None, Silence.SHORT)
+    elif lost:
+        since = stored or clock.now
+    else:  # nobody has asked yet in this process: it cannot be told whether Ray still is silent
+        return Quiet(stored, Silence.SHORT)
+    patience = settings.status_check_timeout if seen.durable else LOST_HEAD_PATIENCE
+    length = Silence.SHORT
+    if clock.passed(since, settings.status_check_timeout):
+        length = Silence.TOO_LONG
+    elif lost and clock.passed(since, patience):
+        length = Silence.TOO_LONG_FOR_A_LOST_HEAD
+    return Quiet(since, length)
+
+
+def _cluster(seen: Observation) -> ClusterFact:
+    cluster = seen.cluster
+    if cluster is None:
+        return ClusterFact.STARTING if seen.foreign_cluster else ClusterFact.ABSENT
+    if cluster.metadata.terminating:
+        return ClusterFact.GOING
+    ready = status_of_cluster(cluster).get("state") == "ready"
+    return ClusterFact.READY if ready or _has_run_beside_head(seen) else ClusterFact.STARTING
+
+
+def _has_run_beside_head(seen: Observation) -> bool:
+    """Whether a submitter in the head has ended: such a head is not Ready any more, for good."""
+    ended = seen.submitter.fact in _ENDED
+    return seen.mode is SubmissionMode.SIDECAR and seen.head is not None and ended
+
+
+def _head(seen: Observation) -> HeadFact:
+    if seen.head is None:
+        return HeadFact.GONE
+    if not seen.recorded:
+        return HeadFact.UNRECORDED
+    if seen.head.incarnation != seen.recorded:
+        return HeadFact.OTHER if seen.durable else HeadFact.EMPTY
+    return HeadFact.LEAVING if seen.head.leaving else HeadFact.SAME
+
+
+def _ray(seen: Observation, clock: Clock) -> RayFact:
+    result = result_of(seen)
+    if result is not None:
+        return _RAY_FACTS[result]
+    answer = seen.answer
+    if answer is None or answer.failing_since is not None:
+        return RayFact.SILENT
+    if isinstance(answer.value, JobInfo):
+        return _RAY_FACTS[answer.value.status]
+    if not isinstance(answer.value, NoSuchJob) or not clock.passed(answer.since, NOT_FOUND_FOR):
+        return RayFact.SILENT
+    return RayFact.UNKNOWN_ID if _asked_since_submitter_ended(seen, clock) else RayFact.SILENT
+
+
+def _asked_since_submitter_ended(seen: Observation, clock: Clock) -> bool:
+    """Whether Ray was asked after the submitter had done all that it could."""
+    ended = seen.submitter.ended
+    if seen.submitter.fact not in _ENDED or ended is None:
+        return True
+    asked = seen.answer.last_success if seen.answer is not None else None
+    if asked is not None and asked > ended + _CLOCKS_DIFFER:
+        return True
+    clock.reached(clock.now + _ASK_AGAIN)  # an answer that stays the same wakes nobody
+    return False
+
+
+def _submitter_grace_over(seen: Observation, clock: Clock) -> bool:
+    if seen.submitter.fact not in _ENDED:
+        return False
+    ended = seen.submitter.ended
+    return ended is None or clock.passed(ended, SUBMITTER_GRACE)
+
+
+def _result_time(seen: Observation) -> datetime | None:
+    """When the Ray job ended, once it has."""
+    if result_of(seen) is None:
+        return None
+    info = info_of(seen)
+    if info is not None and info.end_time is not None:
+        return info.end_time
+    stored: dict[str, Any] = seen.status.get("rayJobInfo") or {}
+    return time_of(stored.get("endTime")) or time_of(seen.status.get("startTime"))
+
+
+def _waits_to_run(seen: Observation) -> bool:
+    """Whether it is still the preparation that takes its time."""
+    return seen.state in _BEFORE_RUNNING or seen.submitter.fact is SubmitterFact.ABSENT
+
+
+def _passed(started: datetime | None, seconds: int | None, clock: Clock) -> bool:
+    return bool(seconds) and clock.passed(started, timedelta(seconds=seconds or 0))

@@ -1,0 +1,205 @@
+"""The conditions of the table of transitions, each a name and one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.job.state_machine.facts import (
+    ClusterFact,
+    HeadFact,
+    RayFact,
+    Silence,
+    SubmitterFact,
+)
+
+if TYPE_CHECKING:
+    from controller.ray.job.state_machine.facts import Facts
+
+_ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
+_LOST_CLUSTER: Final = frozenset({ClusterFact.ABSENT, ClusterFact.GOING})
+_LOST_HEAD: Final = frozenset(HeadFact) - {HeadFact.SAME, HeadFact.UNRECORDED}
+
+
+def always(_: Facts) -> bool:
+    """Nothing more is needed."""
+    return True
+
+
+def is_invalid(facts: Facts) -> bool:
+    """The specification is not valid."""
+    return not facts.valid
+
+
+def is_to_be_suspended(facts: Facts) -> bool:
+    """`spec.suspend` is true."""
+    return facts.suspend
+
+
+def is_resumed(facts: Facts) -> bool:
+    """`spec.suspend` is false again."""
+    return not facts.suspend
+
+
+def deadline_has_passed(facts: Facts) -> bool:
+    """The attempt took longer than `activeDeadlineSeconds`."""
+    return facts.deadline_passed
+
+
+def deadline_has_passed_and_is_stopped(facts: Facts) -> bool:
+    """The same, and the Ray job was stopped, or this was tried for long enough."""
+    return facts.deadline_passed and facts.stopped
+
+
+def pre_running_deadline_has_passed(facts: Facts) -> bool:
+    """The job did not get to run within `preRunningDeadlineSeconds`."""
+    return facts.pre_running_deadline_passed
+
+
+def pre_running_deadline_has_passed_without_submitter(facts: Facts) -> bool:
+    """The same, because the submitter could not be made."""
+    waiting = facts.head is HeadFact.SAME and facts.submitter is SubmitterFact.ABSENT
+    unknown = not facts.once_known and facts.ray in {RayFact.SILENT, RayFact.UNKNOWN_ID}
+    return waiting and unknown and facts.pre_running_deadline_passed
+
+
+def is_ready(facts: Facts) -> bool:
+    """The cluster is ready, and on which head the attempt runs is stored."""
+    return facts.cluster is ClusterFact.READY and facts.head is HeadFact.SAME
+
+
+def is_ready_and_interactive(facts: Facts) -> bool:
+    """The same, and a person will submit the job."""
+    return facts.interactive and is_ready(facts)
+
+
+def id_is_given(facts: Facts) -> bool:
+    """`spec.jobId` is set, and on which head it runs is stored."""
+    return facts.id_given and facts.head is HeadFact.SAME
+
+
+def cluster_is_lost(facts: Facts) -> bool:
+    """The cluster was deleted."""
+    return facts.cluster in _LOST_CLUSTER
+
+
+def has_succeeded(facts: Facts) -> bool:
+    """Ray says SUCCEEDED, and nothing need be waited for."""
+    return facts.ray is RayFact.SUCCEEDED and _is_settled(facts)
+
+
+def has_failed(facts: Facts) -> bool:
+    """Ray says FAILED, and nothing need be waited for."""
+    return facts.ray is RayFact.FAILED and _is_settled(facts)
+
+
+def was_stopped(facts: Facts) -> bool:
+    """Ray says STOPPED, and nothing need be waited for."""
+    return facts.ray is RayFact.STOPPED and _is_settled(facts)
+
+
+def has_succeeded_but_submitter_hangs(facts: Facts) -> bool:
+    """Ray said SUCCEEDED long ago and the submitter still goes on."""
+    return facts.ray is RayFact.SUCCEEDED and facts.result_grace_over
+
+
+def has_failed_but_submitter_hangs(facts: Facts) -> bool:
+    """Ray said FAILED long ago and the submitter still goes on."""
+    return facts.ray is RayFact.FAILED and facts.result_grace_over
+
+
+def was_stopped_but_submitter_hangs(facts: Facts) -> bool:
+    """Ray said STOPPED long ago and the submitter still goes on."""
+    return facts.ray is RayFact.STOPPED and facts.result_grace_over
+
+
+def has_ended_and_submitter_goes_on(facts: Facts) -> bool:
+    """Ray says SUCCEEDED or FAILED; the submitter has yet to print the rest of the log."""
+    return facts.ray in {RayFact.SUCCEEDED, RayFact.FAILED}
+
+
+def was_stopped_and_submitter_goes_on(facts: Facts) -> bool:
+    """Ray says STOPPED; the submitter has yet to print the rest of the log."""
+    return facts.ray is RayFact.STOPPED
+
+
+def submission_is_refused(facts: Facts) -> bool:
+    """Ray refused the submission, or did not take it in time, and does not know the job."""
+    return facts.refused and facts.ray is RayFact.UNKNOWN_ID
+
+
+def head_began_with_nothing(facts: Facts) -> bool:
+    """The head was replaced or restarted, and what it knew is lost.
+
+    Nobody waits for what the new one says: a submitter that goes on might submit the job to it.
+    """
+    return facts.head is HeadFact.EMPTY
+
+
+def another_head_does_not_know_the_job(facts: Facts) -> bool:
+    """The same, its state is kept elsewhere, and the new one knows no such job all the same."""
+    return facts.head is HeadFact.OTHER and facts.ray is RayFact.UNKNOWN_ID
+
+
+def head_is_lost_and_nothing_answers(facts: Facts) -> bool:
+    """The head is gone or going, and neither it nor another one has answered in time."""
+    return (
+        facts.head in _LOST_HEAD
+        and facts.ray is RayFact.SILENT
+        and facts.silence >= Silence.TOO_LONG_FOR_A_LOST_HEAD
+    )
+
+
+def job_has_vanished_from_ray(facts: Facts) -> bool:
+    """The same head knew the job before, and knows it no more: somebody deleted it there."""
+    return facts.once_known and facts.ray is RayFact.UNKNOWN_ID
+
+
+def submitter_failed_to_submit(facts: Facts) -> bool:
+    """The submitter failed 30 s ago or more, and a healthy dashboard does not know the job."""
+    return facts.submitter is SubmitterFact.FAILED and _no_job_in_time(facts)
+
+
+def submitter_ended_without_a_job(facts: Facts) -> bool:
+    """The submitter succeeded 30 s ago or more, and a healthy dashboard does not know the job."""
+    return facts.submitter is SubmitterFact.SUCCEEDED and _no_job_in_time(facts)
+
+
+def submitter_ended_and_ray_is_silent_too_long(facts: Facts) -> bool:
+    """The submitter ended 30 s ago or more, and the dashboard has been out of reach too long."""
+    return (
+        facts.submitter in _ENDED and facts.submitter_grace_over and ray_is_silent_too_long(facts)
+    )
+
+
+def ray_is_silent_too_long(facts: Facts) -> bool:
+    """The dashboard has been out of reach too long."""
+    return facts.ray is RayFact.SILENT and facts.silence >= Silence.TOO_LONG
+
+
+def nothing_is_left(facts: Facts) -> bool:
+    """Cluster and submitter of the attempt are gone."""
+    return not facts.leftovers
+
+
+def is_valid_again(facts: Facts) -> bool:
+    """The specification was corrected."""
+    return facts.valid
+
+
+def is_valid_again_with_a_submission(facts: Facts) -> bool:
+    """The same, while the job of an attempt may have been submitted: it must not be once more."""
+    return facts.valid and facts.perhaps_submitted
+
+
+def is_valid_again_with_an_attempt(facts: Facts) -> bool:
+    """The same, while an attempt was being prepared: it goes on."""
+    return facts.valid and facts.begun
+
+
+def _is_settled(facts: Facts) -> bool:
+    """Whether the submitter need not be waited for: it only prints the log."""
+    return facts.submitter is not SubmitterFact.ACTIVE or facts.suspend
+
+
+def _no_job_in_time(facts: Facts) -> bool:
+    return facts.submitter_grace_over and facts.ray is RayFact.UNKNOWN_ID

@@ -1,0 +1,115 @@
+"""Why an attempt failed, in one sentence for the person who has to do something about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.timestamps import rfc3339
+from controller.ray.dashboard import Expired, JobStatus, Refused
+from controller.ray.job.state_machine.collect_facts import (
+    SUBMITTER_GRACE,
+    info_of,
+    quiet_of,
+    result_of,
+)
+from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.status.causes import first_cause
+from controller.ray.job.status.redaction import excerpt
+
+if TYPE_CHECKING:
+    from controller.ray.job.observe import Observation
+    from controller.ray.job.settings import JobSettings
+    from controller.ray.job.state_machine.deadlines import Clock
+
+LONGEST_MESSAGE: Final = 2048
+
+
+def failure_message(seen: Observation, reason: Reason, settings: JobSettings, clock: Clock) -> str:
+    """The sentence, secrets redacted."""
+    return excerpt(_sentence(seen, reason, settings, clock), characters=LONGEST_MESSAGE)
+
+
+def _sentence(  # noqa: PLR0911  one for each reason
+    seen: Observation, reason: Reason, settings: JobSettings, clock: Clock
+) -> str:
+    match reason:
+        case Reason.VALIDATION_FAILED:
+            return str(seen.spec) if isinstance(seen.spec, Problem) else reason.value.words
+        case Reason.DEADLINE_EXCEEDED:
+            seconds = seen.valid_spec.active_deadline_seconds
+            return f"the attempt took longer than activeDeadlineSeconds ({seconds} s)"
+        case Reason.PRE_RUNNING_DEADLINE_EXCEEDED:
+            seconds = seen.valid_spec.pre_running_deadline_seconds
+            cause = first_cause(seen, settings, clock).message
+            return f"the job did not get to run within {seconds} s: {cause}"
+        case Reason.APP_FAILED:
+            return _app_failed(seen)
+        case Reason.SUBMISSION_FAILED:
+            return _submission_failed(seen)
+        case Reason.HEAD_LOST:
+            return _head_lost(seen)
+        case Reason.TRANSITION_GRACE_PERIOD_EXCEEDED:
+            return _out_of_step(seen, settings, clock)
+        case Reason.STATUS_CHECK_TIMEOUT_EXCEEDED:
+            return _silent(seen, settings, clock)
+
+
+def _app_failed(seen: Observation) -> str:
+    info = info_of(seen)
+    if result_of(seen) is JobStatus.FAILED:
+        said = info.message if info is not None else str(seen.status.get("message", ""))
+        return said or "Ray says that the job failed, and not why"
+    return (
+        f"Ray no longer knows submission id {seen.job_id}, which it knew before: "
+        "somebody deleted the job there"
+    )
+
+
+def _submission_failed(seen: Observation) -> str:
+    if isinstance(seen.submitted, Refused | Expired):
+        return f"Ray did not take the job: {seen.submitted.message}"
+    return (
+        f"the submitter failed ({seen.submitter.words or 'no reason given'}), and Ray does not "
+        f"know submission id {seen.job_id}"
+    )
+
+
+def _head_lost(seen: Observation) -> str:
+    lost = "the job ran on a head that is no more"
+    if seen.cluster is None:
+        return f"{lost}: cluster {seen.cluster_name} is gone"
+    if seen.cluster.metadata.terminating:
+        return f"{lost}: cluster {seen.cluster_name} is being deleted"
+    pod = seen.recorded.partition("/")[0]
+    if seen.head is None:
+        return f"{lost}: the head of cluster {seen.cluster_name} (pod uid {pod}) is gone"
+    if seen.head.dashboard.pod_uid == pod:
+        ended = seen.head.pod.status.container_statuses
+        last = ended[0].last_state.terminated if ended else None
+        how = f", last with exit code {last.exit_code} ({last.reason})" if last else ""
+        return f"{lost}: Ray in pod {seen.head.pod.metadata.name} restarted{how}"
+    return f"{lost}: it was replaced by pod {seen.head.pod.metadata.name}"
+
+
+def _out_of_step(seen: Observation, settings: JobSettings, clock: Clock) -> str:
+    result = result_of(seen)
+    if result is not None:
+        seconds = settings.transition_grace_period.total_seconds()
+        return f"Ray said {result.value}, and the submitter had not ended {seconds:.0f} s later"
+    ended = seen.submitter.ended
+    at = f" at {rfc3339(ended)}" if ended is not None else ""
+    said = (
+        f"the Ray job did not reach a terminal state within {SUBMITTER_GRACE.total_seconds():.0f}s"
+    )
+    quiet = quiet_of(seen, settings, clock)
+    why = f"; {_silent(seen, settings, clock)}" if quiet.since is not None else ""
+    return f"The RayJob submitter finished{at} but {said}{why}"
+
+
+def _silent(seen: Observation, settings: JobSettings, clock: Clock) -> str:
+    since = quiet_of(seen, settings, clock).since
+    error = seen.answer.error if seen.answer is not None else ""
+    where = str(seen.head.dashboard) if seen.head is not None else f"cluster {seen.cluster_name}"
+    at = f" since {rfc3339(since)}" if since is not None else ""
+    return f"the dashboard of {where} has not answered{at}{f': {error}' if error else ''}"

@@ -1,0 +1,48 @@
+"""The container that submits a job: alone in the pod of a Job, or beside the head."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import dig
+
+if TYPE_CHECKING:
+    from controller.ray.api.raycluster import ClusterSpec
+
+Body = dict[str, Any]
+
+SUBMITTER: Final = "ray-job-submitter"
+"""Name of the container, and so of where its log is."""
+
+
+def default_container(cluster: ClusterSpec) -> Body:
+    """The container without its command: the head's image, and little of the machine.
+
+    A cluster of somebody else may be of any shape; without an image the API server refuses the Job.
+    """
+    image = dig(cluster.head_group_spec.template, "spec", "containers", 0, "image")
+    return {
+        "name": SUBMITTER,
+        "image": image if isinstance(image, str) else "",
+        "resources": {
+            "requests": {"cpu": "500m", "memory": "200Mi"},
+            "limits": {"cpu": "1", "memory": "1Gi"},
+        },
+    }
+
+
+def run_script(container: Body, script: str, *, login_shell: bool) -> None:
+    """Make the container run the script, and stop at the first command that fails."""
+    container["command"] = ["/bin/bash", "-cel" if login_shell else "-ce", "--"]
+    container["args"] = [script]
+
+
+def add_variables(container: Body, *, address: str, job_id: str) -> None:
+    """Tell the container where the dashboard is and what the job is called."""
+    added = {
+        "PYTHONUNBUFFERED": "1",
+        "RAY_DASHBOARD_ADDRESS": address,
+        "RAY_JOB_SUBMISSION_ID": job_id,
+    }
+    entries = [{"name": name, "value": value} for name, value in added.items()]
+    container["env"] = [*container.get("env", ()), *entries]

@@ -1,0 +1,86 @@
+"""The shell script that submits a job and follows its log: KubeRay's, token by token.
+
+Users depend on what the shell makes of it: the entrypoint is not quoted, so that `;`, `&&` and
+pipes in it act on the submitter's own shell, and variables are expanded in JSON arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.ray.api.runtime_env import read_runtime_env
+from controller.ray.job.submitter.go_text import go_json, go_quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.api.rayjob import JobSpec
+
+_HEALTHY = (
+    "import sys, urllib.request; "
+    "sys.exit(b'success' not in urllib.request.urlopen('{url}', timeout=10).read())"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """Where the script finds Ray's dashboard.
+
+    Attributes:
+        url: `http://host:port`.
+        health_url: the same for the question whether it is healthy.
+        repeatable: whether the script may run again after it was stopped: then it first asks
+            whether the job is there already.
+    """
+
+    url: str
+    health_url: str
+    repeatable: bool
+
+
+def submission_script(spec: JobSpec, job_id: str, dashboard: Dashboard) -> str:
+    """The script; `spec` is valid.
+
+    Args:
+        spec: what to submit.
+        job_id: under which submission id; empty leaves the choice to Ray.
+        dashboard: where to.
+    """
+    tokens = [*_wait(dashboard.health_url)]
+    at = ("--address", dashboard.url)
+    if dashboard.repeatable:
+        tokens += ["if", "!", "ray", "job", "status", *at, job_id, ">/dev/null", "2>&1", ";"]
+        tokens += ["then", *_submit(spec, job_id, [*at, "--no-wait"]), "fi", ";"]
+        tokens += ["ray", "job", "logs", *at, "--follow", job_id]
+    else:
+        tokens += _submit(spec, job_id, at)
+    return " ".join(tokens)
+
+
+def _wait(url: str) -> Iterator[str]:
+    """Until the dashboard says that it is well."""
+    health = f"{url}/api/gcs_healthz"
+    yield from ("until", "python3", "-c", f'"{_HEALTHY.format(url=health)}"', ">/dev/null", "2>&1")
+    yield from (";", "do", "echo", f'"Waiting for the dashboard of Ray at {url} ..."', ";")
+    yield from ("sleep", "2", ";", "done", ";")
+
+
+def _submit(spec: JobSpec, job_id: str, options: tuple[str, ...] | list[str]) -> Iterator[str]:
+    yield from ("ray", "job", "submit", *options)
+    if spec.runtime_env_yaml:
+        yield from (
+            "--runtime-env-json",
+            go_quote(go_json(read_runtime_env(spec.runtime_env_yaml))),
+        )
+    if spec.metadata:
+        yield from ("--metadata-json", go_quote(go_json(spec.metadata)))
+    if job_id:
+        yield from ("--submission-id", job_id)
+    if spec.entrypoint_num_cpus > 0:
+        yield from ("--entrypoint-num-cpus", f"{spec.entrypoint_num_cpus:f}")
+    if spec.entrypoint_num_gpus > 0:
+        yield from ("--entrypoint-num-gpus", f"{spec.entrypoint_num_gpus:f}")
+    if spec.entrypoint_resources:
+        yield from ("--entrypoint-resources", go_quote(spec.entrypoint_resources))
+    yield from ("--", spec.entrypoint.strip(), ";")

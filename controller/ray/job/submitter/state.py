@@ -1,0 +1,119 @@
+"""What has become of the submitter: of a Job, or of a container beside the head.
+
+It submits the job and prints its log. Its exit says nothing about the job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.problem import Problem
+from controller.ray.api import labels
+from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
+from controller.ray.api.rayjob import SubmissionMode, time_of
+from controller.ray.job.state_machine.facts import SubmitterFact
+from controller.ray.job.submitter.container import SUBMITTER
+from controller.runtime.reconcile.plan import LogTail
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.objects import ContainerStatus, Job
+    from controller.ray.api.feature_gates import FeatureGates
+    from controller.ray.api.rayjob import JobSpec
+    from controller.ray.head.incarnation import LiveHead
+
+_RESTARTS: Final = 2
+"""How often the container in the head pod may fail where it is restarted (KubeRay)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitter:
+    """The submitter of an attempt.
+
+    Attributes:
+        fact: what the table decides on.
+        ended: when it ended, if it did.
+        words: how it failed, empty if it did not.
+        log: how to read the end of its log, None if there is none to read.
+    """
+
+    fact: SubmitterFact = SubmitterFact.NONE
+    ended: datetime | None = None
+    words: str = ""
+    log: LogTail | None = None
+
+
+NO_SUBMITTER: Final = Submitter()
+
+
+def observe_submitter(
+    spec: JobSpec | Problem, job: Job | None, head: LiveHead | None, gates: FeatureGates
+) -> Submitter:
+    """The submitter as it is; `job` is the Job that belongs to the RayJob."""
+    mode = None if isinstance(spec, Problem) else spec.submission_mode
+    if mode is SubmissionMode.SIDECAR:
+        return _container(head, restarts=gates.enabled(SIDECAR_SUBMITTER_RESTART))
+    if job is not None:
+        return _job(job)
+    if mode is SubmissionMode.K8S_JOB:
+        return Submitter(SubmitterFact.ABSENT)
+    return NO_SUBMITTER
+
+
+def _job(job: Job) -> Submitter:
+    """By its conditions; one that is being deleted will do nothing more."""
+    meta = job.metadata
+    log = LogTail(
+        meta.namespace, f"batch.kubernetes.io/controller-uid={meta.uid}", _container_name(job)
+    )
+    for condition in job.status.conditions:
+        if condition.status != "True" or condition.type not in {"Complete", "Failed"}:
+            continue
+        ended = time_of(condition.last_transition_time)
+        if condition.type == "Complete":
+            return Submitter(SubmitterFact.SUCCEEDED, ended, log=log)
+        words = f"{condition.reason}: {condition.message}".strip(": ")
+        return Submitter(SubmitterFact.FAILED, ended, words, log)
+    fact = SubmitterFact.ABSENT if meta.terminating else SubmitterFact.ACTIVE
+    return Submitter(fact, log=log)
+
+
+def _container_name(job: Job) -> str:
+    """Name of the first container: that is the one which submits."""
+    containers = mapping(mapping(job.spec.template).get("spec")).get("containers")
+    if not isinstance(containers, list) or not containers:
+        return SUBMITTER
+    return str(mapping(cast("list[Any]", containers)[0]).get("name") or SUBMITTER)
+
+
+def _container(head: LiveHead | None, *, restarts: bool) -> Submitter:
+    if head is None:
+        return Submitter(SubmitterFact.ABSENT)
+    meta = head.pod.metadata
+    cluster = (meta.labels or {}).get(labels.CLUSTER, "")
+    log = LogTail(
+        meta.namespace,
+        f"{labels.CLUSTER}={cluster},{labels.NODE_TYPE}={labels.HEAD}",
+        SUBMITTER,
+    )
+    for status in head.pod.status.container_statuses:
+        if status.name == SUBMITTER:
+            return _ended_container(status, log, restarts=restarts)
+    return Submitter(SubmitterFact.ACTIVE, log=log)
+
+
+def _ended_container(status: ContainerStatus, log: LogTail, *, restarts: bool) -> Submitter:
+    end = status.state.terminated
+    if end is not None and end.exit_code == 0:
+        return Submitter(SubmitterFact.SUCCEEDED, time_of(end.finished_at), log=log)
+    if restarts:
+        end = end or status.last_state.terminated
+        if end is None or status.restart_count < _RESTARTS:
+            return Submitter(SubmitterFact.ACTIVE, log=log)
+    if end is None:
+        return Submitter(SubmitterFact.ACTIVE, log=log)
+    words = f"exit code {end.exit_code} ({end.reason})"
+    return Submitter(SubmitterFact.FAILED, time_of(end.finished_at), words, log)

@@ -1,0 +1,86 @@
+"""Token authentication of requests to Ray: what the containers of its pods need for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.ray.api.names import checked_name
+from controller.ray.pods.environment import Environment
+from controller.ray.pods.volumes import add_mount, add_volume
+
+if TYPE_CHECKING:
+    from controller.ray.api.raycluster import AuthOptions
+    from controller.ray.pods.draft import PodDraft
+
+Body = dict[str, Any]
+
+TOKEN_KEY: Final = "auth_token"  # noqa: S105 - a key, not a token
+"""The key of the Secret under which Ray and its clients expect the token."""
+WAIT_CONTAINER: Final = "wait-gcs-ready"
+
+_TOKEN_VOLUME: Final = "ray-token"  # noqa: S105 - a name
+_TOKEN_PATH: Final = "/var/run/secrets/ray.io/serviceaccount"  # noqa: S105 - a path
+
+
+def token_secret_name(cluster_name: str, auth: AuthOptions) -> str:
+    """Name of the Secret that holds the token: the user's own, or the one made for the cluster."""
+    return auth.secret_name or checked_name(cluster_name)
+
+
+def needs_token_secret(auth: AuthOptions | None) -> bool:
+    """Whether a Secret with a new token must be made for the cluster."""
+    return auth is not None and auth.by_token and not auth.by_kubernetes and not auth.secret_name
+
+
+def add_token(draft: PodDraft, cluster_name: str, auth: AuthOptions | None) -> None:
+    """Give the Ray container, and the one that waits for the head, a token."""
+    if auth is None or not auth.by_token:
+        return
+    add_token_variables(draft.env, cluster_name, auth)
+    if auth.by_kubernetes:
+        _add_token_volume(draft.spec)
+        _mount_token(draft.ray)
+    for container in draft.spec.get("initContainers", ()):
+        if container.get("name") == WAIT_CONTAINER:
+            add_token_to_container(container, cluster_name, auth)
+
+
+def add_token_to_container(container: Body, cluster_name: str, auth: AuthOptions | None) -> None:
+    """Give a container beside Ray a token; the pod must have got one too."""
+    if auth is None or not auth.by_token:
+        return
+    env = Environment(container.get("env", ()))
+    add_token_variables(env, cluster_name, auth)
+    container["env"] = env.as_list()
+    if auth.by_kubernetes:
+        _mount_token(container)
+
+
+def add_token_to_pod(
+    pod_spec: Body, container: Body, cluster_name: str, auth: AuthOptions | None
+) -> None:
+    """Give a container of a pod outside the cluster a token."""
+    if auth is not None and auth.by_kubernetes:
+        _add_token_volume(pod_spec)
+    add_token_to_container(container, cluster_name, auth)
+
+
+def add_token_variables(env: Environment, cluster_name: str, auth: AuthOptions) -> None:
+    """The variables by which Ray finds the token."""
+    env.default("RAY_AUTH_MODE", "token")
+    if auth.by_kubernetes:
+        env.default("RAY_ENABLE_K8S_TOKEN_AUTH", "true")
+        return
+    secret = {"name": token_secret_name(cluster_name, auth), "key": TOKEN_KEY}
+    env.default_entry({"name": "RAY_AUTH_TOKEN", "valueFrom": {"secretKeyRef": secret}})
+
+
+def _mount_token(container: Body) -> None:
+    mounts: list[Body] = container.get("volumeMounts", [])
+    if all(mount.get("name") != _TOKEN_VOLUME for mount in mounts):
+        add_mount(container, {"name": _TOKEN_VOLUME, "mountPath": _TOKEN_PATH, "readOnly": True})
+
+
+def _add_token_volume(pod_spec: Body) -> None:
+    token: Body = {"sources": [{"serviceAccountToken": {"path": "token"}}]}
+    add_volume(pod_spec, {"name": _TOKEN_VOLUME, "projected": token})

@@ -1,0 +1,245 @@
+"""Head and worker pods: the user's template plus everything that makes it a Ray node.
+
+The Ray container is always the first one. What is built here is the same for all pods of a
+group, so it is built once per RayCluster object; a single pod is a shallow assembly around it.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.api import labels
+from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
+from controller.ray.pods import autoscaler, template_hash
+from controller.ray.pods.authentication import add_token
+from controller.ray.pods.draft import PodDraft
+from controller.ray.pods.environment import (
+    Environment,
+    add_head_location,
+    add_ray_environment,
+)
+from controller.ray.pods.fault_tolerance import add_state_storage, state_storage
+from controller.ray.pods.probes import add_probes
+from controller.ray.pods.start_command import (
+    METRICS_PORT,
+    Role,
+    container_command,
+    render_start_command,
+    start_parameters,
+)
+from controller.ray.pods.volumes import add_scratch_volume, add_shared_memory
+from controller.ray.pods.wait_gcs_ready import add_waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
+    from controller.ray.head.identity import Identity
+    from controller.ray.pods.replica_position import Place
+    from controller.ray.settings import ClusterSettings
+
+Body = dict[str, Any]
+
+
+class PodBuilder:
+    """Builds the pods of one RayCluster object.
+
+    Args:
+        cluster: the object.
+        spec: its parsed, valid specification.
+        identity: names and addresses of its parts.
+        settings: what an administrator decided.
+    """
+
+    def __init__(
+        self,
+        cluster: RayCluster,
+        spec: ClusterSpec,
+        identity: Identity,
+        settings: ClusterSettings,
+    ) -> None:
+        self._annotations = cluster.metadata.annotations or {}
+        self._raw_spec: dict[str, Any] = cluster.spec
+        self._spec = spec
+        self._identity = identity
+        self._settings = settings
+        self._storage = state_storage(cluster, spec)
+        self._templates: dict[str, Body] = {}
+        self._hashes: dict[str, str] = {}
+
+    def head(self, name: str) -> Body:
+        """The head pod under this name."""
+        template = self._templates.get(labels.HEAD_GROUP)
+        if template is None:
+            template = self._templates[labels.HEAD_GROUP] = self._build_head()
+        return _named(template, name, {})
+
+    def worker(self, group: WorkerGroup, name: str, place: Place | None) -> Body:
+        """A worker pod of the group under this name; it tells its place if there is one."""
+        key = f"worker/{group.group_name}"
+        template = self._templates.get(key)
+        if template is None:
+            template = self._templates[key] = self._build_worker(group)
+        if place is None or not self._settings.feature_gates.enabled(MULTI_HOST_INDEXING):
+            return _named(template, name, {})
+        return _named(template, name, place.labels())
+
+    @property
+    def head_hash(self) -> str:
+        """Hash that a head made now carries as `manta.dev/pod-template-hash`."""
+        return self._hash(labels.HEAD_GROUP, self._raw_spec.get("headGroupSpec") or {})
+
+    def worker_hash(self, group: WorkerGroup) -> str:
+        """Hash that a worker of this group made now carries."""
+        for raw in self._raw_spec.get("workerGroupSpecs") or ():
+            if raw.get("groupName") == group.group_name:
+                return self._hash(f"worker/{group.group_name}", raw)
+        raise KeyError(group.group_name)
+
+    def head_labels(self) -> dict[str, str]:
+        """The labels of the head pod, by which the head service must select."""
+        return self._labels("head", labels.HEAD_GROUP, self._spec.head_group_spec)
+
+    def _hash(self, key: str, raw: dict[str, Any]) -> str:
+        if key not in self._hashes:
+            self._hashes[key] = template_hash.template_digest(raw)
+        return self._hashes[key]
+
+    def _build_head(self) -> Body:
+        draft = self._draft("head", labels.HEAD_GROUP, self._spec.head_group_spec)
+        if self._spec.autoscaling:
+            self._add_autoscaler(draft)
+        draft.annotations.update(
+            {
+                labels.RECREATE_HASH: template_hash.recreate_digest(self._raw_spec),
+                labels.KUBERAY_VERSION: self._settings.version,
+                labels.TEMPLATE_HASH: self.head_hash,
+            }
+        )
+        return self._finished(draft, self._settings.head_sidecars)
+
+    def _build_worker(self, group: WorkerGroup) -> Body:
+        draft = self._draft("worker", group.group_name, group)
+        if self._settings.init_container:
+            add_waiting(draft, self._identity.head_address)
+        draft.annotations[labels.TEMPLATE_HASH] = self.worker_hash(group)
+        return self._finished(draft, self._settings.worker_sidecars)
+
+    def _draft(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> PodDraft:
+        """The user's template as a pod, with the parameters of its Ray node."""
+        template = group.template
+        metadata: Body = template.get("metadata", {})
+        body: Body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "namespace": self._identity.namespace,
+                "labels": self._labels(role, group_name, group),
+                "annotations": {
+                    **self._settings.pod_annotations,
+                    **metadata.get("annotations", {}),
+                },
+                "ownerReferences": [self._identity.owner],
+            },
+            "spec": copy.deepcopy(template["spec"]),
+        }
+        if "finalizers" in metadata:
+            body["metadata"]["finalizers"] = list(metadata["finalizers"])
+        if self._own_command_only(metadata):
+            body["metadata"]["annotations"][labels.OVERWRITE_CONTAINER_COMMAND] = "true"
+        if self._spec.autoscaler_version == "v2":
+            body["spec"]["restartPolicy"] = "Never"
+        ray: Body = body["spec"]["containers"][0]
+        return PodDraft(
+            role, body, self._parameters(role, group, ray), Environment(ray.get("env", ()))
+        )
+
+    def _labels(
+        self, role: Role, group_name: str, group: HeadGroup | WorkerGroup
+    ) -> dict[str, str]:
+        own = self._identity.labels_of(role, group_name, group)
+        merged = {**self._settings.pod_labels, **own}
+        if self._identity.origin == "RayService":
+            merged[labels.SERVE] = str(role == "worker").lower()
+        return merged
+
+    def _parameters(
+        self, role: Role, group: HeadGroup | WorkerGroup, ray: Mapping[str, Any]
+    ) -> dict[str, str]:
+        return start_parameters(
+            role,
+            given=group.ray_start_params,
+            resources=group.resources,
+            labels=group.labels,
+            container=ray,
+            head_address=self._identity.head_address,
+        )
+
+    def _add_autoscaler(self, draft: PodDraft) -> None:
+        """Ray's autoscaler beside the head, in place of the monitor inside it."""
+        draft.parameters["no-monitor"] = "true"
+        draft.spec["serviceAccountName"] = self._identity.service_account
+        sidecar = autoscaler.sidecar(self._identity, self._spec, draft.ray)
+        draft.spec["containers"].append(sidecar)
+        version = self._spec.autoscaler_version
+        if version:
+            draft.env.append("RAY_enable_autoscaler_v2", str(version == "v2").lower())
+
+    def _finished(self, draft: PodDraft, sidecars: Iterable[Mapping[str, Any]]) -> Body:
+        """What both roles get, in KubeRay's order."""
+        add_state_storage(draft, self._storage)
+        _add_metrics_port(draft.ray)
+        add_token(draft, self._identity.name, self._spec.auth_options)
+        add_shared_memory(draft)
+        if draft.role == "head" and self._spec.autoscaling:
+            add_scratch_volume(draft.spec, (draft.ray, draft.spec["containers"][-1]))
+        start = render_start_command(draft.role, draft.parameters)
+        if not self._own_command_only(draft.body["metadata"]):
+            command = container_command(draft.ray, start, login_shell=self._settings.login_shell)
+            if command is not None:
+                draft.ray["command"], draft.ray["args"] = command
+        self._add_environment(draft, start)
+        if self._settings.probes:
+            serving = self._identity.origin == "RayService"
+            add_probes(draft, ray_version=self._spec.ray_version, serving=serving)
+        draft.spec["containers"] += copy.deepcopy(list(sidecars))
+        return draft.body
+
+    def _add_environment(self, draft: PodDraft, start: str) -> None:
+        for container in draft.spec.get("initContainers", ()):
+            init_env = Environment(container.get("env", ()))
+            add_head_location(init_env, self._identity.head_fqdn)
+            container["env"] = init_env.as_list()
+        for entry in self._settings.container_env:
+            draft.env.default_entry(entry)
+        add_ray_environment(
+            draft.env,
+            draft.role,
+            start=start,
+            identity=self._identity,
+            version=self._settings.version,
+        )
+        draft.ray["env"] = draft.env.as_list()
+
+    def _own_command_only(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether user and cluster agree that the container's command is not ours to write."""
+        annotations = metadata.get("annotations", {})
+        key = labels.OVERWRITE_CONTAINER_COMMAND
+        return "true" in (
+            self._annotations.get(key, "").lower(),
+            annotations.get(key, "").lower(),
+        )
+
+
+def _named(template: Body, name: str, more_labels: Mapping[str, str]) -> Body:
+    metadata = template["metadata"] | {"name": name}
+    if more_labels:
+        metadata["labels"] = metadata["labels"] | more_labels
+    return template | {"metadata": metadata}
+
+
+def _add_metrics_port(ray: Body) -> None:
+    ports: list[Body] = ray.setdefault("ports", [])
+    if all(port.get("name") != "metrics" for port in ports):
+        ports.append({"name": "metrics", "containerPort": METRICS_PORT})

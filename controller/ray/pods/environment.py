@@ -1,0 +1,85 @@
+"""Environment variables of Ray containers, in KubeRay's order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.ray.api import labels
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from controller.ray.head.identity import Identity
+    from controller.ray.pods.start_command import Role
+
+
+class Environment:
+    """A container's `env` under construction; the user's entries come first and stay."""
+
+    def __init__(self, entries: Iterable[Mapping[str, Any]] = ()) -> None:
+        self._entries = [dict(entry) for entry in entries]
+
+    def append(self, name: str, value: str) -> None:
+        """Add at the end; of several entries of one name the last one counts."""
+        self.append_entry({"name": name, "value": value})
+
+    def append_entry(self, entry: Mapping[str, Any]) -> None:
+        """Add a whole entry at the end."""
+        self._entries.append(dict(entry))
+
+    def append_field(self, name: str, path: str) -> None:
+        """Add a value that the kubelet fills in from the pod."""
+        self.append_entry({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
+
+    def default(self, name: str, value: str) -> None:
+        """Add unless an entry of that name is there."""
+        self.default_entry({"name": name, "value": value})
+
+    def default_entry(self, entry: Mapping[str, Any]) -> None:
+        """Add a whole entry unless one of its name is there."""
+        if all(present.get("name") != entry["name"] for present in self._entries):
+            self.append_entry(entry)
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """The entries in order."""
+        return self._entries
+
+
+def add_head_location(env: Environment, head_fqdn: str) -> None:
+    """Where the head is, under the two names that scripts rely on."""
+    env.append("FQ_RAY_IP", head_fqdn)
+    env.append("RAY_IP", head_fqdn.split(".", 1)[0])
+
+
+def add_ray_environment(
+    env: Environment, role: Role, *, start: str, identity: Identity, version: str
+) -> None:
+    """What every Ray container gets after the variables of its features.
+
+    Args:
+        env: changed in place.
+        role: head or worker.
+        start: the rendered `ray start` command.
+        identity: of the cluster: where its head is, and what made it.
+        version: value of `ray.io/kuberay-version`.
+    """
+    port, origin = identity.gcs_port, identity.origin
+    if role == "worker":
+        add_head_location(env, identity.head_fqdn)
+    env.append_field("RAY_CLUSTER_NAME", f"metadata.labels['{labels.CLUSTER}']")
+    env.append_field("RAY_CLUSTER_NAMESPACE", "metadata.namespace")
+    env.append_field("RAY_CLOUD_INSTANCE_ID", "metadata.name")
+    env.append_field("RAY_NODE_TYPE_NAME", f"metadata.labels['{labels.GROUP}']")
+    env.append("KUBERAY_GEN_RAY_START_CMD", start)
+    env.default("RAY_PORT", port)
+    if origin == "RayService":
+        env.default("RAY_timeout_ms_task_wait_for_death_info", "0")
+        env.default("RAY_gcs_server_request_timeout_seconds", "5")
+        env.default("RAY_SERVE_KV_TIMEOUT_S", "5")
+    host = "127.0.0.1" if role == "head" else identity.head_fqdn
+    env.default("RAY_ADDRESS", f"{host}:{port}")
+    env.default("RAY_USAGE_STATS_KUBERAY_IN_USE", "1")
+    if role == "head":
+        tags = f"kuberay_version={version};kuberay_crd={origin}"
+        env.append("RAY_USAGE_STATS_EXTRA_TAGS", tags)
+    env.default("RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "1")

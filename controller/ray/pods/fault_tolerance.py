@@ -1,0 +1,119 @@
+"""Fault tolerance of Ray's control service (GCS): where its state survives the head.
+
+Asked for by `gcsFaultToleranceOptions`, or by annotations in the way of older versions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from controller.ray.api import labels
+from controller.ray.pods.volumes import add_mount, add_volume
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.ray.api.raycluster import ClusterSpec, GcsFaultToleranceOptions, RayCluster
+    from controller.ray.pods.draft import PodDraft
+
+STORAGE_VOLUME: Final = "gcs-storage"
+STORAGE_PATH: Final = "/data/gcs"
+WORKER_RECONNECT_SECONDS: Final = 600
+"""How long a worker waits for a new head. Ray's own minute is shorter than a head takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedisStorage:
+    """State kept in a Redis of the user.
+
+    Attributes:
+        namespace: prefix of the keys of this cluster.
+        options: where Redis is; None if the user's own variables and parameters say it.
+    """
+
+    namespace: str
+    options: GcsFaultToleranceOptions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedStorage:
+    """State kept in a volume of the head.
+
+    Attributes:
+        claim: name of the PersistentVolumeClaim.
+        sub_path: directory in the volume; empty for its root.
+    """
+
+    claim: str
+    sub_path: str = ""
+
+
+StateStorage: TypeAlias = RedisStorage | EmbeddedStorage
+
+
+def state_storage(cluster: RayCluster, spec: ClusterSpec) -> StateStorage | None:
+    """Where the state survives the head; None if it does not."""
+    annotations = cluster.metadata.annotations or {}
+    options = spec.gcs_fault_tolerance_options
+    if options is None:
+        if annotations.get(labels.FT_ENABLED, "").lower() != "true":
+            return None
+        given = annotations.get(labels.EXTERNAL_STORAGE_NAMESPACE)
+        return RedisStorage(given or cluster.metadata.uid)
+    if options.embedded:
+        storage = options.storage
+        return EmbeddedStorage(
+            claim=(storage and storage.claim_name) or f"{cluster.metadata.name}-gcs-pvc",
+            sub_path=(storage and storage.sub_path) or "",
+        )
+    return RedisStorage(options.external_storage_namespace or cluster.metadata.uid, options)
+
+
+def add_state_storage(draft: PodDraft, storage: StateStorage | None) -> None:
+    """Give a pod what it needs to use the storage, or to wait for a head that does."""
+    if draft.role == "head":
+        draft.annotations[labels.FT_ENABLED] = str(storage is not None).lower()
+        if isinstance(storage, RedisStorage):
+            _add_redis(draft, storage)
+        elif storage is not None:
+            _add_volume(draft, storage)
+    elif storage is not None:
+        draft.env.default("RAY_gcs_rpc_server_reconnect_timeout_s", str(WORKER_RECONNECT_SECONDS))
+
+
+def _add_redis(draft: PodDraft, storage: RedisStorage) -> None:
+    draft.annotations[labels.EXTERNAL_STORAGE_NAMESPACE] = storage.namespace
+    draft.env.default("RAY_external_storage_namespace", storage.namespace)
+    options = storage.options
+    if options is None:
+        password = draft.parameters.get("redis-password")
+        if password is not None:  # for the cleanup job, which gets no parameters
+            draft.env.default("REDIS_PASSWORD", password)
+        return
+    if options.redis_address:
+        draft.env.append("RAY_REDIS_ADDRESS", options.redis_address)
+    _add_credential(draft, "username", options.redis_username)
+    _add_credential(draft, "password", options.redis_password)
+
+
+def _add_credential(draft: PodDraft, what: str, source: Mapping[str, Any] | None) -> None:
+    """A credential as a variable, and as a parameter that refers to it: never written out."""
+    if source is None:
+        return
+    variable = f"REDIS_{what.upper()}"
+    draft.parameters[f"redis-{what}"] = f"${variable}"
+    draft.env.append_entry(
+        {"name": variable} | {k: v for k, v in source.items() if k in {"value", "valueFrom"}}
+    )
+
+
+def _add_volume(draft: PodDraft, storage: EmbeddedStorage) -> None:
+    draft.env.default("RAY_gcs_storage", "rocksdb")
+    draft.env.default("RAY_gcs_storage_path", STORAGE_PATH)
+    claim = {"claimName": storage.claim}
+    add_volume(draft.spec, {"name": STORAGE_VOLUME, "persistentVolumeClaim": claim})
+    mount = {"name": STORAGE_VOLUME, "mountPath": STORAGE_PATH}
+    if storage.sub_path:
+        mount["subPath"] = storage.sub_path
+    add_mount(draft.ray, mount)

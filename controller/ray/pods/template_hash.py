@@ -1,0 +1,60 @@
+"""Hashes of what a pod was made from, so that an outdated pod can be recognised.
+
+What is hashed is a normal form: only a change of meaning changes a hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from operator import itemgetter
+from typing import Any, Final
+
+import msgspec
+
+from controller.ray.pods.canonical import normal_form
+
+ALGORITHM: Final = "1"
+"""Version of the normal form. Pods stamped by another one are not called outdated."""
+
+_SCHEDULING: Final = ("tolerations", "schedulingGates")
+_SCALING: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
+
+
+def digest(value: Any) -> str:
+    """`<algorithm>-<32 characters>` of any plain data."""
+    encoded = msgspec.json.encode(normal_form(value), order="sorted")
+    raw = hashlib.blake2b(encoded, digest_size=20).digest()
+    return f"{ALGORITHM}-{base64.b32hexencode(raw).decode()}"
+
+
+def is_outdated(stamped: str | None, wanted: str) -> bool:
+    """Whether the hash on a pod says, beyond doubt, that it was made from something else."""
+    if not stamped or not stamped.startswith(f"{ALGORITHM}-"):
+        return False
+    return stamped != wanted
+
+
+def template_digest(group: dict[str, Any]) -> str:
+    """Hash of what the pods of a group, as it stands in the manifest, are made from."""
+    relevant = ("template", "rayStartParams", "resources", "labels")
+    return digest({key: group.get(key) for key in relevant})
+
+
+def recreate_digest(spec: dict[str, Any]) -> str:
+    """Hash of the whole specification, less what may change without new pods."""
+    relevant = {key: value for key, value in spec.items() if key != "upgradeStrategy"}
+    relevant["headGroupSpec"] = _without_scheduling(spec.get("headGroupSpec") or {})
+    groups: list[dict[str, Any]] = spec.get("workerGroupSpecs") or []
+    relevant["workerGroupSpecs"] = [
+        {key: value for key, value in _without_scheduling(group).items() if key not in _SCALING}
+        for group in sorted(groups, key=itemgetter("groupName"))
+    ]
+    return digest(relevant)
+
+
+def _without_scheduling(group: dict[str, Any]) -> dict[str, Any]:
+    template: dict[str, Any] = group.get("template") or {}
+    pod_spec: dict[str, Any] = template.get("spec") or {}
+    pod = {key: value for key, value in pod_spec.items() if key not in _SCHEDULING}
+    return {**group, "template": {**template, "spec": pod}}

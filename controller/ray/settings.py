@@ -1,0 +1,74 @@
+"""What an administrator decides for all clusters: KubeRay's switches, under its names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import controller
+from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.cluster.children.token_secret import new_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Settings of the RayCluster controller.
+
+    Attributes:
+        version: value of the annotation `ray.io/kuberay-version` on what we make.
+        cluster_domain: DNS domain of the cluster, `cluster.local`.
+        init_container: whether workers wait for the head in an init container.
+        probes: whether probes are added to Ray containers that have none.
+        head_cluster_ip_service: whether the head service gets a cluster IP by default.
+        login_shell: whether Ray is started by a login shell.
+        delete_unnamed: whether surplus workers are deleted without the autoscaler naming them.
+        head_sidecars: containers added to every head pod.
+        worker_sidecars: containers added to every worker pod.
+        container_env: variables added to Ray containers that do not have them.
+        pod_labels: labels added to pods that do not have them.
+        pod_annotations: annotations added to pods that do not have them.
+        feature_gates: which features are on.
+        redis_cleanup: whether state in Redis is removed when its cluster is deleted.
+        use_ingress_on_openshift: whether an Ingress is made where there are Routes.
+        new_token: makes the token of a cluster: text that nobody can guess.
+        batch: most pods created by one plan; the runtime carries out 64 and plans again.
+    """
+
+    version: str = f"manta-{controller.__version__}"
+    cluster_domain: str = "cluster.local"
+    init_container: bool = True
+    probes: bool = True
+    head_cluster_ip_service: bool = False
+    login_shell: bool = False
+    delete_unnamed: bool = False
+    head_sidecars: tuple[Mapping[str, Any], ...] = ()
+    worker_sidecars: tuple[Mapping[str, Any], ...] = ()
+    container_env: tuple[Mapping[str, Any], ...] = ()
+    pod_labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    pod_annotations: Mapping[str, str] = field(default_factory=dict[str, str])
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
+    redis_cleanup: bool = True
+    use_ingress_on_openshift: bool = False
+    new_token: Callable[[], str] = new_token
+    batch: int = 128
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> ClusterSettings:
+        """Read KubeRay's environment variables."""
+
+        def is_set_to(name: str, value: str) -> bool:
+            return environment.get(name, "").lower() == value
+
+        return cls(
+            cluster_domain=environment.get("CLUSTER_DOMAIN") or "cluster.local",
+            init_container=not is_set_to("ENABLE_INIT_CONTAINER_INJECTION", "false"),
+            probes=not is_set_to("ENABLE_PROBES_INJECTION", "false"),
+            head_cluster_ip_service=is_set_to("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE", "true"),
+            login_shell=is_set_to("ENABLE_LOGIN_SHELL", "true"),
+            delete_unnamed=is_set_to("ENABLE_RANDOM_POD_DELETE", "true"),
+            use_ingress_on_openshift=is_set_to("USE_INGRESS_ON_OPENSHIFT", "true"),
+            redis_cleanup=not is_set_to("ENABLE_GCS_FT_REDIS_CLEANUP", "false"),
+        )

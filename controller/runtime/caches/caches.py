@@ -1,0 +1,343 @@
+"""All caches of the process: one informer for each resource and namespace that any kind needs.
+
+They feed the ledger synchronously and the controllers' handlers at their own pace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import structlog
+
+from controller.apimachinery.ownership import index_by_owner
+from controller.kube.discovery import is_served
+from controller.kube.errors import Forbidden, KubeError
+from controller.kube.source import ResourceSource, translated
+from controller.runtime.caches.diagnostics import explain, failing
+from controller.runtime.caches.enqueue import KeyHandler, own_key, owner_keys
+from controller.runtime.errors import SyncTimeout
+from controller.runtime.expectations.cache_barrier import Confirmation, Selection
+from controller.runtime.reconcile.kind import OWNER_INDEX, Owned
+from informers import Added, Deleted, InformerFactory, SourceError, Tombstone, Updated
+from informers import Selection as Watched
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Iterable, Sequence
+
+    from controller.kube.client import Client
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+    from controller.runtime.expectations.expectations import Ledger
+    from controller.runtime.reconcile.controller import Controller
+    from controller.runtime.reconcile.kind import Kind
+    from informers import Clock, Metrics, Notification, Registration, SharedInformer
+
+STALE = 900.0
+"""Seconds without a word from the server after which a cache makes the process unready: three
+times the least length of a watch."""
+
+OVERDUE = 300.0
+"""The same for own writes that a cache does not show (EXP-39)."""
+
+_RETRY = 2.0
+_log = structlog.stdlib.get_logger("manta.caches")
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What the kinds together want of one resource."""
+
+    label_selector: str
+    optional: bool
+    indexes: dict[str, Callable[[Any], Sequence[str]]] = field(
+        default_factory=dict[str, "Callable[[Any], Sequence[str]]"]
+    )
+
+
+@dataclass(slots=True)
+class Cache:
+    """One informer, and what is known of it."""
+
+    selection: Selection
+    informer: SharedInformer[Any]
+    confirmation: Confirmation
+    last_error: SourceError | None = None
+    quarantined: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Caches:
+    """Makes and runs all informers. A `manager.Runnable` that is ready when all have synced.
+
+    Args:
+        client: to list and watch with.
+        kinds: whose primary and owned resources are watched.
+        ledger: reads from the caches and follows them.
+        namespaces: to watch; empty for all.
+        clock: the running event loop, or something like it.
+        rng: jitter.
+        sync_timeout: seconds until caches that are not complete are an error.
+        metrics: makes the metrics of one informer.
+        on_synced: called once, when all caches are complete.
+        on_quarantine: called with resource, key and reason when an object cannot be read.
+
+    Raises:
+        ValueError: two kinds want one resource with different selectors, or two index functions
+            of one name.
+    """
+
+    name = "caches"
+
+    def __init__(
+        self,
+        client: Client,
+        kinds: Sequence[Kind[Any]],
+        *,
+        ledger: Ledger,
+        namespaces: Sequence[str],
+        clock: Clock,
+        rng: random.Random,
+        sync_timeout: float,
+        metrics: Callable[[Selection], Metrics] | None = None,
+        on_synced: Callable[[], None] | None = None,
+        on_quarantine: Callable[[Resource[Any], str, str], None] | None = None,
+    ) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._clock = clock
+        self._sync_timeout = sync_timeout
+        self._on_synced = on_synced
+        self._on_quarantine = on_quarantine
+        self._factory = InformerFactory(
+            self._open,
+            clock=clock,
+            rng=rng,
+            metrics=None if metrics is None else lambda watched: metrics(self._wanted_by(watched)),
+        )
+        self._stopped = asyncio.Event()
+        self._resources: dict[str, Resource[Any]] = {}
+        self._registrations: list[Registration[Any]] = []
+        self._namespaces = namespaces
+        self._subscribers: list[tuple[Resource[Any], KeyHandler[Any], str]] = []
+        self._optional: dict[Resource[Any], _Wanted] = {}
+        self._primaries = {kind.primary for kind in kinds}
+        self.caches: list[Cache] = []
+        for resource, wanted in _wanted(kinds).items():
+            if wanted.optional:
+                self._optional[resource] = wanted
+            else:
+                self._watch(resource, wanted)
+
+    def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
+        """Send the events that matter to `kind` to its controller's queue. Call before `run`."""
+        handlers = [(kind.primary, KeyHandler[Any](controller.queue, own_key))]
+        for owned in kind.owned:
+            keys = owner_keys(kind.primary, owned, partial(self._uid_of, kind.primary))
+            handlers.append((owned.resource, KeyHandler(controller.queue, keys)))
+        for resource, handler in handlers:
+            self._subscribers.append((resource, handler, controller.name))
+            self._subscribe(resource, handler, controller.name)
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Run all informers until stopped.
+
+        Raises:
+            SyncTimeout: they were not complete in time; the message says why.
+        """
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._factory.run()),
+                group.create_task(self._sync(ready)),
+            ]
+            await self._stopped.wait()
+            for task in tasks:
+                task.cancel()
+
+    def stop(self) -> None:
+        """End all informers."""
+        self._stopped.set()
+
+    async def confirm(self) -> None:
+        """Wait until every cache and every handler has seen what was there before now (EXP-27).
+
+        Raises:
+            SyncTimeout: that took too long.
+        """
+        try:
+            async with asyncio.timeout(self._sync_timeout), asyncio.TaskGroup() as group:
+                for cache in self.caches:
+                    group.create_task(self._confirm(cache))
+                for registration in self._registrations:
+                    group.create_task(registration.wait_for_sync())
+        except TimeoutError:
+            refused = [cache for cache in self.caches if cache.last_error is not None]
+            if refused:
+                raise SyncTimeout(explain(refused, self._sync_timeout)) from None
+            raise SyncTimeout(
+                f"Gave up after {self._sync_timeout:.0f} s: the caches did not reach the revision "
+                "that the API server had at the start, so acting on them would not be safe."
+            ) from None
+
+    def unready(self) -> str | None:
+        """A sentence about what keeps the caches from being complete and fresh, or None."""
+        missing = [cache for cache in self.caches if not cache.informer.has_synced]
+        if missing:
+            return "; ".join(failing(cache) for cache in missing)
+        now = self._clock.time()
+        for cache in self.caches:
+            seen = cache.informer.statistics()
+            if seen.last_byte is not None and now - seen.last_byte > STALE:
+                silence = f"nothing heard for {now - seen.last_byte:.0f} s"
+                return f"{seen.description}: {silence} {seen.last_error}".rstrip()
+        overdue = self._ledger.statistics().oldest_age
+        if overdue > OVERDUE:
+            return f"an own write has not been seen in the caches for {overdue:.0f} s"
+        return None
+
+    async def _sync(self, ready: Callable[[], None]) -> None:
+        """Wait for all informers, within the time limit (CTL-2)."""
+        try:
+            async with asyncio.timeout(self._sync_timeout):
+                await self._factory.wait_for_sync()
+                await self._watch_optional()
+                await self._factory.wait_for_sync()
+        except TimeoutError:
+            missing = [cache for cache in self.caches if not cache.informer.has_synced]
+            raise SyncTimeout(explain(missing, self._sync_timeout)) from None
+        if self._on_synced is not None:
+            self._on_synced()
+        ready()
+
+    async def _watch_optional(self) -> None:
+        """Watch those of the optional resources that the server has."""
+        for resource, wanted in self._optional.items():
+            if await self._is_served(resource):
+                self._watch(resource, wanted)
+                for subscribed, handler, name in self._subscribers:
+                    if subscribed == resource:
+                        self._subscribe(resource, handler, name)
+            elif resource in self._primaries:
+                _log.warning(
+                    "kind.not_served",
+                    kind=resource.kind,
+                    remedy="install the definitions (manta crds | kubectl apply --server-side "
+                    "-f -) and restart the operator",
+                )
+
+    async def _is_served(self, resource: Resource[Any]) -> bool:
+        """Ask until there is an answer. Who may not even ask is not served."""
+        while True:
+            try:
+                return await is_served(self._client, resource)
+            except Forbidden:
+                return False
+            except KubeError as error:
+                _log.warning("discovery.failed", resource=str(resource), error=str(error))
+                await asyncio.sleep(_RETRY)
+
+    async def _confirm(self, cache: Cache) -> None:
+        while True:
+            cache.last_error = None
+            try:
+                with translated():
+                    return await cache.confirmation.confirm()
+            except SourceError as error:
+                cache.last_error = error
+                _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
+                await asyncio.sleep(_RETRY)
+
+    def _watch(self, resource: Resource[Any], wanted: _Wanted) -> None:
+        everywhere = not self._namespaces or not resource.namespaced
+        for namespace in ("",) if everywhere else self._namespaces:
+            self._add(Selection(resource, namespace, wanted.label_selector), wanted)
+
+    def _add(self, selection: Selection, wanted: _Wanted) -> None:
+        resource, namespace = selection.resource, selection.namespace
+        self._resources[str(resource)] = resource
+        informer = self._factory.informer(
+            Watched(str(resource), namespace, selection.label_selector),
+            resource.view,
+            indexes=wanted.indexes,
+        )
+        cache = Cache(selection, informer, Confirmation(self._client, selection, informer))
+        self._ledger.add_cache(
+            resource,
+            namespace,
+            informer.lister,
+            wanted.indexes,
+            selective=bool(selection.label_selector),
+            quarantined=informer.quarantined,
+        )
+        informer.on_change(partial(self._changed, resource))
+        informer.on_advance(partial(self._ledger.advanced, resource, namespace))
+        informer.on_advance(lambda _revision: self._notice_quarantine(cache))
+        informer.on_reset(partial(self._ledger.reset, resource))
+        informer.on_error(partial(_note_error, cache))
+        self.caches.append(cache)
+
+    def _wanted_by(self, watched: Watched) -> Selection:
+        resource = self._resources[watched.resource]
+        return Selection(resource, watched.namespace, watched.label_selector)
+
+    def _open(self, watched: Watched) -> ResourceSource:
+        resource = self._resources[watched.resource]
+        return ResourceSource(self._client, resource, watched.namespace, watched.label_selector)
+
+    def _changed(self, resource: Resource[Any], changes: list[Notification[Any]]) -> None:
+        for change in changes:
+            match change:
+                case Added(obj) | Updated(_, obj):
+                    self._ledger.changed(resource, obj.metadata.key)
+                case Deleted():
+                    self._ledger.vanished(resource, _last(change))
+
+    def _notice_quarantine(self, cache: Cache) -> None:
+        """Tell of objects that have become unreadable; each reason once."""
+        present = cache.informer.quarantined
+        if not present and not cache.quarantined:
+            return
+        for key, reason in present.items():
+            if cache.quarantined.get(key) != reason and self._on_quarantine is not None:
+                self._on_quarantine(cache.selection.resource, key, reason)
+        cache.quarantined = dict(present)
+
+    def _subscribe(self, resource: Resource[Any], handler: KeyHandler[Any], name: str) -> None:
+        for cache in self.caches:
+            if cache.selection.resource == resource:
+                self._registrations.append(cache.informer.add_handler(handler, name=name))
+
+    def _uid_of(self, resource: Resource[Any], key: str) -> str | None:
+        owner = self._ledger.reads.get(resource, key)
+        return owner.metadata.uid if owner is not None else None
+
+
+def _last(change: Deleted[Any]) -> KubeObject:
+    """The last known state of what has gone."""
+    end: Any = change.object
+    return cast("Tombstone[Any]", end).last if isinstance(end, Tombstone) else end
+
+
+def _note_error(cache: Cache, error: SourceError) -> None:
+    cache.last_error = error
+
+
+def _wanted(kinds: Iterable[Kind[Any]]) -> dict[Resource[Any], _Wanted]:
+    """One selection for each resource; a primary resource is watched whole."""
+    found: dict[Resource[Any], _Wanted] = {}
+    for kind in kinds:
+        for owned in (Owned(kind.primary, optional=kind.optional), *kind.owned):
+            asked = _Wanted(owned.label_selector, owned.optional)
+            wanted = found.setdefault(owned.resource, asked)
+            wanted.optional = wanted.optional and owned.optional
+            if wanted.label_selector != owned.label_selector:
+                raise ValueError(
+                    f"{owned.resource} is watched as {wanted.label_selector!r} already, "
+                    f"{kind.name} wants {owned.label_selector!r}"
+                )
+            for name, function in {OWNER_INDEX: index_by_owner, **owned.indexes}.items():
+                if wanted.indexes.setdefault(name, function) is not function:
+                    raise ValueError(f"{owned.resource} has two indexes named {name!r}")
+    return found

@@ -1,0 +1,61 @@
+"""Says in plain words why caches are not complete, and what to do about it (CTL-5).
+
+Half of what users of operators suffer from is silence: a cache that does not fill and does not
+say why. One paragraph names verb, resource, scope, the server's words and the remedy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from informers import ConnectionRefused, Failed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.runtime.caches.caches import Cache
+
+
+def failing(cache: Cache) -> str:
+    """One sentence about one cache, for the readiness endpoint."""
+    seen = cache.informer.statistics()
+    if cache.last_error is None:
+        return f"cannot list {seen.description} yet: no answer so far"
+    return f"cannot list {seen.description}: {cache.last_error}"
+
+
+def explain(missing: Sequence[Cache], seconds: float) -> str:
+    """One paragraph about all of them: what failed, why, and the remedy."""
+    sentences = [f"Gave up after {seconds:.0f} s because caches are not complete."]
+    sentences += [_sentence(failing(cache)) for cache in missing[:5]]
+    if len(missing) > 5:
+        sentences.append(f"The same is true of {len(missing) - 5} more.")
+    remedies = dict.fromkeys(_remedy(cache) for cache in missing)
+    return " ".join([*sentences, *remedies])
+
+
+def _sentence(text: str) -> str:
+    """With a capital and a full stop; the server's own words stay as they are."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _remedy(cache: Cache) -> str:
+    resource = cache.selection.resource
+    namespace = cache.selection.namespace
+    match cache.last_error:
+        case Failed(status=401):
+            return "The API server does not accept the credentials: renew them."
+        case Failed(status=403):
+            role = f"Role in namespace {namespace}" if namespace else "ClusterRole"
+            return (
+                f'Grant the verbs "list" and "watch" on {resource.plural} of API group '
+                f'"{resource.group}" to the operator\'s service account by a {role}.'
+            )
+        case Failed(status=404) if resource.group == "ray.io":
+            return "Install the definitions: manta crds | kubectl apply --server-side -f -"
+        case Failed(status=404):
+            return f"The API server does not serve {resource} in version {resource.version}."
+        case ConnectionRefused():
+            return "The API server cannot be reached: check the address and the network."
+        case _:
+            return "See the log for each attempt."

@@ -1,0 +1,92 @@
+"""From events to keys (CTL-20 to CTL-24).
+
+Objects that were there at the start and events that change nothing get low priority (WQ-30).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from controller.apimachinery.ownership import refers_to
+from controller.kube.objects import KubeObject
+from informers import Tombstone
+from workqueue import LOW_PRIORITY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.kube.resources import Resource
+    from controller.runtime.reconcile.kind import Owned
+    from workqueue import WorkQueue
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class KeyHandler(Generic[T]):
+    """An informer's handler that enqueues the keys a function gives for an object.
+
+    Args:
+        queue: of the controller.
+        keys: keys for an object; `existing` is False when it has gone.
+    """
+
+    def __init__(self, queue: WorkQueue[str], keys: Callable[[T, bool], list[str]]) -> None:
+        self._queue = queue
+        self._keys = keys
+
+    def on_add(self, obj: T, *, initial: bool) -> None:
+        """Enqueue; initial objects come after everything that happens now."""
+        self._enqueue(self._keys(obj, True), low=initial)
+
+    def on_update(self, old: T, new: T) -> None:
+        """Enqueue the keys of both states, each once."""
+        unchanged = old.metadata.resource_version == new.metadata.resource_version
+        keys = self._keys(new, True)
+        if old is not new:
+            keys = [*self._keys(old, True), *keys]
+        self._enqueue(keys, low=unchanged)
+
+    def on_delete(self, obj: T | Tombstone[T]) -> None:
+        """Enqueue, from the last known state if need be."""
+        last = obj.last if isinstance(obj, Tombstone) else obj
+        self._enqueue(self._keys(last, False), low=False)
+
+    def _enqueue(self, keys: list[str], *, low: bool) -> None:
+        for key in dict.fromkeys(keys):
+            self._queue.add(key, priority=LOW_PRIORITY if low else 0)
+
+
+def own_key(obj: KubeObject, _existing: bool) -> list[str]:
+    """The object's own key (CTL-20)."""
+    return [obj.metadata.key]
+
+
+def owner_keys(
+    primary: Resource[Any],
+    owned: Owned[T],
+    uid_of: Callable[[str], str | None],
+) -> Callable[[T, bool], list[str]]:
+    """Keys of an object's controller owner, and of those that `also_wakes` names.
+
+    The owner is matched by group and kind, whatever its version (CTL-21). If the cached owner of
+    that name has another uid, the object belonged to a namesake: only its end matters (CTL-24).
+
+    Args:
+        primary: resource of the owners.
+        owned: what is watched.
+        uid_of: uid of the cached owner with that key, None if there is none.
+    """
+
+    def keys(obj: T, existing: bool) -> list[str]:
+        found: list[str] = []
+        controller = obj.metadata.controller
+        if controller is not None and refers_to(controller, primary):
+            namespace = obj.metadata.namespace if primary.namespaced else ""
+            key = f"{namespace}/{controller.name}" if namespace else controller.name
+            if not existing or uid_of(key) in {None, controller.uid}:
+                found.append(key)
+        if owned.also_wakes is not None:
+            found.extend(owned.also_wakes(obj))
+        return found
+
+    return keys

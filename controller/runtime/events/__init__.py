@@ -1,0 +1,1 @@
+"""Kubernetes Events: recorded in the background, aggregated when many are alike."""

@@ -1,0 +1,31 @@
+"""Many like events as one: what a person reads must not grow with the number of pods.
+
+Each event is a request and a line in `kubectl describe`, and only 25 about one object pass at
+once: told one by one, a growth by a thousand pods would hide everything else about its cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from controller.runtime.reconcile.plan import Event
+
+MOST_TOLD_SINGLY = 4
+"""Like events of one run that are told one by one, each with its own note."""
+
+
+def summarised(events: Iterable[Event]) -> Iterator[Event]:
+    """The events of one run in their order; of more than a few like ones, one with their number."""
+    like: dict[Event, list[Event]] = {}
+    for event in events:
+        kind = replace(event, note="") if event.of_many else event
+        like.setdefault(kind, []).append(event)
+    for kind, members in like.items():
+        if kind.of_many and len(members) > MOST_TOLD_SINGLY:
+            yield replace(kind, note=kind.of_many.replace("{count}", str(len(members))))
+        else:
+            yield from members

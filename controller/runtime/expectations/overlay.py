@@ -1,0 +1,313 @@
+"""One resource's caches, overlaid with what this process itself did to its objects (DESIGN 4.3).
+
+Of store and entry the newer object by resourceVersion is shown; an object whose deletion was
+accepted is shown as terminating until the store says so itself.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from controller.kube.objects import KubeObject
+from informers import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from controller.kube.resources import Resource
+    from controller.runtime.reconcile.plan import Write
+    from informers import Lister
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class NotCached(LookupError):  # noqa: N818
+    """The resource or namespace is watched by nobody: a programming error, never "not found"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Which object: resource and `namespace/name`."""
+
+    resource: Resource[Any]
+    key: str
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the object, empty if it is cluster-scoped."""
+        return self.key.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return self.key.rpartition("/")[2]
+
+    def __str__(self) -> str:
+        """`pods default/a`, for sentences."""
+        return f"{self.resource} {self.key}"
+
+
+@dataclass(slots=True, eq=False)
+class Entry(Generic[T]):
+    """What this process knows of one object beyond what its cache shows.
+
+    Attributes:
+        reference: the object.
+        owners: uids of the owners that wrote to it.
+        obj: newest object that an answer or a live read carried and the store has not shown.
+        deleted_uid: uid whose deletion was accepted, empty if none.
+        deleted_at: when it was accepted, RFC 3339.
+        gone: a live read said that `deleted_uid` does not exist any more.
+        write: a write without an answer: in flight, or of unknown outcome if `unknown`.
+        writer: uid of the owner that made the last write.
+        unknown: the answer to `write` was lost.
+        kept: `obj` was found by a live read although the store has passed it.
+        taken: a create met an object of this name that belongs to somebody else.
+        absent: a lookup found nothing.
+        doubt: a sentence for a condition, empty if there is none.
+        blocking: the doubt forbids to make and delete in the scope of the write.
+        scope: scope of the last write.
+        in_question: only a live read can tell.
+        version: number of changes: tells whether a live read has been overtaken.
+        born: clock time at which the entry was made, seconds.
+        since: clock time of the last change, seconds.
+        live_reads: live reads since then.
+    """
+
+    reference: Reference
+    owners: dict[str, None] = field(default_factory=dict[str, None])
+    obj: T | None = None
+    deleted_uid: str = ""
+    deleted_at: str = ""
+    gone: bool = False
+    write: Write | None = None
+    writer: str = ""
+    unknown: bool = False
+    kept: bool = False
+    taken: bool = False
+    absent: bool = False
+    doubt: str = ""
+    blocking: bool = False
+    scope: str = ""
+    in_question: bool = False
+    version: int = 0
+    born: float = 0.0
+    since: float = 0.0
+    live_reads: int = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether the entry says nothing that the store does not say."""
+        return (
+            self.obj is None
+            and not self.deleted_uid
+            and self.write is None
+            and not (self.taken or self.absent or self.doubt)
+        )
+
+
+def is_newer(a: KubeObject, b: KubeObject) -> bool:
+    """Whether `a` has a later resourceVersion than `b`."""
+    return is_older(b.metadata.resource_version, a.metadata.resource_version)
+
+
+def effective(stored: T | None, entry: Entry[T]) -> T | None:
+    """What a reader is shown, given what the store and the entry know."""
+    newest = stored
+    if entry.obj is not None and (stored is None or is_newer(entry.obj, stored)):
+        newest = entry.obj
+    if newest is None or newest.metadata.uid != entry.deleted_uid:
+        return newest
+    if entry.gone:
+        return None
+    if newest.metadata.terminating:
+        return newest
+    metadata = msgspec.structs.replace(newest.metadata, deletion_timestamp=entry.deleted_at)
+    return msgspec.structs.replace(newest, metadata=metadata)
+
+
+class Overlay(Generic[T]):
+    """All entries of one resource, and reads through them.
+
+    Writes to it go through the ledger. Reading one key is O(1); reading an index value is O(the
+    objects found + the entries under that value).
+
+    Attributes:
+        corrections: reads in which an entry stood in for a stale cache.
+        selective: a label selector filters the caches, so that an object may leave them alive.
+        era: how often the server's revisions have gone backwards.
+    """
+
+    def __init__(self, resource: Resource[T]) -> None:
+        self.resource = resource
+        self.corrections = 0
+        self.selective = False
+        self.era = 0
+        self._caches: dict[str, Lister[T]] = {}
+        self._quarantined: list[Mapping[str, str]] = []
+        self._functions: dict[str, Callable[[T], Sequence[str]]] = {}
+        self._entries: dict[str, Entry[T]] = {}
+        self._indexed: dict[tuple[str, str], dict[str, None]] = {}
+        self._values: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    def add_cache(
+        self,
+        namespace: str,
+        cache: Lister[T],
+        indexes: Mapping[str, Callable[[T], Sequence[str]]],
+        quarantined: Mapping[str, str],
+    ) -> None:
+        """Read from `cache`, which covers `namespace` (empty: all of them).
+
+        `quarantined` is a live view of the keys that the cache cannot show, with the reasons.
+        """
+        self._caches[namespace] = cache
+        self._functions.update(indexes)
+        self._quarantined.append(quarantined)
+
+    def unreadable(self, namespace: str) -> dict[str, str]:
+        """Names of objects that exist but were never readable, with the reasons."""
+        found: dict[str, str] = {}
+        for quarantined in self._quarantined:
+            for key, reason in quarantined.items():
+                where, _, name = key.rpartition("/")
+                if where == namespace and self.cache_of(namespace).get(key) is None:
+                    found[name] = reason
+        return found
+
+    @property
+    def watched(self) -> bool:
+        """Whether there is a cache of any namespace."""
+        return bool(self._caches)
+
+    def covers(self, namespace: str) -> bool:
+        """Whether a cache shows the objects of `namespace`."""
+        return "" in self._caches or namespace in self._caches
+
+    def scope_of(self, namespace: str) -> str:
+        """The namespace by which the cache that covers `namespace` was added."""
+        return "" if "" in self._caches else namespace
+
+    def cache_of(self, namespace: str) -> Lister[T]:
+        """The cache that covers `namespace`.
+
+        Raises:
+            NotCached: there is none.
+        """
+        cache = self._caches.get(self.scope_of(namespace))
+        if cache is None:
+            where = f" in namespace {namespace}" if self._caches and namespace else ""
+            raise NotCached(f"{self.resource}{where} are not watched by any kind")
+        return cache
+
+    def get(self, key: str) -> T | None:
+        """The newest object known under `key`."""
+        stored = self.cache_of(key.rpartition("/")[0]).get(key)
+        entry = self._entries.get(key)
+        if entry is None:
+            return stored
+        newest = effective(stored, entry)
+        if newest is not stored:
+            self.corrections += 1
+        return newest
+
+    def by_index(self, index: str, value: str) -> list[T]:
+        """All newest objects whose index function gives `value`."""
+        if not self._caches:
+            raise NotCached(f"{self.resource} are not watched by any kind")
+        stored = [o for cache in self._caches.values() for o in cache.by_index(index, value)]
+        if not self._entries:
+            return stored
+        function = self._functions[index]
+        result: list[T] = []
+        shown: set[str] = set()
+        for obj in stored:
+            key = obj.metadata.key
+            entry = self._entries.get(key)
+            newest = obj if entry is None else effective(obj, entry)
+            if newest is obj:
+                result.append(obj)
+            elif newest is not None and value in function(newest):
+                result.append(newest)
+            shown.add(key)
+        for key in self._indexed.get((index, value), ()):
+            newest = None if key in shown else self._newest(key)
+            if newest is not None and value in function(newest):
+                result.append(newest)
+        if len(result) != len(stored) or any(map(operator.is_not, result, stored)):
+            self.corrections += 1
+        return result
+
+    def stored(self, reference: Reference) -> T | None:
+        """What the store itself shows.
+
+        Raises:
+            NotCached: no cache covers it.
+        """
+        return self.cache_of(reference.namespace).get(reference.key)
+
+    def entry(self, key: str) -> Entry[T] | None:
+        """The entry for `key`, if there is one."""
+        return self._entries.get(key)
+
+    def entries(self) -> Iterator[Entry[T]]:
+        """All entries."""
+        return iter(self._entries.values())
+
+    def put(self, entry: Entry[T]) -> None:
+        """Store `entry` or take note of its change: the index must follow `entry.obj`."""
+        key = entry.reference.key
+        self._entries[key] = entry
+        self._unindex(key)
+        if entry.obj is None:
+            return
+        values = tuple(
+            (index, value)
+            for index, function in self._functions.items()
+            for value in function(entry.obj)
+        )
+        self._values[key] = values
+        for pair in values:
+            self._indexed.setdefault(pair, {})[key] = None
+
+    def drop(self, key: str) -> None:
+        """Forget the entry for `key`."""
+        self._entries.pop(key, None)
+        self._unindex(key)
+
+    def _newest(self, key: str) -> T | None:
+        stored = self.cache_of(key.rpartition("/")[0]).get(key)
+        return effective(stored, self._entries[key])
+
+    def _unindex(self, key: str) -> None:
+        for pair in self._values.pop(key, ()):
+            keys = self._indexed[pair]
+            del keys[key]
+            if not keys:
+                del self._indexed[pair]
+
+
+class Overlays:
+    """The overlays of all resources."""
+
+    def __init__(self) -> None:
+        self._by_resource: dict[Resource[Any], Overlay[Any]] = {}
+
+    def of(self, resource: Resource[T]) -> Overlay[T]:
+        """The overlay of one resource, made when it is first asked for."""
+        overlay = self._by_resource.get(resource)
+        if overlay is None:
+            overlay = self._by_resource[resource] = Overlay(resource)
+        return overlay
+
+    def entry(self, reference: Reference) -> Entry[Any] | None:
+        """The entry for an object, if there is one."""
+        return self.of(reference.resource).entry(reference.key)
+
+    def all(self) -> list[Overlay[Any]]:
+        """All overlays."""
+        return list(self._by_resource.values())

@@ -1,0 +1,1 @@
+"""Who of several operators may write."""

@@ -1,0 +1,1 @@
+"""One reconcile: observe, plan, execute, and the controller that runs them key by key."""

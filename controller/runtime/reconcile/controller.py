@@ -1,0 +1,328 @@
+"""One controller: a kind, its queue, and the workers between them (CTL rules, DESIGN 4.1).
+
+A worker takes a key, observes and plans in one synchronous step, carries out the plan, and says
+what comes next. It never sleeps and never waits for the world: what is not there yet will wake
+the key when it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic
+
+import structlog
+
+from controller.runtime.errors import Terminal
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.reconcile.error_condition import error_status
+from controller.runtime.reconcile.executor import FAILED_READ, Job, Next, Outcome
+from controller.runtime.reconcile.kind import Observation
+from controller.runtime.reconcile.plan import Event, Plan
+from workqueue import Closed, WorkQueue
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from controller.kube.objects import KubeObject
+    from controller.runtime.events.recorder import Recorder
+    from controller.runtime.expectations.expectations import Ledger
+    from controller.runtime.metrics import ControllerMetrics, ResultLabel
+    from controller.runtime.reconcile.executor import Executor
+    from controller.runtime.reconcile.kind import Kind
+    from workqueue import Clock, QueueMetrics
+
+LEAST_INTERVAL = 0.05
+"""Least seconds between two runs of one key, unless it has more to do and no other one waits."""
+
+PLANNING_SHARE = 10
+"""A key does not run again sooner than this many times its last planning time."""
+
+_MAY_BE_WOKEN = frozenset({Next.DONE, Next.WAIT, Next.FAILED})
+"""Where a plan's `wake_after` counts: a deadline is not put off by the back-off of a failure."""
+
+_log = structlog.stdlib.get_logger("manta.reconcile")
+
+
+@dataclass(slots=True)
+class _Line:
+    """What the one log line of a reconcile says (CTL-7). Times are in milliseconds."""
+
+    name: str
+    reconcile_id: str
+    priority: int
+    observe_ms: float = 0.0
+    plan_ms: float = 0.0
+    execute_ms: float = 0.0
+    result: str = "gone"
+    writes: Mapping[str, int] = field(default_factory=dict[str, int])
+    wake_after: float | None = None
+    error: str = ""
+
+
+class Controller(Generic[Observation]):
+    """Reconciles the objects of one kind.
+
+    Args:
+        kind: what to do.
+        ledger: reads that include own writes.
+        executor: carries out plans.
+        recorder: takes events.
+        metrics: of this controller.
+        workers: reconciles at the same time.
+        clock: the running event loop, or something like it.
+        wall: the time of day, UTC.
+        rng: jitter of the back-off, and reconcile ids.
+        queue_metrics: where the queue reports to.
+        timeout: seconds that one execution may take; 0 for no limit.
+    """
+
+    def __init__(
+        self,
+        kind: Kind[Observation],
+        *,
+        ledger: Ledger,
+        executor: Executor,
+        recorder: Recorder,
+        metrics: ControllerMetrics,
+        workers: int,
+        clock: Clock,
+        wall: Callable[[], datetime],
+        rng: random.Random,
+        queue_metrics: QueueMetrics | None = None,
+        timeout: float = 0.0,
+    ) -> None:
+        self.name = kind.name
+        self.queue: WorkQueue[str] = WorkQueue(
+            kind.name, clock=clock, rng=rng, metrics=queue_metrics
+        )
+        self._kind = kind
+        self._ledger = ledger
+        self._executor = executor
+        self._recorder = recorder
+        self._metrics = metrics
+        self._workers = workers
+        self._clock = clock
+        self._wall = wall
+        self._rng = rng
+        self._timeout = timeout
+        self._uids: dict[str, str] = {}
+        self._outside = kind.outside
+        if self._outside is not None:
+            self._outside.attach(self.wake)
+
+    def wake(self, key: str) -> None:
+        """Have a key looked at, whether anything of it has changed or not (CTL-26)."""
+        self.queue.add(key)
+
+    async def run(self) -> None:
+        """Work until the queue is closed; reconciles in flight then come to their end."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"{self.name} worker {number}")
+        finally:
+            if self._outside is not None:
+                await self._outside.aclose()
+
+    def close(self) -> None:
+        """Take in nothing more, and nothing that still waits (MGR-9)."""
+        self.queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                async with self.queue.take() as key:
+                    await self._turn(key)
+            except Closed:
+                return
+
+    async def _turn(self, key: str) -> None:
+        """One run of a key."""
+        identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)
+        line = _Line(key, str(identifier), self.queue.priority_of(key))
+        began = self._clock.time()
+        with self._metrics.active.track_inprogress():
+            try:
+                await self._reconcile(key, line)
+            except Exception as error:  # noqa: BLE001  a bad object must not cost others a worker
+                await self._quarantine(key, error, line)
+        self._metrics.seconds.observe(self._clock.time() - began)
+        self._tell(line)
+
+    async def _reconcile(self, key: str, line: _Line) -> None:
+        began = self._clock.time()
+        primary = self._ledger.reads.get(self._kind.primary, key)
+        owner = self._enter(key, primary)
+        observation = self._kind.observe(key, self._ledger.reads)
+        observed = self._clock.time()
+        line.observe_ms = 1e3 * (observed - began)
+        if observation is None or primary is None or owner is None:
+            self._leave(key)
+            return
+        for resource in self._ledger.reads.unsettled_resources(owner.uid):
+            self._metrics.stale(resource)
+        try:
+            plan = self._kind.plan(observation, self._wall())
+        finally:
+            planned = self._clock.time()
+            line.plan_ms = 1e3 * (planned - observed)
+            self._metrics.planning.observe(planned - began)
+            self.queue.hold(key, max(LEAST_INTERVAL, PLANNING_SHARE * (planned - began)))
+        if self._outside is not None:
+            self._outside.sync(key, plan.interests)
+        job = Job(
+            owner=owner,
+            resource=self._kind.primary,
+            primary=primary,
+            plan=plan,
+            status_after=lambda failures: self._kind.status_after(
+                observation, plan, failures, self._wall()
+            ),
+            emit=lambda event: self._emit(primary, event),
+            hand_over=lambda: self._hand_over(key, plan.commands),
+        )
+        try:
+            outcome = await self._execute(job)
+        finally:
+            line.execute_ms = 1e3 * (self._clock.time() - planned)
+        self._conclude(key, outcome, line)
+        if outcome.error and self.queue.num_requeues(key) > 1:
+            await self._blame(key, primary, FAILED_READ, line)
+
+    async def _execute(self, job: Job) -> Outcome:
+        """Carry out a plan within the time limit (CTL-6); what was under way is then unknown."""
+        limit = asyncio.timeout(self._timeout or None)
+        try:
+            async with limit:
+                return await self._executor.execute(job)
+        except TimeoutError:
+            if limit.expired():
+                self._metrics.timeouts.inc()
+            raise
+
+    def _hand_over(self, key: str, commands: tuple[Any, ...]) -> None:
+        if self._outside is not None and commands:
+            self._outside.hand_over(key, commands)
+
+    def _enter(self, key: str, primary: KubeObject | None) -> Owner | None:
+        if primary is None:
+            return None
+        uid = primary.metadata.uid
+        if self._uids.get(key, uid) != uid:
+            self._leave(key)
+        self._uids[key] = uid
+        owner = Owner(uid, key, self.name, primary.metadata.terminating)
+        self._ledger.enter(owner)
+        return owner
+
+    def _leave(self, key: str) -> None:
+        """The object is gone: nothing about it is kept (EXP-8)."""
+        self._ledger.forget(self.name, key)
+        self._executor.forget(self._uids.pop(key, ""))
+        self.queue.forget(key)
+        self._metrics.reconciled("success")
+        if self._outside is not None:
+            self._outside.sync(key, ())
+
+    def _conclude(self, key: str, outcome: Outcome, line: _Line) -> None:
+        """Say what comes next; the key keeps its priority (CTL-9)."""
+        line.result = outcome.next.value
+        line.writes = outcome.writes
+        line.wake_after = outcome.wake_after
+        line.error = outcome.error
+        if outcome.failures:
+            line.error = f"{outcome.failures[0].reason}: {outcome.failures[0].message}"
+        for verb, count in outcome.writes.items():
+            self._metrics.wrote(verb, count)
+        result: ResultLabel = "requeue"
+        match outcome.next:
+            case Next.DONE:
+                self.queue.forget(key)
+                result = "success" if outcome.wake_after is None else "requeue_after"
+            case Next.MORE:
+                if not self.queue:  # each run gets on; beside others a key rests as usual
+                    self.queue.hold(key, 0.0)
+                self.queue.add(key)
+            case Next.AGAIN:
+                self.queue.add_rate_limited(key)
+            case Next.WAIT:
+                pass
+            case Next.FAILED:
+                self.queue.add_rate_limited(key)
+                self._metrics.errors.inc()
+                result = "error"
+        if outcome.wake_after is not None and outcome.next in _MAY_BE_WOKEN:
+            self.queue.add_after(key, outcome.wake_after)
+        self._metrics.reconciled(result)
+
+    async def _quarantine(self, key: str, error: Exception, line: _Line) -> None:
+        """An exception costs only its own key: back-off, counters, event, condition (CTL-4)."""
+        line.result = "error"
+        line.error = f"{type(error).__name__}: {error}"
+        self._metrics.errors.inc()
+        self._metrics.reconciled("error")
+        if isinstance(error, Terminal):
+            line.result = "terminal"
+            self._metrics.terminal_errors.inc()
+        else:
+            self.queue.add_rate_limited(key)
+            if not isinstance(error, TimeoutError):
+                self._metrics.panics.inc()
+                _log.error("reconcile.exception", name=key, exc_info=error)
+        primary = self._ledger.reads.get(self._kind.primary, key)
+        if primary is not None:
+            reason = error.reason if isinstance(error, Terminal) else "ReconcileError"
+            self._emit(primary, Event("Warning", reason, "Reconcile", line.error))
+            if isinstance(error, Terminal) or self.queue.num_requeues(key) > 1:
+                await self._blame(key, primary, reason, line)
+
+    async def _blame(self, key: str, primary: KubeObject, reason: str, line: _Line) -> None:
+        """Name an error that does not pass on the object; if that fails too, the event must do."""
+        status = error_status(primary, reason, line.error, self._wall())
+        job = Job(
+            owner=Owner(primary.metadata.uid, key, self.name),
+            resource=self._kind.primary,
+            primary=primary,
+            plan=Plan(status=status),
+            status_after=lambda _: None,
+            emit=lambda event: self._emit(primary, event),
+        )
+        try:
+            line.writes = (await self._execute(job)).writes
+        except Exception as error:  # noqa: BLE001  as above
+            _log.warning("quarantine.unsaid", name=key, error=str(error))
+
+    def _emit(self, primary: KubeObject, event: Event) -> None:
+        self._recorder.record(self._kind.primary, primary.metadata, event, reporter=self.name)
+
+    def _tell(self, line: _Line) -> None:
+        """The one line (event name `reconcile`); quiet if nothing was done."""
+        namespace, _, name = line.name.rpartition("/")
+        fields: dict[str, Any] = {
+            "controller": self.name,
+            "kind": self._kind.primary.kind,
+            "namespace": namespace,
+            "name": name,
+            "reconcile_id": line.reconcile_id,
+            "priority": line.priority,
+            "observe_ms": round(line.observe_ms, 2),
+            "plan_ms": round(line.plan_ms, 2),
+            "execute_ms": round(line.execute_ms, 2),
+            "result": line.result,
+        }
+        if line.writes:
+            fields["writes"] = dict(line.writes)
+        if line.wake_after is not None:
+            fields["wake_after"] = round(line.wake_after, 3)
+        if line.error:
+            fields["error"] = line.error
+        if line.result in {"error", "terminal", "failed"}:
+            _log.warning("reconcile", **fields)
+        elif line.writes:
+            _log.info("reconcile", **fields)
+        else:
+            _log.debug("reconcile", **fields)

@@ -1,0 +1,48 @@
+"""What an object says about itself when reconciling it raised (DESIGN 4.8).
+
+The kind cannot be asked, because it is what failed. So this reads and writes nothing of the
+status but one condition, which every kind sets itself as soon as it can reconcile again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from controller.apimachinery.conditions import set_condition
+from controller.runtime.reconcile.plan import StatusPatch
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.objects import KubeObject
+
+READY: Final = "Ready"
+"""The condition by which every kind says whether an object is where it should be."""
+
+_LONGEST_MESSAGE: Final = 4096
+
+
+def error_status(primary: KubeObject, reason: str, message: str, now: datetime) -> StatusPatch:
+    """The status in which `Ready` is False because of this error, and all else is as it was."""
+    conditions = set_condition(
+        _conditions_of(primary),
+        READY,
+        "False",
+        reason,
+        message[:_LONGEST_MESSAGE],
+        primary.metadata.generation,
+        now,
+    )
+    return StatusPatch({"conditions": conditions})
+
+
+def _conditions_of(primary: KubeObject) -> list[dict[str, Any]]:
+    """The present conditions, leaving out what is not one."""
+    status = msgspec.to_builtins(getattr(primary, "status", None))
+    listed = cast("dict[str, Any]", status).get("conditions") if isinstance(status, dict) else None
+    if not isinstance(listed, list):
+        return []
+    found = cast("list[Any]", listed)
+    return [cast("dict[str, Any]", each) for each in found if isinstance(each, dict)]

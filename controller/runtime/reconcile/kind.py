@@ -1,0 +1,196 @@
+"""What the runtime asks of a kind, and what it gives to it.
+
+A kind is an `observe` and a `plan`, both synchronous: `observe` gathers everything that the
+decision depends on through `Reads`, `plan` is a pure function of that and the time. The runtime
+does the rest: events, queue, writes, retries, expectations, logs, metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from controller.kube.objects import KubeObject
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.resources import Resource
+    from controller.runtime.reconcile.external import Outside
+    from controller.runtime.reconcile.plan import Failure, LiveList, LogTail, Plan, StatusPatch
+
+T = TypeVar("T", bound=KubeObject)
+Observation = TypeVar("Observation")
+
+OWNER_INDEX = "owner"
+"""Index by uid of the controller owner, present for every owned resource."""
+
+
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""Reason of a refusal that will not pass: nothing can be made in a namespace that is going."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The server's definite answer that it will not create an object now.
+
+    Attributes:
+        reason: of the Status, `Forbidden`, or `NamespaceTerminating`.
+        message: the server's words.
+    """
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogText:
+    """The answer to a `LogTail`.
+
+    Attributes:
+        text: the lines; empty if nothing was written.
+        unavailable: a sentence about why there is no text, empty if there is.
+    """
+
+    text: str = ""
+    unavailable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned(Generic[T]):
+    """A resource whose objects a kind makes, counts and deletes.
+
+    Attributes:
+        resource: what is watched.
+        label_selector: limits list and watch; one resource has one selector in the process.
+        indexes: index functions besides `owner`.
+        also_wakes: keys ("namespace/name" of primaries) that an event of this object wakes
+            besides its controller owner's (CTL-22): for objects that matter by label.
+        optional: whether the API server may lack it. Then there is no cache of it, and it must
+            not be read: `Reads.serves` tells.
+    """
+
+    resource: Resource[T]
+    label_selector: str = ""
+    indexes: Mapping[str, Callable[[T], Sequence[str]]] = field(
+        default_factory=dict[str, Callable[[T], Sequence[str]]]
+    )
+    also_wakes: Callable[[T], Sequence[str]] | None = None
+    optional: bool = False
+
+
+class Reads(Protocol):
+    """The caches overlaid with the process's own writes: never older than what it did itself.
+
+    Synchronous and consistent during one `observe`. Objects are immutable.
+    """
+
+    def get(self, resource: Resource[T], key: str) -> T | None:
+        """The object `namespace/name`, or None."""
+        ...
+
+    def serves(self, resource: Resource[Any]) -> bool:
+        """Whether the API server had this optional resource at the start."""
+        ...
+
+    def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
+        """All objects whose index function gives `value`, in no particular order."""
+        ...
+
+    def revision(self, resource: Resource[Any], owner_uid: str) -> str:
+        """Newest revision observed: the store's or that of an answer for this owner; only grows."""
+        ...
+
+    def unsettled_scopes(self, owner_uid: str) -> frozenset[str]:
+        """Scopes with a write of unknown outcome: make and delete nothing there for now.
+
+        The runtime repeats an unknown create under the same name and wakes the key.
+        """
+        ...
+
+    def is_taken(self, resource: Resource[Any], key: str) -> bool:
+        """Whether a create met an object of this name that belongs to somebody else."""
+        ...
+
+    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+        """The last refusal to create an object of this name, until one succeeds."""
+        ...
+
+    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
+        """Whether a `Lookup` found nothing under this name."""
+        ...
+
+    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
+        """Whether that list was answered and nothing of its resource was made since."""
+        ...
+
+    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
+        """The answer to that lookup, None as long as it was not made."""
+        ...
+
+    def begun_units(self, owner_uid: str) -> Mapping[str, int]:
+        """Units that this process is making, with the number of members made so far (`Member`)."""
+        ...
+
+    def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, str]:
+        """Names of objects that exist but cannot be decoded, with the reasons.
+
+        They are missing from all other answers: whoever counts must not take them for absent.
+        """
+        ...
+
+    def doubts(self, owner_uid: str) -> tuple[str, ...]:
+        """Sentences for a condition: objects that the cache does not show, admission conflicts."""
+        ...
+
+
+class Kind(Protocol[Observation]):
+    """One kind of object that the operator brings to its wanted state."""
+
+    @property
+    def name(self) -> str:
+        """Name of the controller in logs and metrics, unique: `raycluster-controller`."""
+        ...
+
+    @property
+    def primary(self) -> Resource[Any]:
+        """The resource whose objects have the keys."""
+        ...
+
+    @property
+    def optional(self) -> bool:
+        """Whether the API server may lack the primary resource: then this kind has no objects."""
+        ...
+
+    @property
+    def owned(self) -> tuple[Owned[Any], ...]:
+        """Resources whose events wake the key of their controller owner (CTL-21, CTL-24)."""
+        ...
+
+    @property
+    def outside(self) -> Outside | None:
+        """The other system that plans of this kind have commands and interests for, if any."""
+        ...
+
+    def observe(self, key: str, reads: Reads) -> Observation | None:
+        """Everything that the plan depends on; None if the object is gone. No I/O."""
+        ...
+
+    def plan(self, observation: Observation, now: datetime) -> Plan:
+        """What to do about it. Pure.
+
+        Raises:
+            controller.runtime.errors.Terminal: trying again is pointless until something changes.
+        """
+        ...
+
+    def status_after(
+        self,
+        observation: Observation,
+        plan: Plan,
+        failures: tuple[Failure, ...],
+        now: datetime,
+    ) -> StatusPatch | None:
+        """The plan's status when these writes failed: the same, naming the first cause."""
+        ...
