@@ -15,8 +15,7 @@ from controller.ray.job import JobSettings, RayJobKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.ray.dashboard import Dashboards
-    from controller.runtime.reconcile.external import Outside
+    from controller.ray.dashboard import DashboardActors
     from controller.runtime.reconcile.kind import Kind
 
 
@@ -43,20 +42,21 @@ class KindSettings:
         )
 
 
-def kinds_of(
-    settings: KindSettings, dashboards: Dashboards, outside: Outside | None
-) -> list[Kind[Any]]:
+def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list[Kind[Any]]:
     """Every kind, RayCronJobs only if their feature gate is on.
 
     Args:
         settings: of the kinds.
-        dashboards: what Ray says.
-        outside: who asks Ray; None where nothing is to be asked.
+        dashboards: who asks Ray; None where nothing is to be asked.
     """
-    kinds: list[Kind[Any]] = [
-        RayClusterKind(settings.cluster),
-        RayJobKind(dashboards, outside, settings.job),
-    ]
+    kinds: list[Kind[Any]] = [RayClusterKind(settings.cluster), _job_kind(settings.job, dashboards)]
     if settings.cron_job.feature_gates.enabled(CRON_JOB):
         kinds.append(RayCronJobKind(settings.cron_job))
     return kinds
+
+
+def _job_kind(settings: JobSettings, dashboards: DashboardActors | None) -> RayJobKind:
+    if dashboards is None:
+        return RayJobKind(settings=settings)
+    own = dashboards.for_controller(RayJobKind.name)
+    return RayJobKind(own, own, settings)

@@ -71,7 +71,7 @@ async def operator_for(
     registry.register(DashboardCollector(dashboards.statistics))
     operator = Operator(
         client,
-        kinds_of(decided, dashboards, dashboards),
+        kinds_of(decided, dashboards),
         settings,
         clock=loop,
         wall=wall,

@@ -50,7 +50,7 @@ class Crowd:
         )
         self._registry = CollectorRegistry()
         world.start_operator(
-            kinds=kinds_of(KindSettings(job=PATIENT), self.actors, self.actors),
+            kinds=kinds_of(KindSettings(job=PATIENT), self.actors),
             rules=rules,
             registry=self._registry,
         )

@@ -105,7 +105,8 @@ class Rays:
             wall=self.world.wall,
             rng=random.Random(self.world.rng.random()),
         )
-        kinds = [RayClusterKind(), RayJobKind(actors, actors, self.settings)]
+        dashboards = actors.for_controller(RayJobKind.name)
+        kinds = [RayClusterKind(), RayJobKind(dashboards, dashboards, self.settings)]
         return self.world.start_operator(kinds=kinds, **more)
 
     @staticmethod

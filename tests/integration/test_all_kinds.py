@@ -38,7 +38,7 @@ def start(rays: Rays, gates: FeatureGates | None = None) -> RunningOperator:
     actors = DashboardActors(
         rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
     )
-    kinds = kinds_of(KindSettings.from_environment(gates, {}), actors, actors)
+    kinds = kinds_of(KindSettings.from_environment(gates, {}), actors)
     return world.start_operator(kinds=kinds)
 
 

@@ -425,7 +425,8 @@ async def test_the_samples_first_rayjob_runs_to_its_end_on_a_cluster_of_its_own(
     actors = DashboardActors(
         rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
     )
-    kinds = [RayClusterKind(), RayJobKind(actors, actors), RayCronJobKind()]
+    dashboards = actors.for_controller(RayJobKind.name)
+    kinds = [RayClusterKind(), RayJobKind(dashboards, dashboards), RayCronJobKind()]
     world.start_operator(kinds=kinds)
     manifest, code = yaml.safe_load_all(SAMPLE.read_text())
     await world.user.create(CONFIG_MAPS, world.namespace, code)

@@ -152,7 +152,7 @@ async def open_rays(world: World) -> Rays:
     actors = DashboardActors(
         rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
     )
-    world.start_operator(kinds=kinds_of(KindSettings(), actors, actors))
+    world.start_operator(kinds=kinds_of(KindSettings(), actors))
     return rays
 
 

@@ -250,4 +250,4 @@ def start_all_kinds(rays: Rays) -> None:
     actors = DashboardActors(
         rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
     )
-    world.start_operator(kinds=kinds_of(KindSettings(), actors, actors))
+    world.start_operator(kinds=kinds_of(KindSettings(), actors))

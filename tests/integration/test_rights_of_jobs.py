@@ -76,7 +76,7 @@ class Limited:
         actors = DashboardActors(
             self.rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
         )
-        kinds = kinds_of(KindSettings(), actors, actors)
+        kinds = kinds_of(KindSettings(), actors)
         operator = world.start_operator(kinds=kinds, transport=transport)
         operator.transport.on_answer.append(self._note)
 

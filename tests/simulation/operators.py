@@ -40,7 +40,8 @@ class WitnessedJobKind(RayJobKind):
     """RayJobs; one operator process has its own actors."""
 
     def __init__(self, referee: JobReferee, actors: DashboardActors) -> None:
-        super().__init__(actors, actors, JOB_SETTINGS)
+        dashboards = actors.for_controller(self.name)
+        super().__init__(dashboards, dashboards, JOB_SETTINGS)
         self._referee = referee
         self.actors = actors
 

@@ -11,7 +11,6 @@ from controller.ray.job.observe import Observation as JobObservation
 
 if TYPE_CHECKING:
     from controller.command.kinds import KindSettings
-    from controller.ray.dashboard import Head, Observation, Outcome, Probe
     from controller.runtime.reconcile.kind import Kind
 
 
@@ -40,20 +39,8 @@ class Subject:
 
 def subjects(settings: KindSettings) -> dict[str, Subject]:
     """By the name of the kind. Each kind's objects are made for those of the next."""
-    kinds = kinds_of(settings, _Silence(), None)
+    kinds = kinds_of(settings, None)
     return {
         kind.primary.kind: Subject(kind, tuple(reversed(kinds[:number])))
         for number, kind in enumerate(kinds)
     }
-
-
-class _Silence:
-    """Implements `Dashboards` where nobody is asked."""
-
-    def observation(self, head: Head, probe: Probe) -> Observation | None:
-        """Nothing is known."""
-        del head, probe
-
-    def outcome(self, head: Head, command_id: str) -> Outcome | None:
-        """Nothing was ordered."""
-        del head, command_id

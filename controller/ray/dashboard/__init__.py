@@ -3,6 +3,7 @@
 Planners read `Dashboards`, name what they want as `Interest` and `Order`, and never wait.
 """
 
+from controller.ray.dashboard.actors import ControllerDashboards, DashboardActors
 from controller.ray.dashboard.commands import (
     Command,
     DeleteJob,
@@ -15,7 +16,7 @@ from controller.ray.dashboard.commands import (
     SubmitJob,
 )
 from controller.ray.dashboard.head import Head
-from controller.ray.dashboard.observation import Dashboards, Observation
+from controller.ray.dashboard.observation import NO_DASHBOARDS, Dashboards, Observation
 from controller.ray.dashboard.probes import HealthProbe, Interest, JobProbe, Probe
 from controller.ray.dashboard.results import (
     Deleted,
@@ -29,7 +30,10 @@ from controller.ray.dashboard.results import (
 from controller.ray.dashboard.submission import Submission
 
 __all__ = [
+    "NO_DASHBOARDS",
     "Command",
+    "ControllerDashboards",
+    "DashboardActors",
     "Dashboards",
     "DeleteJob",
     "Deleted",

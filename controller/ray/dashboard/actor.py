@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.client import DashboardClient
     from controller.ray.dashboard.commands import Command, Outcome
     from controller.ray.dashboard.head import Head
-    from controller.ray.dashboard.pending import Pending
+    from controller.ray.dashboard.pending import CommandId, Pending
     from controller.ray.dashboard.probes import Probe
     from controller.ray.dashboard.settings import DashboardSettings
     from controller.ray.dashboard.statistics import Metrics
+    from controller.ray.dashboard.subscriber import Subscriber
 
 
 class Actor:
@@ -40,6 +41,7 @@ class Actor:
         head: whose dashboard it is.
         client: the connection, once it was needed.
         task: the request under way.
+        subject: what it is about.
         silence: the run of requests that were not answered at all.
         trust: what to expect of the next request.
         rests_until: loop time before which nothing is asked.
@@ -53,6 +55,7 @@ class Actor:
         self.head = head
         self.client: DashboardClient | None = None
         self.task: asyncio.Task[None] | None = None
+        self.subject: Pending | Probe | None = None
         self.silence = Run(settings.failures)
         self.trust = Trust.FRESH
         self.rests_until = -math.inf
@@ -60,13 +63,13 @@ class Actor:
         self.closed = False
         self._probes: dict[Probe, Watched] = {}
         self._due_probes: KeyHeap[Probe] = KeyHeap()
-        self._interests: Counter[str] = Counter()
-        self._pending: dict[str, Pending] = {}
-        self._due_commands: KeyHeap[str] = KeyHeap()
-        self._deadlines: KeyHeap[str] = KeyHeap()
+        self._interests: Counter[Subscriber] = Counter()
+        self._pending: dict[CommandId, Pending] = {}
+        self._due_commands: KeyHeap[CommandId] = KeyHeap()
+        self._deadlines: KeyHeap[CommandId] = KeyHeap()
         self._open: Counter[str] = Counter()
-        self._outcomes: dict[str, Outcome] = {}
-        self._ids: defaultdict[str, set[str]] = defaultdict(set)  # of commands, by object
+        self._outcomes: dict[CommandId, Outcome] = {}
+        self._ids: defaultdict[Subscriber, set[CommandId]] = defaultdict(set)
 
     # What is wanted.
 
@@ -85,45 +88,57 @@ class Actor:
         """How many commands are open."""
         return len(self._pending)
 
-    def watch(self, probe: Probe, key: str, now: float, wall: datetime) -> None:
-        """An object is interested in a probe."""
+    def watch(
+        self,
+        probe: Probe,
+        subscriber: Subscriber,
+        interval: float,
+        now: float,
+        wall: datetime,
+    ) -> None:
+        """An object is interested in a probe, or was looked at again: ask sooner."""
         watched = self._probes.get(probe)
         if watched is None:
             watched = self._probes[probe] = Watched(self._settings, now=now, wall=wall)
             self._schedule(probe, now)
-        watched.keys.add(key)
-        self._interests[key] += 1
-
-    def unwatch(self, probe: Probe, key: str, now: float) -> None:
-        """It is not any more. With its last interest its outcomes and submissions go."""
-        watched = self._probes[probe]
-        watched.keys.discard(key)
-        if not watched.keys:
-            del self._probes[probe]
-            self._due_probes.discard(probe)
-        self._interests[key] -= 1
-        if not self._interests[key]:
-            del self._interests[key]
-            self._forget(key, now)
-
-    def hasten(self, probe: Probe, now: float) -> None:
-        """Something about the object has moved: ask sooner again."""
-        due = self._probes[probe].hasten(now)
+        if subscriber not in watched.subscribers:
+            self._interests[subscriber] += 1
+        watched.subscribers[subscriber] = interval
+        due = watched.hasten(now)
         if due is not None and probe in self._due_probes and self._due_probes.rank(probe) > due:
             self._due_probes.push(probe, due)
 
-    def knows(self, command_id: str) -> bool:
+    def unwatch(self, probe: Probe, subscriber: Subscriber, now: float) -> None:
+        """It is not any more. With its last interest its outcomes and submissions go."""
+        watched = self._probes[probe]
+        del watched.subscribers[subscriber]
+        if not watched.subscribers:
+            del self._probes[probe]
+            self._due_probes.discard(probe)
+        self._interests[subscriber] -= 1
+        if not self._interests[subscriber]:
+            del self._interests[subscriber]
+            self._forget(subscriber, now)
+
+    def drop_commands(self, controller: str, now: float) -> None:
+        """Forget the open commands of a controller."""
+        for pending in list(self._pending.values()):
+            if pending.subscriber.controller == controller:
+                self._close(pending, now)
+                self._drop_id(pending)
+
+    def knows(self, command_id: CommandId) -> bool:
         """Whether the command is open, or its outcome known."""
         return command_id in self._pending or command_id in self._outcomes
 
-    def order(self, pending: Pending, now: float, wall: datetime) -> list[str]:
-        """Take on a command; keys to wake, because it ends another one."""
+    def order(self, pending: Pending, now: float, wall: datetime) -> list[Subscriber]:
+        """Take on a command; whom to wake, because it ends another one."""
         command = pending.command
         woken = [] if pending.submits else self._give_up_submission(command.job_id, now)
-        self._pending[command.id] = pending
-        self._ids[pending.key].add(command.id)
-        self._due_commands.push(command.id, now)
-        self._deadlines.push(command.id, pending.expires_at)
+        self._pending[pending.id] = pending
+        self._ids[pending.subscriber].add(pending.id)
+        self._due_commands.push(pending.id, now)
+        self._deadlines.push(pending.id, pending.expires_at)
         self._open[command.job_id] += 1
         probe = JobProbe(command.job_id)
         if probe in self._probes:
@@ -137,12 +152,12 @@ class Actor:
         """The state of a probe."""
         return self._probes.get(probe)
 
-    def outcome(self, command_id: str) -> Outcome | None:
+    def outcome(self, command_id: CommandId) -> Outcome | None:
         """How a command ended."""
         return self._outcomes.get(command_id)
 
-    def everybody(self) -> set[str]:
-        """Keys of all objects interested in it."""
+    def everybody(self) -> set[Subscriber]:
+        """All objects interested in it."""
         return set(self._interests)
 
     # When to do what.
@@ -168,12 +183,12 @@ class Actor:
             return self._due_probes.pop()
         return None
 
-    def expire(self, now: float) -> list[str]:
-        """End the commands whose time is up; keys to wake."""
-        woken: list[str] = []
+    def expire(self, now: float) -> list[Subscriber]:
+        """End the commands whose time is up; whom to wake."""
+        woken: list[Subscriber] = []
         while _lowest(self._deadlines) <= now:
             pending = self._pending[self._deadlines.pop()]
-            if pending.command.id in self._due_commands:  # the one under way ends by itself
+            if pending.id in self._due_commands:  # the one under way ends by itself
                 woken += self.finish(pending, Expired(pending.epitaph), now)
         return woken
 
@@ -184,30 +199,23 @@ class Actor:
         if self._probes.get(probe) is watched:
             self._schedule(probe, watched.next_due(now))
 
-    def try_again(self, pending: Pending, now: float) -> list[str]:
-        """A command got no definite answer; keys to wake if that was its last attempt."""
+    def try_again(self, pending: Pending, now: float) -> list[Subscriber]:
+        """A command got no definite answer; whom to wake if that was its last attempt."""
         again = now + self._settings.backoff.delay(pending.failures - 1)
         if pending.given_up or pending.expires_at <= now:
             return self.finish(pending, Expired(pending.epitaph), now)
-        self._due_commands.push(pending.command.id, again)
+        self._due_commands.push(pending.id, again)
         return []
 
-    def finish(self, pending: Pending, outcome: Outcome, now: float) -> list[str]:
-        """A command has ended; keys to wake."""
-        command = pending.command
-        del self._pending[command.id]
-        self._due_commands.discard(command.id)
-        self._deadlines.discard(command.id)
-        self._open[command.job_id] -= 1
-        if not self._open[command.job_id]:
-            del self._open[command.job_id]
-        self._release(command, now)
-        self._metrics.ended(name_of(command), type(outcome).__name__.lower())
-        if pending.key not in self._interests:
+    def finish(self, pending: Pending, outcome: Outcome, now: float) -> list[Subscriber]:
+        """A command has ended; whom to wake."""
+        self._close(pending, now)
+        self._metrics.ended(name_of(pending.command), type(outcome).__name__.lower())
+        if pending.subscriber not in self._interests:
             self._drop_id(pending)
             return []
-        self._outcomes[command.id] = outcome
-        return [pending.key]
+        self._outcomes[pending.id] = outcome
+        return [pending.subscriber]
 
     def note_silence(self, began: datetime, error: str, now: float, stretch: float) -> bool:
         """A request was not answered; whether the dashboard is failing from now on."""
@@ -235,15 +243,25 @@ class Actor:
         if not (isinstance(probe, JobProbe) and self._open[probe.job_id]):
             self._due_probes.push(probe, when)
 
+    def _close(self, pending: Pending, now: float) -> None:
+        command = pending.command
+        del self._pending[pending.id]
+        self._due_commands.discard(pending.id)
+        self._deadlines.discard(pending.id)
+        self._open[command.job_id] -= 1
+        if not self._open[command.job_id]:
+            del self._open[command.job_id]
+        self._release(command, now)
+
     def _release(self, command: Command, now: float) -> None:
         """Ask how the job is after its last command, at once."""
         probe = JobProbe(command.job_id)
         if probe in self._probes:
             self._schedule(probe, now)
 
-    def _give_up_submission(self, job_id: str, now: float) -> list[str]:
+    def _give_up_submission(self, job_id: str, now: float) -> list[Subscriber]:
         """Who stops or deletes a job no longer wants it submitted."""
-        woken: list[str] = []
+        woken: list[Subscriber] = []
         if not self._open[job_id]:
             return woken
         for pending in list(self._pending.values()):
@@ -251,30 +269,30 @@ class Actor:
                 woken += self._give_up(pending, "given up because the job is to be stopped", now)
         return woken
 
-    def _give_up(self, pending: Pending, reason: str, now: float) -> list[str]:
+    def _give_up(self, pending: Pending, reason: str, now: float) -> list[Subscriber]:
         pending.given_up = reason
-        if pending.command.id not in self._due_commands:
+        if pending.id not in self._due_commands:
             return []  # under way: it ends with its attempt
         return self.finish(pending, Expired(pending.epitaph), now)
 
-    def _forget(self, key: str, now: float) -> None:
+    def _forget(self, subscriber: Subscriber, now: float) -> None:
         """Nobody will read the outcomes of this object's commands."""
-        for command_id in list(self._ids.get(key, ())):
+        for command_id in list(self._ids.get(subscriber, ())):
             pending = self._pending.get(command_id)
             if pending is None:
                 del self._outcomes[command_id]
-                self._ids[key].discard(command_id)
+                self._ids[subscriber].discard(command_id)
             elif pending.submits:
                 self._give_up(pending, "given up because nobody waits for the job", now)
-        if not self._ids.get(key):
-            self._ids.pop(key, None)
+        if not self._ids.get(subscriber):
+            self._ids.pop(subscriber, None)
 
     def _drop_id(self, pending: Pending) -> None:
-        ids = self._ids[pending.key]
-        ids.discard(pending.command.id)
+        ids = self._ids[pending.subscriber]
+        ids.discard(pending.id)
         if not ids:
-            del self._ids[pending.key]
+            del self._ids[pending.subscriber]
 
 
-def _lowest(heap: KeyHeap[str] | KeyHeap[Probe]) -> float:
+def _lowest(heap: KeyHeap[CommandId] | KeyHeap[Probe]) -> float:
     return heap.lowest() if heap else math.inf

@@ -1,14 +1,14 @@
 """All dashboards: one actor per head incarnation, one scheduler for all of them.
 
 There is no task per actor: a heap knows whose time has come, `Slots` whose turn it is, and each
-request is a task that ends with its answer. Workers only leave interests and commands here; what
-is found wakes their keys when it is new (DESIGN 4.5).
+request is a task that ends with its answer. Each controller leaves interests and commands with a
+handle of its own; what is found wakes their keys when it is new (DESIGN 4.5).
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import structlog
 
@@ -27,6 +27,7 @@ from controller.ray.dashboard.requests import carry_out, name_of, probe_with
 from controller.ray.dashboard.settings import DashboardSettings
 from controller.ray.dashboard.slots import TICK, Slots, Trust
 from controller.ray.dashboard.statistics import NO_METRICS, DashboardStatistics
+from controller.ray.dashboard.subscriber import Subscriber
 from workqueue import Delays
 
 if TYPE_CHECKING:
@@ -38,11 +39,14 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.commands import Order, Outcome
     from controller.ray.dashboard.head import Head
     from controller.ray.dashboard.observation import Observation
+    from controller.ray.dashboard.pending import CommandId
     from controller.ray.dashboard.probes import Interest, Probe
     from controller.ray.dashboard.results import CommandValue, ProbeValue
     from controller.ray.dashboard.statistics import Metrics
     from controller.ray.dashboard.watched import Watched
     from informers import Clock
+
+_Subject: TypeAlias = "tuple[Head, Probe]"
 
 _log = structlog.stdlib.get_logger("manta.dashboard")
 
@@ -51,9 +55,9 @@ CONCURRENCY = 128
 
 
 class DashboardActors:
-    """`Outside` of the kinds that deal with Ray, and the `Dashboards` that they read.
+    """The actors of one process, shared by all controllers that deal with Ray.
 
-    To be used within one running event loop.
+    To be used within one running event loop. Whoever made them closes them, after the controllers.
 
     Args:
         connect: makes the client of a head; may read its token. Raises `DashboardError`.
@@ -82,9 +86,9 @@ class DashboardActors:
         self._rng = rng
         self._settings = settings or DashboardSettings()
         self._metrics = metrics
-        self._wake_key: Callable[[str], None] = _nobody
+        self._handles: dict[str, ControllerDashboards] = {}
         self._actors: dict[Head, Actor] = {}
-        self._interests: dict[str, tuple[Interest, ...]] = {}
+        self._interests: dict[Subscriber, frozenset[_Subject]] = {}
         self._failing: set[Head] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._due: Delays[Actor] = Delays(clock, self._released)
@@ -97,32 +101,38 @@ class DashboardActors:
         )
         self._closed = False
 
-    # What a controller does.
+    # What a controller does, through its handle.
 
-    def attach(self, wake: Callable[[str], None]) -> None:
-        """Learn whom to tell; see `Outside.attach`."""
-        self._wake_key = wake
+    def for_controller(self, name: str) -> ControllerDashboards:
+        """A handle for the controller of this name.
 
-    def sync(self, key: str, interests: tuple[Interest, ...]) -> None:
+        Raises:
+            ValueError: that controller has a handle already.
+        """
+        if name in self._handles:
+            raise ValueError(f"{name} has its dashboards already")
+        handle = self._handles[name] = ControllerDashboards(self, name)
+        return handle
+
+    def sync(self, subscriber: Subscriber, interests: tuple[Interest, ...]) -> None:
         """The complete set of probes that an object wants from now on."""
         if self._closed:
             return
-        now = self._clock.time()
-        former, wanted = set(self._interests.get(key, ())), set(interests)
-        for interest in wanted - former:
-            self._actor(interest.head).watch(interest.probe, key, now, self._wall())
-        for interest in wanted & former:
-            self._actors[interest.head].hasten(interest.probe, now)
-        for interest in former - wanted:
-            self._actors[interest.head].unwatch(interest.probe, key, now)
+        now, wall = self._clock.time(), self._wall()
+        intervals = _shortest(interests, self._settings.interval)
+        former, wanted = self._interests.get(subscriber, frozenset()), frozenset(intervals)
+        for (head, probe), interval in intervals.items():
+            self._actor(head).watch(probe, subscriber, interval, now, wall)
+        for head, probe in former - wanted:
+            self._actors[head].unwatch(probe, subscriber, now)
         if wanted:
-            self._interests[key] = tuple(wanted)
+            self._interests[subscriber] = wanted
         else:
-            self._interests.pop(key, None)
-        for head in {interest.head for interest in wanted | former}:
+            self._interests.pop(subscriber, None)
+        for head in {head for head, _ in wanted | former}:
             self._settle(self._actors[head])
 
-    def hand_over(self, key: str, commands: tuple[Order, ...]) -> None:
+    def hand_over(self, subscriber: Subscriber, commands: tuple[Order, ...]) -> None:
         """Carry out commands; those that are known already only once.
 
         The outcome can be read while the object has an interest in the same head.
@@ -132,10 +142,27 @@ class DashboardActors:
         now, wall = self._clock.time(), self._wall()
         for order in commands:
             actor, command = self._actor(order.head), order.command
-            if not actor.knows(command.id):
-                expires_at = now + (command.deadline - wall).total_seconds()
-                self._wake(actor.order(Pending(key, command, expires_at), now, wall))
+            expires_at = now + (command.deadline - wall).total_seconds()
+            pending = Pending(subscriber, command, expires_at)
+            if not actor.knows(pending.id):
+                self._wake(actor.order(pending, now, wall))
             self._settle(actor)
+
+    async def leave(self, controller: str) -> None:
+        """End everything that this controller has under way; what others want goes on."""
+        self._handles.pop(controller, None)
+        ended: list[asyncio.Task[None]] = []
+        for actor in list(self._actors.values()):
+            subject, task = actor.subject, actor.task
+            actor.drop_commands(controller, self._clock.time())
+            if isinstance(subject, Pending) and subject.subscriber.controller == controller:
+                self._cancel(actor)
+            for subscriber in [each for each in actor.everybody() if each.controller == controller]:
+                self.sync(subscriber, ())
+            self._settle(actor)
+            if task is not None and task.cancelling():
+                ended.append(task)
+        await asyncio.gather(*ended, return_exceptions=True)
 
     async def aclose(self) -> None:
         """End everything that is under way."""
@@ -157,7 +184,7 @@ class DashboardActors:
         watched = None if actor is None else actor.watched(probe)
         return None if actor is None or watched is None else watched.observation(actor.silence)
 
-    def outcome(self, head: Head, command_id: str) -> Outcome | None:
+    def outcome(self, head: Head, command_id: CommandId) -> Outcome | None:
         """How a command ended; None while it is open, unknown or forgotten."""
         actor = self._actors.get(head)
         return None if actor is None else actor.outcome(command_id)
@@ -209,6 +236,7 @@ class DashboardActors:
         if subject is None:
             self._settle(actor)
             return False
+        actor.subject = subject
         actor.task = asyncio.create_task(self._serve(actor, subject, trust))
         self._tasks.add(actor.task)
         actor.task.add_done_callback(self._tasks.discard)
@@ -221,6 +249,10 @@ class DashboardActors:
         self._failing.discard(actor.head)
         self._due.discard(actor)
         self._slots.withdraw(actor)
+        self._cancel(actor)
+
+    @staticmethod
+    def _cancel(actor: Actor) -> None:
         if actor.task is not None:
             actor.task.cancel()
 
@@ -233,9 +265,9 @@ class DashboardActors:
             else:
                 await self._probe(actor, subject)
         finally:
-            actor.task = None
+            actor.task = actor.subject = None
             self._slots.release(trust)
-        self._settle(actor)
+            self._settle(actor)
 
     async def _probe(self, actor: Actor, probe: Probe) -> None:
         watched = actor.watched(probe)
@@ -253,7 +285,7 @@ class DashboardActors:
             self._answered(actor, usable=True)
             counts = watched.generation == generation
             if counts and watched.answered(answer, began, now):
-                self._wake(watched.keys)
+                self._wake(watched.subscribers)
         actor.ask_again(probe, watched, now)
 
     async def _command(self, actor: Actor, pending: Pending) -> None:
@@ -270,7 +302,7 @@ class DashboardActors:
         else:
             self._answered(actor, usable=True)
             if watched is not None and watched.run.end():
-                self._wake(watched.keys)
+                self._wake(watched.subscribers)
             woken = actor.finish(pending, _outcome(answer), self._clock.time())
         self._wake(woken)
 
@@ -330,7 +362,7 @@ class DashboardActors:
         else:
             self._answered(actor, usable=False)
         if watched is not None and watched.run.failed(began, sentence):
-            self._wake(watched.keys)
+            self._wake(watched.subscribers)
 
     def _answered(self, actor: Actor, *, usable: bool) -> None:
         if actor.note_answer(usable=usable):
@@ -338,9 +370,65 @@ class DashboardActors:
             _log.info("dashboard.answers_again", head=str(actor.head))
             self._wake(actor.everybody())
 
-    def _wake(self, keys: Iterable[str]) -> None:
-        for key in list(keys):
-            self._wake_key(key)
+    def _wake(self, subscribers: Iterable[Subscriber]) -> None:
+        for controller, key in list(subscribers):
+            handle = self._handles.get(controller)
+            if handle is not None:
+                handle.wake(key)
+
+
+class ControllerDashboards:
+    """The dashboards of one controller: its `Outside`, and the `Dashboards` that its kind reads.
+
+    Made by `DashboardActors.for_controller`. Keys and ids of commands are the controller's own.
+
+    Args:
+        actors: whose handle this is.
+        name: of the controller.
+    """
+
+    def __init__(self, actors: DashboardActors, name: str) -> None:
+        self._actors = actors
+        self._name = name
+        self._closed = False
+        self.wake: Callable[[str], None] = _nobody
+
+    def attach(self, wake: Callable[[str], None]) -> None:
+        """See `Outside.attach`."""
+        self.wake = wake
+
+    def sync(self, key: str, interests: tuple[Interest, ...]) -> None:
+        """See `Outside.sync`."""
+        if not self._closed:
+            self._actors.sync(Subscriber(self._name, key), interests)
+
+    def hand_over(self, key: str, commands: tuple[Order, ...]) -> None:
+        """See `Outside.hand_over`."""
+        if not self._closed:
+            self._actors.hand_over(Subscriber(self._name, key), commands)
+
+    async def aclose(self) -> None:
+        """See `Outside.aclose`; the other controllers' dashboards stay open."""
+        self._closed = True
+        await self._actors.leave(self._name)
+
+    def observation(self, head: Head, probe: Probe) -> Observation | None:
+        """See `Dashboards.observation`."""
+        return self._actors.observation(head, probe)
+
+    def outcome(self, head: Head, command_id: str) -> Outcome | None:
+        """See `Dashboards.outcome`."""
+        return self._actors.outcome(head, (self._name, command_id))
+
+
+def _shortest(interests: tuple[Interest, ...], default: float) -> dict[_Subject, float]:
+    """The interval of each probe, the shortest where it is named twice."""
+    found: dict[_Subject, float] = {}
+    for interest in interests:
+        subject = interest.head, interest.probe
+        interval = default if interest.interval is None else interest.interval
+        found[subject] = min(interval, found.get(subject, interval))
+    return found
 
 
 def _outcome(answer: CommandValue | RefusedByRay) -> Outcome:

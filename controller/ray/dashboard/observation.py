@@ -36,7 +36,7 @@ class Observation:
 
 
 class Dashboards(Protocol):
-    """What the actors know. Synchronous, without side effect."""
+    """What a controller's dashboards have said. Synchronous, without side effect."""
 
     def observation(self, head: Head, probe: Probe) -> Observation | None:
         """What the probe has found; None if nobody is interested in it yet."""
@@ -45,3 +45,15 @@ class Dashboards(Protocol):
     def outcome(self, head: Head, command_id: str) -> Outcome | None:
         """How a command ended; None while it is open, unknown or forgotten."""
         ...
+
+
+class _NoDashboards:
+    def observation(self, head: Head, probe: Probe) -> Observation | None:
+        del head, probe
+
+    def outcome(self, head: Head, command_id: str) -> Outcome | None:
+        del head, command_id
+
+
+NO_DASHBOARDS: Dashboards = _NoDashboards()
+"""Where no Ray is asked: nothing is known."""

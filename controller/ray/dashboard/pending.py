@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from controller.ray.dashboard.commands import SubmitJob
 
 if TYPE_CHECKING:
     from controller.ray.dashboard.commands import Command
+    from controller.ray.dashboard.subscriber import Subscriber
+
+CommandId: TypeAlias = tuple[str, str]
+"""Name of the controller, and the id that it chose."""
 
 
 @dataclass(slots=True)
@@ -16,7 +20,7 @@ class Pending:
     """A command that has not ended.
 
     Attributes:
-        key: of the object that handed it over.
+        subscriber: the object that handed it over.
         command: the command.
         expires_at: loop time after which it is not tried again.
         failures: attempts without a definite answer.
@@ -24,12 +28,17 @@ class Pending:
         given_up: why it is not tried again; empty while it is.
     """
 
-    key: str
+    subscriber: Subscriber
     command: Command
     expires_at: float
     failures: int = 0
     error: str = ""
     given_up: str = ""
+
+    @property
+    def id(self) -> CommandId:
+        """Its identity: two controllers may choose the same id."""
+        return self.subscriber.controller, self.command.id
 
     @property
     def submits(self) -> bool:

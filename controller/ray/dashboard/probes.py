@@ -30,7 +30,16 @@ Probe: TypeAlias = JobProbe | HealthProbe
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """An object wants this asked of this head for as long as its plans say so."""
+    """An object wants this asked of this head for as long as its plans say so.
+
+    Attributes:
+        head: whose dashboard is asked.
+        probe: what is asked.
+        interval: seconds between two requests while the value changes; None for the default of
+            `DashboardSettings`. Subscribers of the same probe share its requests, at the shortest
+            interval of any of them.
+    """
 
     head: Head
     probe: Probe
+    interval: float | None = None

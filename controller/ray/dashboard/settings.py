@@ -38,6 +38,6 @@ class DashboardSettings:
     rate: float = 250.0
     burst: int = 250
 
-    def pause(self, quiet: float) -> float:
+    def pause(self, interval: float, quiet: float) -> float:
         """Seconds until the next question about what has not moved for `quiet` seconds."""
-        return min(max(self.interval, quiet / self.calm), self.longest_interval)
+        return min(max(interval, quiet / self.calm), max(interval, self.longest_interval))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,14 @@ if TYPE_CHECKING:
 
     from controller.ray.dashboard.results import ProbeValue
     from controller.ray.dashboard.settings import DashboardSettings
+    from controller.ray.dashboard.subscriber import Subscriber
 
 
 class Watched:
     """The state of one probe of one head.
 
     Attributes:
-        keys: of the objects that want it.
+        subscribers: the objects that want it, with the interval that each wants.
         run: of failed requests about it.
         generation: grows when what is known stops counting; an answer to a request of a former
             generation does not count.
@@ -29,19 +31,19 @@ class Watched:
     """
 
     __slots__ = (
-        "_absences", "_observation", "_settings", "asked", "generation", "keys", "quiet_since",
-        "run",
+        "_absences", "_observation", "_settings", "asked", "generation", "quiet_since", "run",
+        "subscribers",
     )  # fmt: skip
 
     def __init__(self, settings: DashboardSettings, *, now: float, wall: datetime) -> None:
         self._settings = settings
         self._observation = Observation(None, wall)
         self._absences = 0
-        self.keys: set[str] = set()
+        self.subscribers: dict[Subscriber, float] = {}
         self.run = Run(settings.failures)
         self.generation = 0
         self.quiet_since = now
-        self.asked = now - settings.interval
+        self.asked = -math.inf
 
     def observation(self, silence: Run) -> Observation:
         """What is known, given how long the whole dashboard has been silent."""
@@ -75,12 +77,17 @@ class Watched:
             return now + max(wait, self._settings.confirm)
         if self._doubtful:
             return now + self._settings.confirm
-        return max(now, self.asked + self._settings.pause(now - self.quiet_since))
+        return max(now, self.asked + self._settings.pause(self._interval, now - self.quiet_since))
 
     def hasten(self, now: float) -> float | None:
         """Something moved around it: when to ask instead; None while the last answer failed."""
         self.quiet_since = now
-        return None if self.run.length else max(now, self.asked + self._settings.interval)
+        return None if self.run.length else max(now, self.asked + self._interval)
+
+    @property
+    def _interval(self) -> float:
+        """The shortest that anybody wants."""
+        return min(self.subscribers.values(), default=self._settings.interval)
 
     @property
     def _doubtful(self) -> bool:

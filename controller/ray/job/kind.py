@@ -11,6 +11,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, status_of
 from controller.ray.api.validation.job import validate_job, validate_job_status
 from controller.ray.cluster.kind import OUR_JOBS, RAY_PODS
+from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.followers import Followers, submitter_keys
 from controller.ray.head.incarnation import parsed
 from controller.ray.job.observe import SUBMITTER_PODS, Sources, observe_job
@@ -37,7 +38,7 @@ class RayJobKind:
 
     Args:
         dashboards: what Ray says.
-        outside: who asks Ray; the same object as `dashboards` in an operator.
+        outside: who asks Ray; in an operator the same `ControllerDashboards` as `dashboards`.
         settings: what an administrator decided for all jobs.
     """
 
@@ -47,7 +48,7 @@ class RayJobKind:
 
     def __init__(
         self,
-        dashboards: Dashboards,
+        dashboards: Dashboards = NO_DASHBOARDS,
         outside: Outside | None = None,
         settings: JobSettings | None = None,
     ) -> None:

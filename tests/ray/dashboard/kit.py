@@ -9,14 +9,22 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.dashboard import Head, Interest, JobProbe, Order, StopJob, Submission, SubmitJob
-from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard import (
+    DashboardActors,
+    Head,
+    Interest,
+    JobProbe,
+    Order,
+    StopJob,
+    Submission,
+    SubmitJob,
+)
 from tests.ray.dashboard.simulated import SimulatedRay
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from controller.ray.dashboard import Observation, Outcome
+    from controller.ray.dashboard import ControllerDashboards, Observation, Outcome
 
 HEAD = Head("cluster", "pod", 0, "default", "head-svc")
 JOB = JobProbe("job")
@@ -28,17 +36,34 @@ def head(name: str = "cluster", **changes: Any) -> Head:
 
 @dataclass
 class World:
-    """Actors, the Ray they talk to, and the keys that were woken, with the time."""
+    """Actors, the Ray they talk to, and the keys that were woken, with the time.
+
+    `dashboards` is the handle of the controller whose keys these are; `joined` makes another one.
+    """
 
     ray: SimulatedRay
     actors: DashboardActors
+    dashboards: ControllerDashboards
     woken: list[tuple[float, str]] = field(default_factory=list)
 
+    def attach(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.dashboards.attach(lambda key: self.woken.append((loop.time(), key)))
+
+    def joined(self, controller: str) -> World:
+        """The same as another controller sees it."""
+        other = World(self.ray, self.actors, self.actors.for_controller(controller))
+        other.attach()
+        return other
+
     def watch(self, key: str = "ns/job", at: Head = HEAD, *probes: Any) -> None:
-        self.actors.sync(key, tuple(Interest(at, probe) for probe in probes or (JOB,)))
+        self.dashboards.sync(key, tuple(Interest(at, probe) for probe in probes or (JOB,)))
+
+    def watch_every(self, interval: float, key: str = "ns/job") -> None:
+        self.dashboards.sync(key, (Interest(HEAD, JOB, interval),))
 
     def leave(self, key: str = "ns/job") -> None:
-        self.actors.sync(key, ())
+        self.dashboards.sync(key, ())
 
     def submit(
         self, key: str = "ns/job", at: Head = HEAD, *, job_id: str = "job", within: float = 60
@@ -46,14 +71,14 @@ class World:
         command = SubmitJob(
             f"submit-{job_id}", self.in_(within), Submission("python job.py", job_id)
         )
-        self.actors.hand_over(key, (Order(at, command),))
+        self.dashboards.hand_over(key, (Order(at, command),))
         return command.id
 
     def stop(
         self, key: str = "ns/job", at: Head = HEAD, *, job_id: str = "job", within: float = 60
     ) -> str:
         command = StopJob(f"stop-{job_id}", self.in_(within), job_id)
-        self.actors.hand_over(key, (Order(at, command),))
+        self.dashboards.hand_over(key, (Order(at, command),))
         return command.id
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -70,7 +95,7 @@ class World:
         return observation
 
     def outcome(self, command_id: str, at: Head = HEAD) -> Outcome | None:
-        return self.actors.outcome(at, command_id)
+        return self.dashboards.outcome(at, command_id)
 
     def wakes(self, key: str = "ns/job") -> int:
         return sum(each == key for _, each in self.woken)
@@ -83,8 +108,8 @@ async def world(ray: SimulatedRay | None = None, **options: Any) -> AsyncIterato
     actors = DashboardActors(
         ray.connect, clock=loop, wall=ray.wall, rng=random.Random(1), **options
     )
-    made = World(ray, actors)
-    actors.attach(lambda key: made.woken.append((loop.time(), key)))
+    made = World(ray, actors, actors.for_controller("test"))
+    made.attach()
     try:
         yield made
     finally:

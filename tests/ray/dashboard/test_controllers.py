@@ -1,0 +1,180 @@
+"""Several controllers that use the dashboards of one process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from controller.ray.dashboard import Done, Head, JobStatus, Submitted
+from tests.ray.dashboard.kit import HEAD, JOB, World, head, world
+from tests.ray.dashboard.simulated import NEVER, Course, Fault
+
+
+def a_long_job(it: World, at: Head = HEAD) -> None:
+    it.ray.add(at, "job", course=Course(pending=0, running=NEVER))
+
+
+async def test_two_controllers_on_one_head_are_both_woken():
+    async with world() as it:
+        other = it.joined("other")
+        a_long_job(it)
+        it.watch("default/a")
+        other.watch("default/a")
+        await asyncio.sleep(1)
+        assert it.wakes("default/a") == other.wakes("default/a") == 1
+        assert it.seen() is not None
+        assert it.actors.statistics().probes == 1
+
+
+async def test_a_controller_is_woken_for_its_own_keys_only():
+    async with world() as it:
+        other = it.joined("other")
+        a_long_job(it)
+        it.watch("default/a")
+        other.watch("default/b", head("another"))
+        await asyncio.sleep(1)
+        assert it.wakes("default/a") == 1
+        assert it.wakes("default/b") == other.wakes("default/a") == 0
+
+
+async def test_an_empty_sync_of_another_controller_leaves_the_probes_of_a_namesake_alone():
+    async with world() as it:
+        other = it.joined("other")
+        a_long_job(it)
+        it.watch("default/a")
+        other.watch("default/a")
+        other.leave("default/a")
+        await asyncio.sleep(1)
+        assert it.seen().value.status is JobStatus.RUNNING
+        assert it.wakes("default/a") == 1
+        assert other.wakes("default/a") == 0
+
+
+async def test_the_first_controller_to_end_leaves_the_others_working():
+    async with world() as it:
+        other = it.joined("other")
+        a_long_job(it)
+        it.watch("default/a")
+        other.watch("default/a")
+        await it.dashboards.aclose()
+        await asyncio.sleep(1)
+        assert (it.wakes("default/a"), other.wakes("default/a")) == (0, 1)
+        other.submit("default/a", job_id="next")
+        await asyncio.sleep(5)
+        assert other.outcome("submit-next") == Done(Submitted("next"))
+        it.ray.end("job", JobStatus.SUCCEEDED)
+        await asyncio.sleep(5)
+        assert other.seen().value.status is JobStatus.SUCCEEDED
+
+
+async def test_a_controller_that_has_ended_wants_nothing_more():
+    async with world() as it:
+        other = it.joined("other")
+        a_long_job(it, head("another"))
+        it.watch("default/a", head("another"))
+        it.watch("default/b")
+        it.submit("default/b", job_id="never")
+        other.watch("default/b")
+        await it.dashboards.aclose()
+        assert it.actors.statistics().actors == 1
+        it.watch("default/c", head("late"))
+        it.submit("default/c", head("late"), job_id="never")
+        await asyncio.sleep(30)
+        assert it.ray.requests(cluster="another") + it.ray.requests(cluster="late") == 0
+        assert it.ray.submissions("never") == 0
+
+
+async def test_a_command_under_way_ends_with_its_controller_and_delays_no_other():
+    async with world() as it:
+        other = it.joined("other")
+        it.ray.fault(Fault.SILENT)
+        it.watch("default/a")
+        other.watch("default/a")
+        it.submit("default/a", within=3600)
+        await it.until(lambda: it.ray.requests(method="POST") == 1)
+        await it.dashboards.aclose()
+        assert it.actors._actors[HEAD].subject in {None, JOB}, "only the other one asks"
+        it.ray.fault(None)
+        a_long_job(it)
+        await asyncio.sleep(5)
+        assert other.seen().value.status is JobStatus.RUNNING
+        assert it.actors.statistics().commands == 0
+
+
+async def test_a_stop_that_outlived_its_interest_ends_with_its_controller():
+    async with world() as it:
+        it.joined("other")
+        it.ray.fault(Fault.ERROR)
+        it.watch()
+        it.stop()
+        it.leave()
+        await it.dashboards.aclose()
+        assert it.actors.statistics().actors == it.actors.statistics().commands == 0
+
+
+async def test_two_controllers_may_choose_the_same_id_for_their_commands():
+    async with world() as it:
+        other = it.joined("other")
+        it.watch("default/a")
+        other.watch("default/a")
+        it.submit("default/a")
+        await asyncio.sleep(1)
+        assert it.outcome("submit-job") is not None
+        assert other.outcome("submit-job") is None
+        other.submit("default/a")
+        await asyncio.sleep(1)
+        assert other.outcome("submit-job") == Done(Submitted("job", already=True))
+        other.leave("default/a")
+        assert it.outcome("submit-job") == Done(Submitted("job"))
+
+
+async def test_a_shared_probe_is_asked_at_the_shortest_interval_wanted():
+    async with world() as it:
+        other = it.joined("other")
+        a_long_job(it)
+
+        async def asked(seconds: float) -> int:
+            before = it.ray.requests()
+            await asyncio.sleep(seconds)
+            return it.ray.requests() - before
+
+        it.watch_every(5)
+        await asyncio.sleep(0.5)
+        assert await asked(15) == 3
+        other.watch_every(1)
+        assert await asked(10) == pytest.approx(10, abs=1)
+        it.watch_every(5)
+        assert await asked(5) == pytest.approx(5, abs=1), "a longer one does not slow it down"
+        other.leave()
+        it.watch_every(5)
+        assert await asked(15) == pytest.approx(3, abs=1)
+
+
+async def test_an_object_may_change_its_interval():
+    async with world() as it:
+        a_long_job(it)
+        it.watch_every(5)
+        await asyncio.sleep(0.5)
+        it.watch_every(1)
+        before = it.ray.requests()
+        await asyncio.sleep(10)
+        assert it.ray.requests() - before == pytest.approx(10, abs=1)
+        assert it.seen() is not None
+
+
+async def test_a_controller_has_one_handle():
+    async with world() as it:
+        it.joined("other")
+        with pytest.raises(ValueError, match="other has its dashboards already"):
+            it.actors.for_controller("other")
+
+
+async def test_a_handle_from_after_the_end_of_its_controller_is_a_new_one():
+    async with world() as it:
+        a_long_job(it)
+        await it.dashboards.aclose()
+        again = it.joined("test")
+        again.watch("default/a")
+        await asyncio.sleep(1)
+        assert again.wakes("default/a") == 1
