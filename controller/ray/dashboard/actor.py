@@ -10,8 +10,6 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from controller.ray.dashboard.commands import Expired
-from controller.ray.dashboard.probes import JobProbe
-from controller.ray.dashboard.requests import name_of
 from controller.ray.dashboard.run import Run
 from controller.ray.dashboard.slots import Trust
 from controller.ray.dashboard.watched import Watched
@@ -67,7 +65,7 @@ class Actor:
         self._pending: dict[CommandId, Pending] = {}
         self._due_commands: KeyHeap[CommandId] = KeyHeap()
         self._deadlines: KeyHeap[CommandId] = KeyHeap()
-        self._open: Counter[str] = Counter()
+        self._invalidating: Counter[Probe] = Counter()  # by how many open commands
         self._outcomes: dict[CommandId, Outcome] = {}
         self._ids: defaultdict[Subscriber, set[CommandId]] = defaultdict(set)
 
@@ -134,16 +132,16 @@ class Actor:
     def order(self, pending: Pending, now: float, wall: datetime) -> list[Subscriber]:
         """Take on a command; whom to wake, because it ends another one."""
         command = pending.command
-        woken = [] if pending.submits else self._give_up_submission(command.job_id, now)
+        woken = self._supersede(command, now)
         self._pending[pending.id] = pending
         self._ids[pending.subscriber].add(pending.id)
         self._due_commands.push(pending.id, now)
         self._deadlines.push(pending.id, pending.expires_at)
-        self._open[command.job_id] += 1
-        probe = JobProbe(command.job_id)
-        if probe in self._probes:
-            self._probes[probe].invalidate(wall)
-            self._due_probes.discard(probe)
+        for probe in command.invalidates:
+            self._invalidating[probe] += 1
+            if probe in self._probes:
+                self._probes[probe].invalidate(wall)
+                self._due_probes.discard(probe)
         return woken
 
     # What is known.
@@ -210,7 +208,7 @@ class Actor:
     def finish(self, pending: Pending, outcome: Outcome, now: float) -> list[Subscriber]:
         """A command has ended; whom to wake."""
         self._close(pending, now)
-        self._metrics.ended(name_of(pending.command), type(outcome).__name__.lower())
+        self._metrics.ended(pending.command.name, type(outcome).__name__.lower())
         if pending.subscriber not in self._interests:
             self._drop_id(pending)
             return []
@@ -239,34 +237,27 @@ class Actor:
         return self.silence.end()
 
     def _schedule(self, probe: Probe, when: float) -> None:
-        """Ask `probe` at `when`, not before the commands about its job have ended."""
-        if not (isinstance(probe, JobProbe) and self._open[probe.job_id]):
+        """Ask `probe` at `when`, not before the commands that invalidate it have ended."""
+        if not self._invalidating[probe]:
             self._due_probes.push(probe, when)
 
     def _close(self, pending: Pending, now: float) -> None:
-        command = pending.command
         del self._pending[pending.id]
         self._due_commands.discard(pending.id)
         self._deadlines.discard(pending.id)
-        self._open[command.job_id] -= 1
-        if not self._open[command.job_id]:
-            del self._open[command.job_id]
-        self._release(command, now)
+        for probe in pending.command.invalidates:
+            self._invalidating[probe] -= 1
+            if not self._invalidating[probe]:
+                del self._invalidating[probe]
+                if probe in self._probes:
+                    self._schedule(probe, now)
 
-    def _release(self, command: Command, now: float) -> None:
-        """Ask how the job is after its last command, at once."""
-        probe = JobProbe(command.job_id)
-        if probe in self._probes:
-            self._schedule(probe, now)
-
-    def _give_up_submission(self, job_id: str, now: float) -> list[Subscriber]:
-        """Who stops or deletes a job no longer wants it submitted."""
+    def _supersede(self, command: Command, now: float) -> list[Subscriber]:
+        """Give up the open commands that a new one makes pointless; whom to wake."""
         woken: list[Subscriber] = []
-        if not self._open[job_id]:
-            return woken
         for pending in list(self._pending.values()):
-            if pending.submits and pending.command.job_id == job_id:
-                woken += self._give_up(pending, "given up because the job is to be stopped", now)
+            if command.supersedes(pending.command):
+                woken += self._give_up(pending, f"superseded by a {command.name} command", now)
         return woken
 
     def _give_up(self, pending: Pending, reason: str, now: float) -> list[Subscriber]:
@@ -282,8 +273,8 @@ class Actor:
             if pending is None:
                 del self._outcomes[command_id]
                 self._ids[subscriber].discard(command_id)
-            elif pending.submits:
-                self._give_up(pending, "given up because nobody waits for the job", now)
+            elif pending.command.needs_subscriber:
+                self._give_up(pending, "given up because no object waits for it any more", now)
         if not self._ids.get(subscriber):
             self._ids.pop(subscriber, None)
 

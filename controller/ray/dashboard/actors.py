@@ -8,7 +8,7 @@ handle of its own; what is found wakes their keys when it is new (DESIGN 4.5).
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeVar
 
 import structlog
 
@@ -22,8 +22,6 @@ from controller.ray.dashboard.errors import (
     UnexpectedAnswer,
 )
 from controller.ray.dashboard.pending import Pending
-from controller.ray.dashboard.probes import JobProbe
-from controller.ray.dashboard.requests import carry_out, name_of, probe_with
 from controller.ray.dashboard.settings import DashboardSettings
 from controller.ray.dashboard.slots import TICK, Slots, Trust
 from controller.ray.dashboard.statistics import NO_METRICS, DashboardStatistics
@@ -41,17 +39,27 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.observation import Observation
     from controller.ray.dashboard.pending import CommandId
     from controller.ray.dashboard.probes import Interest, Probe
-    from controller.ray.dashboard.results import CommandValue, ProbeValue
+    from controller.ray.dashboard.results import CommandValue
     from controller.ray.dashboard.statistics import Metrics
     from controller.ray.dashboard.watched import Watched
     from informers import Clock
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 _Subject: TypeAlias = "tuple[Head, Probe]"
 
 _log = structlog.stdlib.get_logger("manta.dashboard")
 
 CONCURRENCY = 128
 """Requests to dashboards under way at most."""
+
+
+class _Request(Protocol[T_co]):
+    """What probes and commands have in common."""
+
+    name: ClassVar[str]
+
+    async def send(self, client: DashboardClient) -> T_co: ...
 
 
 class DashboardActors:
@@ -275,12 +283,12 @@ class DashboardActors:
             return
         began, generation = self._wall(), watched.generation
         watched.asked = self._clock.time()
-        answer = await self._ask(actor, name_of(probe), lambda to: probe_with(to, probe))
+        answer = await self._ask(actor, probe)
         if actor.closed:
             return
         now = self._clock.time()
         if isinstance(answer, DashboardError):
-            self._failed(actor, watched, began, answer)
+            self._failed(actor, [watched], began, answer)
         else:
             self._answered(actor, usable=True)
             counts = watched.generation == generation
@@ -290,34 +298,34 @@ class DashboardActors:
 
     async def _command(self, actor: Actor, pending: Pending) -> None:
         command, began = pending.command, self._wall()
-        watched = actor.watched(JobProbe(command.job_id))
-        answer = await self._ask(actor, name_of(command), lambda to: carry_out(to, command))
+        affected = [
+            watched
+            for probe in command.invalidates
+            if (watched := actor.watched(probe)) is not None
+        ]
+        answer = await self._ask(actor, command)
         if actor.closed:
             return
         if isinstance(answer, DashboardError) and not isinstance(answer, RefusedByRay):
             pending.failures += 1
             pending.error = str(answer)
-            self._failed(actor, watched, began, answer)
+            self._failed(actor, affected, began, answer)
             woken = actor.try_again(pending, self._clock.time())
         else:
             self._answered(actor, usable=True)
-            if watched is not None and watched.run.end():
-                self._wake(watched.subscribers)
+            for watched in affected:
+                if watched.run.end():
+                    self._wake(watched.subscribers)
             woken = actor.finish(pending, _outcome(answer), self._clock.time())
         self._wake(woken)
 
-    async def _ask(
-        self,
-        actor: Actor,
-        request: str,
-        call: Callable[[DashboardClient], Awaitable[ProbeValue | CommandValue]],
-    ) -> Any:
+    async def _ask(self, actor: Actor, request: _Request[T]) -> T | DashboardError:
         """The answer, or the error in place of one."""
         started = self._clock.time()
         try:
             client = await self._client(actor)
             async with asyncio.timeout(self._patience(actor)):
-                answer = await call(client)
+                answer: T | DashboardError = await request.send(client)
             result = "answered"
         except TimeoutError:
             answer, result = NoAnswer(f"{actor.head} does not answer"), "no_answer"
@@ -326,9 +334,9 @@ class DashboardActors:
         except (Exception, asyncio.CancelledError) as error:  # one oddity must not end an actor
             if _is_cancelled():
                 raise
-            _log.exception("dashboard.request_failed", head=str(actor.head), request=request)
+            _log.exception("dashboard.request_failed", head=str(actor.head), request=request.name)
             answer, result = UnexpectedAnswer(f"{type(error).__name__}: {error}"), "unusable"
-        self._metrics.asked(request, result, self._clock.time() - started)
+        self._metrics.asked(request.name, result, self._clock.time() - started)
         return answer
 
     def _patience(self, actor: Actor) -> float | None:
@@ -348,7 +356,7 @@ class DashboardActors:
     # What became of it.
 
     def _failed(
-        self, actor: Actor, watched: Watched | None, began: datetime, error: DashboardError
+        self, actor: Actor, affected: list[Watched], began: datetime, error: DashboardError
     ) -> None:
         sentence = str(error)
         if isinstance(error, NotAuthorized):
@@ -361,8 +369,9 @@ class DashboardActors:
                 self._wake(actor.everybody())
         else:
             self._answered(actor, usable=False)
-        if watched is not None and watched.run.failed(began, sentence):
-            self._wake(watched.subscribers)
+        for watched in affected:
+            if watched.run.failed(began, sentence):
+                self._wake(watched.subscribers)
 
     def _answered(self, actor: Actor, *, usable: bool) -> None:
         if actor.note_answer(usable=usable):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from controller.ray.dashboard.commands import SubmitJob
-
 if TYPE_CHECKING:
     from controller.ray.dashboard.commands import Command
     from controller.ray.dashboard.subscriber import Subscriber
@@ -39,11 +37,6 @@ class Pending:
     def id(self) -> CommandId:
         """Its identity: two controllers may choose the same id."""
         return self.subscriber.controller, self.command.id
-
-    @property
-    def submits(self) -> bool:
-        """Whether it would bring a job into being."""
-        return isinstance(self.command, SubmitJob)
 
     @property
     def epitaph(self) -> str:

@@ -1,35 +1,64 @@
-"""What can be asked of a dashboard again and again."""
+"""What a dashboard can be asked again and again."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
+
+from controller.runtime.reconcile.external import Subscription
 
 if TYPE_CHECKING:
+    from controller.ray.dashboard.client import DashboardClient
     from controller.ray.dashboard.head import Head
+    from controller.ray.dashboard.results import ProbeValue
 
 
 @dataclass(frozen=True, slots=True)
-class JobProbe:
-    """How a job is; its value is a `JobInfo` or `NoSuchJob`.
+class Probe(ABC):
+    """One thing to observe. Probes that are equal share their requests.
+
+    Attributes:
+        name: in metrics and logs.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    async def send(self, client: DashboardClient) -> ProbeValue:
+        """Ask once. Raises `DashboardError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobProbe(Probe):
+    """The state of a job; the value is a `JobInfo` or `NoSuchJob`.
 
     Attributes:
         job_id: submission id.
     """
 
+    name: ClassVar[str] = "job"
+
     job_id: str
 
-
-@dataclass(frozen=True, slots=True)
-class HealthProbe:
-    """Whether dashboard and GCS answer; its value is a `Version`."""
-
-
-Probe: TypeAlias = JobProbe | HealthProbe
+    async def send(self, client: DashboardClient) -> ProbeValue:
+        """See `Probe.send`."""
+        return await client.job(self.job_id)
 
 
 @dataclass(frozen=True, slots=True)
-class Interest:
+class HealthProbe(Probe):
+    """Whether dashboard and GCS answer; the value is a `Version`."""
+
+    name: ClassVar[str] = "health"
+
+    async def send(self, client: DashboardClient) -> ProbeValue:
+        """See `Probe.send`."""
+        return await client.health()
+
+
+@dataclass(frozen=True, slots=True)
+class Interest(Subscription):
     """An object wants this asked of this head for as long as its plans say so.
 
     Attributes:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectations import Ledger
     from controller.runtime.metrics import ControllerMetrics, ResultLabel
     from controller.runtime.reconcile.executor import Executor
+    from controller.runtime.reconcile.external import ExternalCommand
     from controller.runtime.reconcile.kind import Kind
     from workqueue import Clock, QueueMetrics
 
@@ -204,7 +205,7 @@ class Controller(Generic[Observation]):
                 self._metrics.timeouts.inc()
             raise
 
-    def _hand_over(self, key: str, commands: tuple[Any, ...]) -> None:
+    def _hand_over(self, key: str, commands: tuple[ExternalCommand, ...]) -> None:
         if self._outside is not None and commands:
             self._outside.hand_over(key, commands)
 

@@ -6,13 +6,32 @@ repeats and gives up at its own pace, and wakes the keys that have something new
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Outside(Protocol):
+class Subscription:
+    """Base class of what an object can have observed in an external system."""
+
+    __slots__ = ()
+
+
+class ExternalCommand:
+    """Base class of what an object can have done in an external system.
+
+    Each has an identity of its own, so that submitting it again repeats nothing.
+    """
+
+    __slots__ = ()
+
+
+SubscriptionT_contra = TypeVar("SubscriptionT_contra", bound=Subscription, contravariant=True)
+CommandT_contra = TypeVar("CommandT_contra", bound=ExternalCommand, contravariant=True)
+
+
+class Outside(Protocol[SubscriptionT_contra, CommandT_contra]):
     """What a controller asks of it. Nothing but `aclose` may block, and nothing may raise."""
 
     def attach(self, wake: Callable[[str], None]) -> None:
@@ -22,17 +41,21 @@ class Outside(Protocol):
         """
         ...
 
-    def sync(self, key: str, interests: tuple[Any, ...]) -> None:
+    def sync(self, key: str, interests: tuple[SubscriptionT_contra, ...]) -> None:
         """Observe for this object what `interests` says and nothing else, from now on.
 
         Called after every plan; with nothing when the object is gone.
         """
         ...
 
-    def hand_over(self, key: str, commands: tuple[Any, ...]) -> None:
+    def hand_over(self, key: str, commands: tuple[CommandT_contra, ...]) -> None:
         """Carry out commands whose identities are stored; those it knows already only once."""
         ...
 
     async def aclose(self) -> None:
-        """End everything that is under way. Called when no worker runs any more."""
+        """End all that this controller has under way. Called when no worker of it runs any more."""
         ...
+
+
+AnyOutside: TypeAlias = Outside[Any, Any]
+"""One whose subscriptions and commands its kind alone knows."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.external import Outside
+    from controller.runtime.reconcile.external import AnyOutside
     from controller.runtime.reconcile.plan import Failure, LiveList, LogTail, Plan, StatusPatch
 
 T = TypeVar("T", bound=KubeObject)
@@ -169,7 +169,7 @@ class Kind(Protocol[Observation]):
         ...
 
     @property
-    def outside(self) -> Outside | None:
+    def outside(self) -> AnyOutside | None:
         """The other system that plans of this kind have commands and interests for, if any."""
         ...
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.kube.resources import Resource
+    from controller.runtime.reconcile.external import ExternalCommand, Subscription
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +233,8 @@ class Plan:
 
     lookups: tuple[Lookup | LiveList | LogTail, ...] = ()
     commit: MergePatch | JsonPatch | None = None
-    commands: tuple[Any, ...] = ()
-    interests: tuple[Any, ...] = ()
+    commands: tuple[ExternalCommand, ...] = ()
+    interests: tuple[Subscription, ...] = ()
     stages: tuple[tuple[Write, ...], ...] = ()
     aside: tuple[Write, ...] = ()
     status: StatusPatch | None = None
