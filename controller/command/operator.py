@@ -22,6 +22,7 @@ from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.dashboard.connect import Connector
 from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
 from controller.ray.job import JobCollector
+from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.operator import Operator
 
 if TYPE_CHECKING:
@@ -65,8 +66,14 @@ async def operator_for(
     )
     decided = kind_settings or KindSettings.from_environment()
     connector = Connector(client, proxied=use_proxy, cluster_domain=decided.cluster.cluster_domain)
+    election = AlwaysLeader()
     dashboards = DashboardActors(
-        connector, clock=loop, wall=wall, rng=random.Random(), metrics=DashboardMetrics(registry)
+        connector,
+        clock=loop,
+        wall=wall,
+        rng=random.Random(),
+        fence=election,
+        metrics=DashboardMetrics(registry),
     )
     registry.register(DashboardCollector(dashboards.statistics))
     operator = Operator(
@@ -77,6 +84,7 @@ async def operator_for(
         wall=wall,
         rng=random.Random(),
         registry=registry,
+        election=election,
         on_synced=_freeze,
     )
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))

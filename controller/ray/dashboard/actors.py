@@ -8,6 +8,7 @@ handle of its own; what is found wakes their keys when it is new (DESIGN 4.5).
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeVar
 
 import structlog
@@ -16,6 +17,7 @@ from controller.ray.dashboard.actor import Actor
 from controller.ray.dashboard.commands import Done, Refused
 from controller.ray.dashboard.errors import (
     DashboardError,
+    FenceClosed,
     NoAnswer,
     NotAuthorized,
     RefusedByRay,
@@ -26,6 +28,7 @@ from controller.ray.dashboard.settings import DashboardSettings
 from controller.ray.dashboard.slots import TICK, Slots, Trust
 from controller.ray.dashboard.statistics import NO_METRICS, DashboardStatistics
 from controller.ray.dashboard.subscriber import Subscriber
+from controller.runtime.leaderelection.election import AlwaysLeader
 from workqueue import Delays
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.results import CommandValue
     from controller.ray.dashboard.statistics import Metrics
     from controller.ray.dashboard.watched import Watched
+    from controller.runtime.leaderelection.election import Fence
     from informers import Clock
 
 T = TypeVar("T")
@@ -72,6 +76,7 @@ class DashboardActors:
         clock: the loop.
         wall: the time of day in UTC.
         rng: for jitter.
+        fence: commands are sent only while it says that this process leads; None sends always.
         concurrency: requests under way at most.
         settings: how often and how patiently.
         metrics: told of each request.
@@ -84,6 +89,7 @@ class DashboardActors:
         clock: Clock,
         wall: Callable[[], datetime],
         rng: random.Random,
+        fence: Fence | None = None,
         concurrency: int = CONCURRENCY,
         settings: DashboardSettings | None = None,
         metrics: Metrics = NO_METRICS,
@@ -92,6 +98,7 @@ class DashboardActors:
         self._clock = clock
         self._wall = wall
         self._rng = rng
+        self._fence: Fence = AlwaysLeader() if fence is None else fence
         self._settings = settings or DashboardSettings()
         self._metrics = metrics
         self._handles: dict[str, ControllerDashboards] = {}
@@ -303,13 +310,14 @@ class DashboardActors:
             for probe in command.invalidates
             if (watched := actor.watched(probe)) is not None
         ]
-        answer = await self._ask(actor, command)
+        answer = await self._ask(actor, command, self._fence)
         if actor.closed:
             return
         if isinstance(answer, DashboardError) and not isinstance(answer, RefusedByRay):
             pending.failures += 1
             pending.error = str(answer)
-            self._failed(actor, affected, began, answer)
+            if not isinstance(answer, FenceClosed):
+                self._failed(actor, affected, began, answer)
             woken = actor.try_again(pending, self._clock.time())
         else:
             self._answered(actor, usable=True)
@@ -319,12 +327,14 @@ class DashboardActors:
             woken = actor.finish(pending, _outcome(answer), self._clock.time())
         self._wake(woken)
 
-    async def _ask(self, actor: Actor, request: _Request[T]) -> T | DashboardError:
-        """The answer, or the error in place of one."""
+    async def _ask(
+        self, actor: Actor, request: _Request[T], fence: Fence | None = None
+    ) -> T | DashboardError:
+        """The answer, or the error in place of one. What changes something needs a fence."""
         started = self._clock.time()
         try:
             client = await self._client(actor)
-            async with asyncio.timeout(self._patience(actor)):
+            async with asyncio.timeout(self._patience(actor, fence)):
                 answer: T | DashboardError = await request.send(client)
             result = "answered"
         except TimeoutError:
@@ -339,9 +349,15 @@ class DashboardActors:
         self._metrics.asked(request.name, result, self._clock.time() - started)
         return answer
 
-    def _patience(self, actor: Actor) -> float | None:
+    def _patience(self, actor: Actor, fence: Fence | None) -> float | None:
         """Seconds for a request, None if the client's own limit is enough."""
-        return self._settings.introduction if actor.trust is Trust.FRESH else None
+        limits = [self._settings.introduction] if actor.trust is Trust.FRESH else []
+        if fence is not None:
+            if not fence.is_leader():
+                raise FenceClosed("this process does not lead")
+            limits.append(fence.time_left())
+        limit = min(limits, default=math.inf)
+        return None if math.isinf(limit) else limit
 
     async def _client(self, actor: Actor) -> DashboardClient:
         if actor.client is None:
@@ -445,6 +461,8 @@ def _outcome(answer: CommandValue | RefusedByRay) -> Outcome:
 
 
 def _result(error: DashboardError) -> str:
+    if isinstance(error, FenceClosed):
+        return "not_sent"
     if isinstance(error, RefusedByRay):
         return "refused"
     return "no_answer" if isinstance(error, NoAnswer) else "unusable"

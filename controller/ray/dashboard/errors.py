@@ -1,6 +1,7 @@
 """Everything that can go wrong between Manta and a dashboard.
 
 DashboardError              no definite answer, unless it is `RefusedByRay`
++-- FenceClosed             this process does not lead: the command was not sent
 +-- NoAnswer                time-out, reset, an answer cut short: the request may have been served
 |   +-- Unreachable           certain: it was not (refused connection, no such name, no token)
 +-- UnexpectedAnswer        something answered, but not what a dashboard says: HTML, 5xx, no JSON
@@ -17,7 +18,11 @@ class DashboardError(Exception):
     """Root of the tree. The message is a sentence for a condition; it holds no token."""
 
 
-class NoAnswer(DashboardError):  # noqa: N818  the names say what is known, not that it is bad
+class FenceClosed(DashboardError):  # noqa: N818  the names say what is known, not that it is bad
+    """The command was not sent, because this process does not lead."""
+
+
+class NoAnswer(DashboardError):  # noqa: N818
     """No complete answer came back."""
 
 

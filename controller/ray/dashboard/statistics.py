@@ -36,7 +36,7 @@ class Metrics(Protocol):
     def asked(self, request: str, result: str, seconds: float) -> None:
         """A request (`job`, `health`, `submit`, `stop`, `delete`) ended with this result.
 
-        Results: `answered`, `refused`, `unusable`, `no_answer`.
+        Results: `answered`, `refused`, `unusable`, `no_answer`, `not_sent`.
         """
         ...
 

@@ -7,15 +7,27 @@ lost. Without one, `AlwaysLeader` leads from the start and for ever.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Protocol
 
 
-class Election(Protocol):
-    """Decides which of several processes leads."""
+class Fence(Protocol):
+    """Stands in front of every request that changes something. Synchronous."""
 
     def is_leader(self) -> bool:
-        """Whether this process may write now. Synchronous: a fence in front of each write."""
+        """Whether such a request may be sent now (LE-14)."""
         ...
+
+    def time_left(self) -> float:
+        """Seconds that a request sent now may take, so that it ends while this process leads.
+
+        Infinite without a lease.
+        """
+        ...
+
+
+class Election(Fence, Protocol):
+    """Decides which of several processes leads."""
 
     async def acquire(self) -> None:
         """Return when this process leads. May be cancelled."""
@@ -40,6 +52,10 @@ class AlwaysLeader:
     def is_leader(self) -> bool:
         """Yes."""
         return True
+
+    def time_left(self) -> float:
+        """For ever."""
+        return math.inf
 
     async def acquire(self) -> None:
         """At once."""
