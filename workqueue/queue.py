@@ -262,7 +262,7 @@ class WorkQueue(Generic[K]):
         self._release_drainers(left)
 
     async def drain(self, deadline: float | None = None) -> set[K]:
-        """Take nothing new in, and wait until nothing is queued *and* nothing is in flight (D11).
+        """Take nothing new in, and wait until nothing is queued *and* nothing is in flight (WQ-14).
 
         Delayed keys are dropped. A key that is dirty and in flight gets its second run (WQ-12).
         Getters are released as soon as there is nothing left for them. To cancel the wait does

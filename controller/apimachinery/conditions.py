@@ -1,4 +1,4 @@
-"""`status.conditions`: the operator's words to the user about one object (DESIGN 4.8)."""
+"""`status.conditions`: the operator's words to the user about one object."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Names of children, computed from what was observed, so that a repeated create cannot double.
 
-The same observed state gives the same names and any later state gives others (DESIGN 4.4): a
+The same observed state gives the same names and any later state gives others (docs/design.md): a
 lost answer is harmless, because the repetition meets its own object, and no name comes back.
 """
 

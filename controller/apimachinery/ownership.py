@@ -1,4 +1,4 @@
-"""Controller owner references: who may count, change and delete an object (CTL-28, DESIGN 4.4).
+"""Controller owner references: who may count, change and delete an object (CTL-28).
 
 Ownership is the one owner reference with `controller: true`, compared by uid. Labels say what an
 object is, never whose.

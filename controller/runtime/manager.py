@@ -1,4 +1,4 @@
-"""Starts and stops everything in order, and leaves nothing behind (MGR rules, DESIGN 4.9).
+"""Starts and stops everything in order, and leaves nothing behind (MGR rules).
 
 Groups start in the order of `Group`, each when the one before is ready, and what writes only when
 this process leads. They stop the other way round: what writes first, HTTP last, so that probes are

@@ -1,7 +1,7 @@
 """Label and annotation keys of the `ray.io` kinds, and the values that Manta writes.
 
 The keys are KubeRay's, because users, Ray's autoscaler and other controllers select by them
-(spec of KubeRay, section 0). Keys of Manta's own carry the prefix `manta.dev/`.
+(`ray-operator/controllers/ray/utils/constant.go`). Manta's own keys have the prefix `manta.dev/`.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class AuthOptions(View, frozen=True):
 
     @property
     def by_token(self) -> bool:
-        """Whether requests need a token: also when no mode is given, as documented (trap 12)."""
+        """Whether requests need a token: also when no mode is given (behaviour 12)."""
         return self.mode in {"", "token"}
 
     @property
@@ -185,7 +185,7 @@ class WorkerGroup(View, frozen=True):
 
     @property
     def hosts(self) -> int:
-        """Pods of one replica; zero and less are read as one (trap 5)."""
+        """Pods of one replica; zero and less are read as one (behaviour 5)."""
         hosts = 1 if self.num_of_hosts is None else self.num_of_hosts
         return max(1, hosts)
 
@@ -242,7 +242,7 @@ class ClusterSpec(View, frozen=True):
 
     @property
     def autoscaler_version(self) -> str:
-        """`v1`, `v2`, or empty: then Ray itself chooses (trap 11)."""
+        """`v1`, `v2`, or empty: then Ray itself chooses (behaviour 11)."""
         options = self.autoscaler_options
         return (options.version or "") if self.autoscaling and options else ""
 

@@ -1,7 +1,7 @@
 """Suspension: all pods go, and it is certain that none is left before that is said.
 
 `Suspending` is stored before the first pod goes and is carried through whatever the specification
-says meanwhile; only an explicit `suspend: false` leads out of `Suspended` (trap 1).
+says meanwhile; only an explicit `suspend: false` leads out of `Suspended` (behaviour 1).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def job(answer: DashboardAnswer, job_id: str) -> JobInfo | NoSuchJob:
 def submission(answer: DashboardAnswer, job_id: str) -> Submitted:
     """The answer to `POST /api/jobs/`.
 
-    A duplicate comes as 500 with the words of the inner 400 (spec/real-ray.md section 3).
+    A duplicate comes as 500 with the words of the inner 400.
 
     Raises:
         RefusedByRay: the submission is wrong.

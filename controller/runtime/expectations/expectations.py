@@ -1,4 +1,4 @@
-"""The ledger of own writes: what this process did and its caches have not shown yet (DESIGN 4.3).
+"""The ledger of own writes: what this process did and its caches have not shown yet.
 
 Every write is *intended* before the request; after the answer the returned object or the deleted
 uid stands in for what the store will show; a lost answer leaves the write *unknown*, never failed.

@@ -1,4 +1,4 @@
-"""One resource's caches, overlaid with what this process itself did to its objects (DESIGN 4.3).
+"""One resource's caches, overlaid with what this process itself did to its objects.
 
 Of store and entry the newer object by resourceVersion is shown; an object whose deletion was
 accepted is shown as terminating until the store says so itself.

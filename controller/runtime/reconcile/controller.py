@@ -1,4 +1,4 @@
-"""One controller: a kind, its queue, and the workers between them (CTL rules, DESIGN 4.1).
+"""One controller: a kind, its queue, and the workers between them (CTL rules).
 
 A worker takes a key, observes and plans in one synchronous step, carries out the plan, and says
 what comes next. It never sleeps and never waits for the world: what is not there yet will wake

@@ -1,4 +1,4 @@
-"""What an object says about itself when reconciling it raised (DESIGN 4.8).
+"""What an object says about itself when reconciling it raised.
 
 The kind cannot be asked, because it is what failed. So this reads and writes nothing of the
 status but one condition, which every kind sets itself as soon as it can reconcile again.

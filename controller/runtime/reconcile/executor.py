@@ -1,4 +1,4 @@
-"""Carries out a plan: lookups, commit, commands, stages, aside, status, events (DESIGN 4.1).
+"""Carries out a plan: lookups, commit, commands, stages, aside, status, events.
 
 What waits, waits here, and is bounded: by the time limits of requests and by the batch. Creates
 start slowly, so that a quota or an admission webhook that refuses all costs a few requests and not
@@ -160,7 +160,7 @@ class Executor:
         return Outcome(Next.MORE)
 
     async def _commit(self, run: _Run) -> bool:
-        """Whether the stages may follow (DESIGN 4.2)."""
+        """Whether the stages may follow."""
         commit = run.job.plan.commit
         if commit is None:
             return True

@@ -1,4 +1,4 @@
-"""A system besides the API server that a kind deals with and never waits for (DESIGN 4.5).
+"""A system besides the API server that a kind deals with and never waits for.
 
 Workers only say what they want to know and what is to be done. Who stands outside asks, does,
 repeats and gives up at its own pace, and wakes the keys that have something new to learn.

@@ -119,7 +119,7 @@ class JsonPatch:
 class Replace:
     """Live GET, change of the owned paths by `merge`, PUT with resourceVersion.
 
-    For resources whose KubeRay RBAC grants no `patch` (DESIGN 4.7).
+    For resources whose KubeRay RBAC grants no `patch`.
     """
 
     target: Target
@@ -144,7 +144,7 @@ Write: TypeAlias = Create | MergePatch | JsonPatch | Replace | Delete
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A live GET that must be answered before the planner can decide (DESIGN 4.4)."""
+    """A live GET that must be answered before the planner can decide."""
 
     target: Target
 

@@ -42,7 +42,7 @@ def _address_without_options(subject: Subject) -> Iterator[Problem]:
 
 
 def _said_twice(subject: Subject) -> Iterator[Problem]:
-    """What the options and an older way of saying it must not both say (trap 19)."""
+    """What the options and an older way of saying it must not both say (behaviour 19)."""
     if subject.annotations.get(labels.FT_ENABLED):
         yield Problem(
             f"metadata.annotations[{labels.FT_ENABLED}]",

@@ -115,7 +115,7 @@ class ClusterConditions:
             self.set(SUSPENDING, "True" if suspend else "False", SUSPENDING, "")
 
     def set_provisioned(self, pods: Sequence[Pod], cause: Cause | None) -> None:
-        """True once all pods that exist were ready, then until a suspension (trap 7)."""
+        """True once all pods that exist were ready, then until a suspension (behaviour 7)."""
         if is_true(self._conditions, PROVISIONED) or is_true(self._conditions, SUSPENDED):
             return
         if pods and all(map(is_ready, pods)):

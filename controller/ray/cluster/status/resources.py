@@ -19,7 +19,7 @@ def desired_resources(spec: ClusterSpec) -> dict[str, str]:
     """The four `desired...` fields as canonical quantities, `"0"` when zero.
 
     Counts the head and, of every group that is not suspended, the replicas as they stand in the
-    specification, not clamped (trap 9). Containers that the operator adds do not count.
+    specification, not clamped (behaviour 9). Containers that the operator adds do not count.
     """
     total: dict[str, Quantity] = {"cpu": ZERO, "memory": ZERO, "gpu": ZERO, "tpu": ZERO}
     _add(total, spec.head_group_spec.template, times=1)

@@ -1,8 +1,8 @@
 """The status of a RayCluster: a pure function of what was observed and what went wrong.
 
 KubeRay's fields and conditions keep KubeRay's meaning, quirks that clients rely on included
-(traps 6 to 9, 33 and 39). `Ready` and three more conditions are Manta's own: they are about now,
-and name the first cause.
+(behaviours 6 to 9, 33 and 39). `Ready` and three more conditions are Manta's own: they describe the
+present and name the first cause.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def refusal_status(seen: Observation, problem: Problem, now: datetime) -> Status
 def _state(
     seen: Observation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
 ) -> str:
-    """`ready` once everything was there, then for ever, but for `suspended` (trap 6)."""
+    """`ready` once everything was there, then for ever, but for `suspended` (behaviour 6)."""
     if _is_suspended(seen, spec):
         return "suspended"
     pods = seen.all_pods
@@ -104,7 +104,7 @@ def _state(
 
 
 def _is_suspended(seen: Observation, spec: ClusterSpec) -> bool:
-    """Also when `suspend` was removed meanwhile, which resumes nothing (trap 1)."""
+    """Also when `suspend` was removed meanwhile, which resumes nothing (behaviour 1)."""
     has_been = spec.suspend is None and is_true(seen.conditions, condition_types.SUSPENDED)
     return (bool(spec.suspend) or has_been) and not seen.may_have_pods
 

@@ -1,8 +1,8 @@
 """`upgradeStrategy: Recreate`: a changed specification replaces all pods at once.
 
 The head carries the hash of the specification that it was made from, and is therefore the last to
-go: as long as it is there, an interrupted replacement is continued (spec of KubeRay, 2.13). A hash
-of another operator, or of another algorithm, says nothing about ours: such a head is stamped anew
+go: as long as it is there, an interrupted replacement is continued (behaviour 15). A hash of
+another operator, or of another algorithm, says nothing about ours: such a head is stamped anew
 and nothing else happens, in whichever direction a cluster is handed over.
 """
 

@@ -1,4 +1,4 @@
-"""The pods that a cluster lacks: their places, and names that are idempotency keys (DESIGN 4.4).
+"""The pods that a cluster lacks: their places, and names that are idempotency keys.
 
 Only as many as one plan may create are worked out.
 """

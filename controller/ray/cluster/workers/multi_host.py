@@ -1,4 +1,4 @@
-"""Multi-host replicas, "slices": made, repaired and deleted as one (spec of KubeRay, 2.5).
+"""Multi-host replicas, "slices": made, repaired and deleted as one.
 
 The hosts of a slice compute together, so a slice that has lost one is worth nothing: it is deleted
 whole, and when it is gone another one is made under a new name. A slice that is still being made
@@ -168,7 +168,7 @@ def vacancies(
 def _names(
     group: str, taken: Collection[str], count: int, *, owner_uid: str, revision: str
 ) -> list[str]:
-    """`<group>-<5 characters>`: the same observed state gives the same names (DESIGN 4.4)."""
+    """`<group>-<5 characters>`: the same observed state gives the same names."""
     prefix = group[: _LONGEST_LABEL - _SUFFIX_LENGTH - 1].rstrip("-._")
     names: list[str] = []
     position = 0

@@ -2,7 +2,7 @@
 
 Everything here is arithmetic on values. Pods that are going still count as existing, so nothing
 is replaced before it is really gone; and the order in which pods go never depends on the order
-in which a cache lists them (DESIGN 4.2).
+in which a cache lists them.
 """
 
 from __future__ import annotations

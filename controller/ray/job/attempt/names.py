@@ -1,7 +1,7 @@
 """What the things of a RayJob are called: KubeRay's forms, computed instead of drawn by lot.
 
 The same attempt gives the same names, so that a repeated creation or submission meets its own
-object instead of making a second one, and a later attempt gives others (DESIGN 4.4).
+object instead of making a second one, and a later attempt gives others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """THE table: what a RayJob does next, and the one place where a retry is decided.
 
-Read it from top to bottom beside section 3.3 of the KubeRay specification. The first row of the
-present state whose condition holds counts; if none does, the job stays where it is.
+Read it from top to bottom; docs/rayjob.md has it as a picture. The first row of the present state
+whose condition holds counts; if none does, the job stays where it is.
 """
 
 from __future__ import annotations
