@@ -85,15 +85,15 @@ _HELP, _PASS, _TIME = Outlook.NEEDS_HELP, Outlook.MAY_PASS, Outlook.TAKES_TIME
 INVALID_SPEC: Final = Reason(
     "InvalidRayClusterSpec",
     _HELP,
-    "A field of the specification makes no sense; the message begins with its path. Nothing of "
-    "the cluster is touched.",
+    "A field of the specification is invalid; the message begins with its path. The operator "
+    "leaves the cluster as it is.",
     "Correct the field.",
 )
 INVALID_METADATA: Final = Reason(
     "InvalidRayClusterMetadata",
     _HELP,
-    "Name, label or annotation of the RayCluster cannot be used.",
-    "Create it anew under another name, or correct the annotation.",
+    "The name, a label or an annotation of the RayCluster is not allowed.",
+    "Create the RayCluster under another name, or correct the annotation.",
 )
 INVALID_STATUS: Final = Reason(
     "InvalidRayClusterStatus",
@@ -104,74 +104,75 @@ INVALID_STATUS: Final = Reason(
 FAILED_READ: Final = Reason(
     "FailedRead",
     _PASS,
-    "A read that must come before anything else is done was refused or not answered.",
-    "Give the operator the right that the message names, or restore the API server.",
+    "A read on which everything else depends was refused or not answered.",
+    "Grant the operator the right that the message names, or restore the API server.",
 )
 RECONCILE_ERROR: Final = Reason(
     "ReconcileError",
     _PASS,
-    "The operator met an error of its own; other clusters do not notice.",
-    "Report it with the operator's log; it is tried again.",
+    "The operator itself failed; other clusters are not affected.",
+    "Report it with the operator's log; the operator tries again.",
 )
 QUOTA_EXCEEDED: Final = Reason(
     "QuotaExceeded",
     _PASS,
     "The namespace's ResourceQuota has no room for another object.",
-    "Ask for a larger quota, lower replicas, or stop what else uses it up.",
+    "Ask for a larger quota, lower `replicas`, or stop what else uses the quota.",
 )
 QUOTA_NEEDS_RESOURCES: Final = Reason(
     "QuotaNeedsResources",
     _HELP,
-    "The namespace's ResourceQuota counts a resource that a container does not ask for.",
-    "Set the requests and limits that the message names in the pod template.",
+    "The namespace's ResourceQuota limits a resource that a container does not request.",
+    "In the pod template, set the requests and limits that the message names.",
 )
 LIMIT_RANGE_VIOLATED: Final = Reason(
     "LimitRangeViolated",
     _HELP,
-    "The resources of a container are outside of the namespace's LimitRange.",
-    "Change the resources in the pod template, or have the LimitRange changed.",
+    "The resources of a container violate the namespace's LimitRange.",
+    "Change the resources in the pod template, or ask for another LimitRange.",
 )
 POD_SECURITY_VIOLATED: Final = Reason(
     "PodSecurityViolated",
     _HELP,
-    "The namespace's Pod Security level forbids what the pod template asks for.",
-    "Set the securityContext that the message asks for in the pod template.",
+    "The namespace's Pod Security level forbids what the pod template requests.",
+    "In the pod template, set the securityContext that the message requires.",
 )
 SERVICE_ACCOUNT_MISSING: Final = Reason(
     "ServiceAccountNotFound",
     _HELP,
-    "The service account that a pod is to run as does not exist.",
+    "The service account of a pod does not exist.",
     "Create it, or correct serviceAccountName in the pod template.",
 )
 ADMISSION_DENIED: Final = Reason(
     "AdmissionDenied",
     _HELP,
-    "An admission webhook, policy or plug-in refuses the object.",
-    "Change the template so that the policy that is named is satisfied, or have it changed.",
+    "An admission webhook, policy or plug-in rejects the object.",
+    "Change the template to satisfy the policy that the message names, or ask for another policy.",
 )
 ADMISSION_UNAVAILABLE: Final = Reason(
     "AdmissionUnavailable",
     _PASS,
-    "An admission webhook does not answer, so that nothing can be created.",
+    "An admission webhook does not answer, so nothing can be created.",
     "Repair the webhook's service, or delete its configuration.",
 )
 ADMISSION_CHANGED: Final = Reason(
     "AdmissionChangedObject",
     _HELP,
-    "An admission webhook took away labels or the owner by which the operator knows its own.",
+    "An admission webhook removed labels or the owner reference by which the operator "
+    "recognises its objects.",
     "Exempt Ray's pods from that webhook, then delete the object.",
 )
 FORBIDDEN: Final = Reason(
     "Forbidden",
     _HELP,
-    "The operator lacks the right to a request.",
-    "Allow it the verb and resource that the message names.",
+    "The operator lacks the right to make a request.",
+    "Grant it the verb and resource that the message names.",
 )
 OBJECT_INVALID: Final = Reason(
     "ObjectInvalid",
     _HELP,
-    "The API server does not accept an object that follows from the specification.",
-    "Correct the field that the message names in the template.",
+    "The API server rejects an object that follows from the specification.",
+    "In the template, correct the field that the message names.",
 )
 NAMESPACE_TERMINATING: Final = Reason(
     "NamespaceTerminating",
@@ -182,37 +183,38 @@ NAMESPACE_TERMINATING: Final = Reason(
 WRITE_REFUSED: Final = Reason(
     "WriteRefused",
     _PASS,
-    "The API server refused a request for a reason of its own.",
-    "Follow the message; the request is repeated.",
+    "The API server refused a request for another reason.",
+    "Follow the message; the operator repeats the request.",
 )
 API_SERVER_UNAVAILABLE: Final = Reason(
     "ApiServerUnavailable",
     _TIME,
-    "The API server did not take a request: overloaded, failing or out of reach.",
-    "Look at the API server if it lasts; the request is repeated.",
+    "The API server did not accept a request because it is overloaded, failing or unreachable.",
+    "If this lasts, check the API server; the operator repeats the request.",
 )
 NAME_TAKEN: Final = Reason(
     "NameTaken",
     _HELP,
-    "An object of a name that the cluster needs exists and belongs to somebody else.",
+    "An object under a name that the cluster needs already exists and belongs to somebody else.",
     "Delete or rename that object, or rename the cluster.",
 )
 GIVEN_MISSING: Final = Reason(
     "GivenObjectMissing",
     _HELP,
-    "The specification names an object that users make themselves, and it does not exist.",
+    "The specification names an object that users create themselves, and it does not exist.",
     "Create that object, or name another one.",
 )
 FOREIGN_HEAD: Final = Reason(
     "ForeignHead",
     _HELP,
-    "A head pod with this cluster's labels belongs to somebody else, and no cluster has two.",
+    "A head pod with this cluster's labels belongs to somebody else, and a cluster can have "
+    "only one.",
     "Delete that pod, or wait until its owner is gone.",
 )
 POD_UNREADABLE: Final = Reason(
     "PodUnreadable",
     _HELP,
-    "A pod of the cluster exists in a shape that cannot be read, so that nobody can count it.",
+    "A pod of the cluster cannot be decoded, so it cannot be counted.",
     "Delete that pod.",
 )
 IMAGE_PULL: Final = Reason(
@@ -224,7 +226,7 @@ IMAGE_PULL: Final = Reason(
 INVALID_IMAGE_NAME: Final = Reason(
     "InvalidImageName",
     _HELP,
-    "The image of a container is no name of an image.",
+    "The image name of a container is malformed.",
     "Correct it in the pod template.",
 )
 IMAGE_NEVER_PULLED: Final = Reason(
@@ -248,7 +250,7 @@ CONTAINER_CREATION: Final = Reason(
 CONTAINER_START: Final = Reason(
     "RunContainerError",
     _HELP,
-    "The container runtime cannot start a container, mostly because its command is not there.",
+    "The container runtime cannot start a container, usually because its command does not exist.",
     "Correct command and args, or the image.",
 )
 OUT_OF_MEMORY: Final = Reason(
@@ -260,20 +262,20 @@ OUT_OF_MEMORY: Final = Reason(
 CRASH_LOOP: Final = Reason(
     "CrashLoopBackOff",
     _HELP,
-    "A container ends again and again; the message has its last exit code and reason.",
-    "Read what it last said: `kubectl logs POD -c CONTAINER --previous`.",
+    "A container keeps ending; the message has its last exit code and reason.",
+    "Read its last log: `kubectl logs POD -c CONTAINER --previous`.",
 )
 UNSCHEDULABLE: Final = Reason(
     "Unschedulable",
     _PASS,
-    "The scheduler finds no node for a pod; the message has its words.",
+    "The scheduler finds no node for a pod; the message quotes it.",
     "Add nodes, lower the requests, or correct nodeSelector, affinity and tolerations.",
 )
 SCHEDULING_GATED: Final = Reason(
     "SchedulingGated",
     _PASS,
     "Scheduling gates hold a pod back.",
-    "Whoever put the gates there (a queue such as Kueue) takes them away.",
+    "Wait for the controller that set the gates (a queue such as Kueue) to remove them.",
 )
 VOLUME_CLAIM_MISSING: Final = Reason(
     "PersistentVolumeClaimNotFound",
@@ -285,7 +287,7 @@ VOLUME_CLAIM_UNBOUND: Final = Reason(
     "PersistentVolumeClaimUnbound",
     _PASS,
     "A PersistentVolumeClaim has no volume yet.",
-    "Look at the claim's events: `kubectl describe pvc`; mostly its storage class is missing.",
+    "Look at the claim's events with `kubectl describe pvc`; usually its storage class is missing.",
 )
 NODE_LOST: Final = Reason(
     "NodeLost",
@@ -296,69 +298,72 @@ NODE_LOST: Final = Reason(
 STUCK_TERMINATING: Final = Reason(
     "PodStuckTerminating",
     _HELP,
-    "A pod that was deleted does not go; its place stays taken until it does.",
-    "Delete the Node object of a dead node; else remove the pod's finalizers, or delete it with "
-    "`--grace-period=0 --force` if it certainly no longer runs.",
+    "A deleted pod does not disappear; it is not replaced until it does.",
+    "Delete the Node object if the node is dead. Otherwise remove the pod's finalizers, or "
+    "delete it with `--grace-period=0 --force` if it certainly no longer runs.",
 )
 EVICTED: Final = Reason(
     "Evicted",
     _PASS,
-    "The kubelet evicted a pod, mostly for lack of memory or disk on the node.",
-    "Raise requests up to what the pod uses; it is replaced.",
+    "The kubelet evicted a pod, usually because the node lacked memory or disk.",
+    "Raise the requests to what the pod uses; the operator replaces it.",
 )
 POD_FAILED: Final = Reason(
     "PodFailed",
     _PASS,
     "A pod has ended with an error.",
-    "Read its log, if it is still there; it is replaced.",
+    "Read its log, if it still exists; the operator replaces it.",
 )
 POD_SUCCEEDED: Final = Reason(
     "PodSucceeded",
     _PASS,
-    "A pod has ended without an error, although Ray does not end by itself.",
-    "Correct command and args, if the template overrides them; it is replaced.",
+    "A pod has ended without an error, although Ray never ends by itself.",
+    "Correct command and args if the template overrides them; the operator replaces the pod.",
 )
 HEAD_UNREACHABLE: Final = Reason(
     "HeadUnreachable",
     _PASS,
     "The head is ready, and a worker has not reached it for five minutes.",
-    "Look at network policies, DNS and service meshes between worker and head service.",
+    "Check network policies, DNS and service meshes between worker and head service.",
 )
 PROBE_FAILING: Final = Reason(
     "ReadinessProbeFailing",
     _PASS,
-    "A container runs and has not passed its readiness probe for five minutes. The head's probe "
-    "asks its dashboard and GCS.",
-    "Read the container's log and the probe's answers: `kubectl describe pod`.",
+    "A container is running and has not passed its readiness probe for five minutes. The "
+    "head's probe checks its dashboard and GCS.",
+    "Read the container's log, and the probe's results with `kubectl describe pod`.",
 )
 SLOW_START: Final = Reason(
     "ContainersNotCreated",
     _PASS,
     "A pod has a node, and its containers have not been created for five minutes.",
-    "See `kubectl describe pod`: a large image, or a Secret, ConfigMap or volume to mount that "
-    "does not exist.",
+    "See `kubectl describe pod`. The image may be large, or a Secret, ConfigMap or volume to "
+    "mount may not exist.",
 )
 WAITING_FOR_HEAD: Final = Reason(
-    "WaitingForHead", _TIME, "A worker waits until the head can be reached.", "Wait."
+    "WaitingForHead", _TIME, "A worker waits until the head is reachable.", "Wait."
 )
 CONTAINERS_NOT_READY: Final = Reason(
-    "ContainersNotReady", _TIME, "Containers run and are not ready yet.", "Wait."
+    "ContainersNotReady", _TIME, "Containers are running and not ready yet.", "Wait."
 )
 POD_PENDING: Final = Reason("PodPending", _TIME, "A pod is being scheduled or started.", "Wait.")
 PODS_MISSING: Final = Reason(
-    "PodsMissing", _TIME, "Pods are still to be created, or to go before others come.", "Wait."
+    "PodsMissing",
+    _TIME,
+    "Pods have yet to be created, or to be deleted before others are created.",
+    "Wait.",
 )
 SUSPENDED: Final = Reason(
     "Suspended",
     _TIME,
-    "The cluster is suspended, as was asked for.",
+    "The cluster is suspended, as requested.",
     "Set `spec.suspend` to false to resume it.",
 )
 BEING_DELETED: Final = Reason(
     "BeingDeleted",
     _TIME,
-    "The cluster is deleted; the message says what it still waits for, and until when.",
-    "Wait, or help what the message names to go.",
+    "The cluster is being deleted; the message says what it still waits for, and until when.",
+    "Wait, or remove what the message names.",
 )
 
 REASONS: Final = tuple(
