@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.docs.tree import ROOT, numbered_lines, text_files
+from tests.docs.tree import ROOT, lines_with_digits, text_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def explained() -> set[str]:
 
 def citations() -> Iterator[Citation]:
     for path in text_files():
-        for number, line in numbered_lines(path):
+        for number, line in lines_with_digits(path):
             for rule in cited(line):
                 yield Citation(f"{path.relative_to(ROOT)}:{number}", rule)
 
@@ -65,7 +65,7 @@ def test_nothing_that_looks_like_a_rule_is_of_an_unknown_family():
     unknown = [
         f"{path.relative_to(ROOT)}:{number}: {match.group()}"
         for path in text_files()
-        for number, line in numbered_lines(path)
+        for number, line in lines_with_digits(path)
         for match in ANYTHING_LIKE_A_RULE.finditer(line)
         if match.group(1) not in {*FAMILIES, *NOT_RULES}
     ]

@@ -12,6 +12,7 @@ FOLDERS = (
     "charts",
 )  # fmt: skip
 SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ""}
+DIGIT = re.compile(r"\d")
 THIS_FOLDER = Path(__file__).parent
 PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 
@@ -25,9 +26,10 @@ def text_files() -> tuple[Path, ...]:
 
 
 @cache
-def numbered_lines(path: Path) -> tuple[tuple[int, str], ...]:
-    """The lines of a file, numbered from 1."""
-    return tuple(enumerate(path.read_text(errors="replace").splitlines(), start=1))
+def lines_with_digits(path: Path) -> tuple[tuple[int, str], ...]:
+    """The lines of a file that have a digit, as citations do, numbered from 1."""
+    lines = enumerate(path.read_text(errors="replace").splitlines(), start=1)
+    return tuple((number, line) for number, line in lines if DIGIT.search(line))
 
 
 def _is_read(path: Path) -> bool:
