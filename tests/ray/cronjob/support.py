@@ -16,7 +16,7 @@ from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, naming_keys
 from controller.runtime.reconcile.plan import Create, Delete
-from tests.ray.support import FakeReads, manifest
+from tests.ray.cluster.support import FakeReads, manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,8 @@ from controller.ray.job.attempt.head_service import job_head_service
 from controller.ray.job.settings import JobSettings
 from controller.ray.job.submitter.job import Target, submitter_job
 from controller.ray.job.submitter.submission import submission
-from tests.ray.golden_pods import DEFAULTED
 from tests.ray.job.rayjobs import valid
+from tests.ray.pods.golden_pods import DEFAULTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import yaml
 
 from controller.ray.api import JobSpec, RayJob
 from controller.ray.api.validation.job import validate_job
-from tests.ray.support import manifest
+from tests.ray.cluster.support import manifest
 
 UID = "uid-of-job"
 SAMPLES = Path(os.environ.get("MANTA_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")

@@ -17,8 +17,8 @@ from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, Observation
 from controller.ray.head.followers import submitter_keys
 from controller.ray.job import JobSettings, RayJobKind
 from controller.ray.job.observe import SUBMITTER_PODS
+from tests.ray.cluster.support import NOW, FakeReads, head
 from tests.ray.job.rayjobs import UID, job_manifest, rayjob
-from tests.ray.support import NOW, FakeReads, head
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -13,8 +13,8 @@ import yaml
 from controller.ray.api import JobSpec, Problem, RayCluster
 from controller.ray.api.validation.job import validate_job
 from controller.ray.head.incarnation import parsed
+from tests.ray.cluster.test_any_shape import ODD, paths, with_value
 from tests.ray.job.golden_jobs import made_for, stored
-from tests.ray.test_any_shape import ODD, paths, with_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

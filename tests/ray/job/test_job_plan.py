@@ -22,6 +22,7 @@ from controller.ray.dashboard import (
 )
 from controller.runtime.reconcile.kind import LogText, Refusal
 from controller.runtime.reconcile.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
+from tests.ray.cluster.support import NOW, writes
 from tests.ray.job.scenes import (
     CLUSTER,
     CLUSTER_UID,
@@ -31,7 +32,6 @@ from tests.ray.job.scenes import (
     running,
     submitter,
 )
-from tests.ray.support import NOW, writes
 
 STOPPED = f"stop/{JOB_ID}"
 SUBMITTED = f"submit/{JOB_ID}"

@@ -13,8 +13,8 @@ from controller.ray.dashboard import JobStatus
 from controller.ray.head.followers import Followers, submitter_keys
 from controller.runtime.reconcile.kind import Refusal
 from controller.runtime.reconcile.plan import Delete, Failure, Target
+from tests.ray.cluster.support import NOW, pod
 from tests.ray.job.scenes import CLUSTER, Scene, head_pod, running
-from tests.ray.support import NOW, pod
 
 
 def report(scene: Scene, *failures: Failure) -> Any:

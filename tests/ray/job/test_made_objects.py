@@ -22,8 +22,8 @@ from controller.ray.job.attempt.names import (
 from controller.ray.job.settings import JobSettings
 from controller.ray.job.submitter.job import Target, submitter_job
 from controller.ray.job.submitter.submission import submission
+from tests.ray.cluster.support import with_meta
 from tests.ray.job.rayjobs import job_manifest, rayjob, valid
-from tests.ray.support import with_meta
 
 RESTARTS = JobSettings(feature_gates=FeatureGates.parse("SidecarSubmitterRestart=true"))
 LOGIN = JobSettings(login_shell=True)

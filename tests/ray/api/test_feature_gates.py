@@ -1,0 +1,73 @@
+"""Feature gates as an administrator gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.ray.api import ClusterSpec, FeatureGates, Problem, validate_cluster
+from tests.ray.cluster.support import cluster, manifest
+
+
+def test_what_is_not_chosen_has_its_default():
+    gates = FeatureGates.parse("")
+    assert gates.enabled("RayMultiHostIndexing")
+    assert gates.enabled("GCSFaultToleranceEmbeddedStorage")
+    assert gates.enabled("RayCronJob")
+    assert not gates.enabled("RayClusterMTLS")
+
+
+def test_the_choice_of_the_administrator_counts():
+    gates = FeatureGates.parse(" RayMultiHostIndexing = false, RayClusterMTLS=1,")
+    assert not gates.enabled("RayMultiHostIndexing")
+    assert gates.enabled("RayClusterMTLS")
+
+
+def test_a_gate_for_a_whole_stage_yields_to_the_gates_themselves():
+    gates = FeatureGates.parse("RayCronJob=false,AllAlpha=true,AllBeta=false")
+    assert gates.enabled("RayClusterMTLS")
+    assert not gates.enabled("RayCronJob")
+    assert not gates.enabled("RayMultiHostIndexing")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Nonsense=true", "there are AllAlpha, AllBeta, GCSFaultToleranceEmbeddedStorage, "),
+        ("RayCronJob", "must be true or false"),
+        ("RayCronJob=yes", "must be true or false"),
+    ],
+)
+def test_a_gate_that_makes_no_sense_is_refused_with_what_there_is(text: str, words: str):
+    with pytest.raises(ValueError, match=words):
+        FeatureGates.parse(text)
+
+
+def test_asking_for_a_gate_that_does_not_exist_is_a_mistake():
+    with pytest.raises(KeyError):
+        FeatureGates().enabled("Nonsense")
+
+
+def with_rocksdb(raw: dict[str, Any]) -> None:
+    raw["spec"]["gcsFaultToleranceOptions"] = {"backend": "rocksdb"}
+
+
+def with_suspended_group(raw: dict[str, Any]) -> None:
+    raw["spec"]["workerGroupSpecs"][0]["suspend"] = True
+
+
+@pytest.mark.parametrize(
+    ("change", "gate"),
+    [
+        (with_rocksdb, "GCSFaultToleranceEmbeddedStorage"),
+        (with_suspended_group, "RayJobDeletionPolicy"),
+    ],
+)
+def test_what_is_switched_off_is_refused_with_the_name_of_its_gate(change: Any, gate: str):
+    raw = manifest()
+    change(raw)
+    assert isinstance(validate_cluster(cluster(raw)), ClusterSpec)
+    problem = validate_cluster(cluster(raw), FeatureGates.parse(f"{gate}=false"))
+    assert isinstance(problem, Problem)
+    assert gate in problem.message

@@ -1,0 +1,118 @@
+"""Whatever stands in a RayCluster, planning says what is wrong instead of raising."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+import yaml
+
+from controller.ray.cluster import RayClusterKind
+from controller.ray.cluster.observe import Design
+from tests.ray.cluster.support import NOW, cluster, head, manifest, reads, workers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.runtime.reconcile.plan import Plan
+
+FEATURES = sorted(
+    (Path(__file__).parents[1] / "pods" / "golden" / "features").glob("*.cluster.yaml")
+)
+ODD: list[Any] = [
+    None,
+    -1,
+    2**31 - 1,
+    1.5,
+    "x",
+    "",
+    [],
+    {},
+    True,
+    [None],
+    ["x"],
+    {"a": 5},
+    {"a": None},
+    [[]],
+]
+
+
+def plans(raw: dict[str, Any]) -> Iterator[Plan]:
+    """What is planned for the object with and without its pods, after failed writes too."""
+    obj, kind = cluster(copy.deepcopy(raw)), RayClusterKind()
+    for pods in ((), (head(), *workers(2))):
+        seen = kind.observe("default/example", reads(obj, *pods))
+        assert seen is not None
+        plan = kind.plan(seen, NOW)
+        kind.status_after(seen, plan, (), NOW)
+        yield plan
+
+
+def full() -> dict[str, Any]:
+    """A manifest with a status."""
+    raw = manifest("raycluster-autoscaler.yaml")
+    *_, plan = plans(raw)
+    assert plan.status is not None
+    wanted = {key: value for key, value in plan.status.wanted.items() if value is not None}
+    return raw | {"status": wanted}
+
+
+def paths(node: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield above
+    members = node.items() if isinstance(node, dict) else []
+    members = enumerate(node) if isinstance(node, list) else members
+    for name, member in members:
+        yield from paths(member, (*above, name))
+
+
+def with_value(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(raw)
+    node: Any = changed
+    for name in path[:-1]:
+        node = node[name]
+    node[path[-1]] = value
+    return changed
+
+
+FULL = full()
+
+
+@pytest.mark.parametrize("part", [*(f"spec.{name}" for name in FULL["spec"]), "status"])
+def test_a_value_of_any_shape_anywhere_is_planned_for(part: str):
+    start = tuple(part.split("."))
+    tried = 0
+    for path in paths(FULL):
+        if path[: len(start)] != start:
+            continue
+        for value in ODD:
+            for plan in plans(with_value(FULL, path, value)):
+                msgspec.json.encode([[getattr(w, "body", None) for w in s] for s in plan.stages])
+                tried += 1
+    assert tried >= 2 * len(ODD)
+
+
+@pytest.mark.parametrize("manifest_", FEATURES, ids=lambda path: path.name.split(".")[0])
+def test_a_feature_of_any_shape_has_pods_or_a_problem(manifest_: Path):
+    raw = yaml.safe_load(manifest_.read_text())
+    tried = 0
+    for path in paths(raw["spec"]):
+        for value in ODD if path else ():
+            design = RayClusterKind()._design(cluster(with_value(raw, ("spec", *path), value)))
+            if isinstance(design, Design):
+                groups = design.spec.worker_group_specs
+                bodies = [design.builder.head("a")]
+                bodies += [design.builder.worker(group, "a", None) for group in groups]
+                msgspec.json.encode(bodies)
+            tried += 1
+    assert tried >= len(ODD)
+
+
+def test_a_status_of_the_wrong_type_is_written_anew():
+    raw = FULL | {"status": {"head": "x", "conditions": "x", "endpoints": 5, "state": []}}
+    *_, plan = plans(raw)
+    assert plan.status is not None
+    assert plan.status.wanted["head"]["podName"] == head().metadata.name
+    assert {c["type"] for c in plan.status.wanted["conditions"]} >= {"Ready", "HeadPodReady"}

@@ -1,0 +1,126 @@
+"""What Ray's autoscaler may rely on: it decides who goes, and its fields are its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.runtime.reconcile.plan import Create, Delete, MergePatch
+from tests.ray.cluster.support import cluster, head, manifest, plan, pod, with_status, workers
+from tests.ray.cluster.test_plan import conditions, scaled, settled, suspension, verbs
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+    from controller.ray.api import RayCluster
+    from controller.runtime.reconcile.plan import Plan
+
+AUTOSCALED = {"enableInTreeAutoscaling": True}
+
+
+def named(obj: RayCluster, *pods: Pod, **more: Any) -> list[str]:
+    return sorted(verbs(plan(settled(obj, *pods, **more)), Delete))
+
+
+@pytest.mark.parametrize("replicas", [0, 2, 4, 9])
+def test_named_workers_go_whatever_the_number_of_replicas(replicas: int):
+    pods = workers(4)
+    victim = pods[2].metadata.name
+    assert named(scaled(replicas, victim, **AUTOSCALED), head(), *pods) == [victim]
+
+
+def test_a_list_that_is_not_cleared_yet_deletes_nothing_twice():
+    pods = workers(3)
+    gone = pods[0].metadata.name
+    obj = scaled(2, gone, **AUTOSCALED)
+    going = pod(gone, terminating=True)
+    assert named(obj, head(), going, *pods[1:]) == []
+    assert named(obj, head(), *pods[1:]) == []
+
+
+def test_the_head_and_pods_of_others_cannot_be_named():
+    foreign = pod("foreign", owner_uid="somebody")
+    unowned = pod("unowned", owner_uid=None)
+    names = ("example-head-aaaaaaaa", "foreign", "unowned", "no-such-pod", "other-cluster-worker")
+    obj = scaled(2, *names, **AUTOSCALED)
+    assert named(obj, head(), *workers(2), foreign, unowned) == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "deleted"),
+    [
+        ({}, 0),
+        ({"ENABLE_RANDOM_POD_DELETE": "false"}, 0),
+        ({"ENABLE_RANDOM_POD_DELETE": "TRUE"}, 3),
+    ],
+)
+def test_surplus_workers_go_unnamed_only_if_an_administrator_allows_it(
+    environment: dict[str, str], deleted: int
+):
+    kind = RayClusterKind(ClusterSettings.from_environment(environment))
+    made = plan(settled(scaled(1, **AUTOSCALED), head(), *workers(4)), kind)
+    assert len(verbs(made, Delete)) == deleted
+
+
+def test_a_suspended_group_under_autoscaling_is_not_valid_and_keeps_its_pods():
+    raw = manifest()
+    raw["spec"] |= AUTOSCALED
+    raw["spec"]["workerGroupSpecs"][0]["suspend"] = True
+    made = plan(settled(cluster(raw), head(), *workers(2)))
+    assert [event.reason for event in made.events] == ["InvalidRayClusterSpec"]
+    assert made.stages == ()
+
+
+def test_a_suspended_cluster_loses_all_workers_also_under_autoscaling():
+    obj = with_status(cluster(suspend=True, **AUTOSCALED), suspension("True", "False"))
+    made = plan(settled(obj, head(), *workers(2)))
+    assert len(verbs(made, Delete)) == 3
+    assert conditions(made)["RayClusterSuspending"] == "True"
+
+
+@pytest.mark.parametrize(
+    "pods",
+    [(), (head(),), (head(), *workers(5)), (head(phase="Failed"), *workers(1)), (*workers(2),)],
+    ids=["nothing", "head", "surplus", "failed head", "no head"],
+)
+@pytest.mark.parametrize("autoscaling", [True, False])
+@pytest.mark.parametrize("suspend", [True, False])
+def test_worker_groups_are_never_written(pods: tuple[Pod, ...], autoscaling: bool, suspend: bool):
+    obj = scaled(
+        3, "example-workers-worker-00000000", enableInTreeAutoscaling=autoscaling, suspend=suspend
+    )
+    for made in (plan(settled(obj, *pods)), plan(settled(obj, *pods, listed=True))):
+        assert not any(writes_specification(write) for write in all_writes(made))
+
+
+def all_writes(made: Plan) -> list[Any]:
+    return [*(each for stage in made.stages for each in stage), *filter(None, [made.commit])]
+
+
+def writes_specification(write: Any) -> bool:
+    if write.target.resource is not RAYCLUSTERS:
+        return False
+    return not isinstance(write, MergePatch) or "spec" in write.patch
+
+
+def test_what_the_autoscaler_finds_pods_by_is_on_every_worker():
+    made = plan(settled(scaled(2, **AUTOSCALED), head()))
+    creates = [write for write in all_writes(made) if isinstance(write, Create)]
+    bodies = [write.body for write in creates if write.target.scope == "worker/workers"]
+    assert len(bodies) == 2
+    for body in bodies:
+        labels = body["metadata"]["labels"]
+        assert (labels["ray.io/cluster"], labels["ray.io/group"]) == ("example", "workers")
+        env = {each["name"]: each.get("valueFrom") for each in ray_container(body)["env"]}
+        assert env["RAY_CLOUD_INSTANCE_ID"] == field_ref("metadata.name")
+        assert env["RAY_NODE_TYPE_NAME"] == field_ref("metadata.labels['ray.io/group']")
+
+
+def ray_container(body: Any) -> Any:
+    return body["spec"]["containers"][0]
+
+
+def field_ref(path: str) -> dict[str, Any]:
+    return {"fieldRef": {"fieldPath": path}}

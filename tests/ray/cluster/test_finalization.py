@@ -1,0 +1,527 @@
+"""The finalizer: when it is put on, what holds it, and that it always lets go."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.apimachinery.timestamps import rfc3339
+from controller.kube.resources import JOBS, PODS
+from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster.deletion.steps import DEFAULT_TIMEOUT
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, Refusal
+from controller.runtime.reconcile.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
+from tests.ray.cluster import redis
+from tests.ray.cluster.redis import FINALIZER, JOB, cleanup_job, redis_cluster
+from tests.ray.cluster.support import (
+    NOW,
+    FakeReads,
+    head,
+    pod,
+    reads,
+    with_meta,
+    with_status,
+    workers,
+    writes,
+)
+from tests.ray.cluster.support import plan as plan_now
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from controller.kube.objects import Job
+    from controller.ray.api import RayCluster
+
+SPECS: dict[str, Callable[[], dict[str, Any]]] = {
+    "redis": redis.with_options,
+    "legacy": redis.legacy,
+    "legacy without address": lambda: redis.legacy(address=False),
+    "no fault tolerance": redis.manifest,
+    "rocksdb": redis.embedded,
+    "invalid": redis.invalid,
+    "unparsable": redis.unparsable,
+}
+IN_REDIS = {"redis", "legacy"}
+JOBS_SEEN: dict[str, Job | None] = {
+    "absent": None,
+    "running": cleanup_job(),
+    "complete": cleanup_job("Complete"),
+    "failed": cleanup_job("Failed"),
+    "about to fail": cleanup_job("FailureTarget"),
+    "going": cleanup_job(terminating=True),
+    "of another": cleanup_job(owner_uid="uid-of-old"),
+}
+DEADLINE = NOW + timedelta(seconds=DEFAULT_TIMEOUT - 1)  # of what was deleted a second ago
+KEY = f"Job/default/{JOB}"
+QUOTA = Refusal("Forbidden", "exceeded quota")
+GOING = Refusal(NAMESPACE_TERMINATING, "because it is being terminated")
+ENABLED, DISABLED = RayClusterKind(), RayClusterKind(ClusterSettings(redis_cleanup=False))
+
+
+@cache
+def stored(spec: str, *, held: bool, deleted: float | None) -> RayCluster:
+    return redis_cluster(SPECS[spec](), held=held, deleted=deleted)
+
+
+def finalizers_after(made: Plan) -> list[str] | None:
+    """The finalizers that the plan's commit writes, None if it has no commit."""
+    if made.commit is None:
+        return None
+    assert isinstance(made.commit, MergePatch)
+    assert made.commit.resource_version == "1", "nobody else's finalizer is lost"
+    return made.commit.patch["metadata"]["finalizers"]
+
+
+def told(made: Plan) -> str:
+    """Reason and note of the event that goes with the commit."""
+    assert made.commit is not None
+    event = made.commit.on_success
+    return "" if event is None else f"{event.reason}: {event.note}"
+
+
+def observed(
+    obj: RayCluster, *pods: Any, job: Job | None = None, listed: bool = True, **more: Any
+) -> FakeReads:
+    kept = reads(obj, *pods, listed=listed, **more)
+    return kept.add(JOBS, job) if job is not None else kept
+
+
+def every_write(made: Plan) -> Iterator[Any]:
+    return (write for stage in made.stages for write in stage)
+
+
+def ready_message(made: Plan) -> str:
+    assert made.status is not None
+    [ready] = [c for c in made.status.wanted["conditions"] if c["type"] == "Ready"]
+    assert ready["status"] == "False"
+    return f"{ready['reason']}: {ready['message']}"
+
+
+# -- on a cluster that lives ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("enabled", [False, True])
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_living_cluster_has_the_finalizer_exactly_if_its_state_is_in_redis(
+    spec: str, enabled: bool, held: bool
+):
+    kept = reads(redis_cluster(SPECS[spec](), held=held, finalizers=("theirs",)))
+    made = plan_now(kept, ENABLED if enabled else DISABLED)
+    after = finalizers_after(made)
+    if spec in {"invalid", "unparsable"}:
+        assert after is None, "nobody knows what was meant"
+    elif enabled and spec.startswith(("redis", "legacy")):
+        assert after == (None if held else ["theirs", FINALIZER])
+    else:
+        assert after == (["theirs"] if held else None)
+
+
+def test_the_first_child_comes_after_the_finalizer_is_stored():
+    made = plan_now(reads(redis_cluster(held=False)))
+    assert finalizers_after(made) == [FINALIZER]
+    assert writes(made), "the executor begins the stages only when the commit is stored"
+
+
+def test_a_cluster_whose_fault_tolerance_is_switched_on_later_gets_it():
+    made = plan_now(reads(redis_cluster(held=False), head(), *workers(2)))
+    assert finalizers_after(made) == [FINALIZER]
+
+
+def test_the_finalizer_does_not_stay_when_the_backend_is_switched():
+    made = plan_now(reads(redis_cluster(redis.embedded()), head()))
+    assert finalizers_after(made) == []
+    assert told(made).startswith("SkippedRedisCleanup: ")
+    assert "no longer names Redis" in told(made)
+
+
+# -- on a cluster that is deleted: one step after the other ---------------------------------------
+
+
+def test_first_every_pod_is_deleted_the_head_first():
+    made = plan_now(observed(redis_cluster(deleted=1), head(), *workers(2)))
+    assert writes(made) == [
+        "delete Pod example-head-aaaaaaaa",
+        "delete Pod example-workers-worker-00000000",
+        "delete Pod example-workers-worker-00000001",
+    ]
+    assert next(every_write(made)).uid == "uid-of-example-head-aaaaaaaa"
+    assert made.commit is None
+    assert made.wake_after == DEFAULT_TIMEOUT - 1
+    assert ready_message(made) == (
+        "BeingDeleted: cluster: being deleted; waiting for head pod example-head-aaaaaaaa to go, "
+        f"so that its state can be removed from Redis, until {rfc3339(DEADLINE)}"
+    )
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        {"pods": (head(terminating=True),)},
+        {"pods": (head(phase="Failed", terminating=True),)},
+        {"pods": (head(owner_uid="uid-of-old", terminating=True),)},
+        {"unsettled": frozenset({"head"})},
+        {"odd": {"example-head-aaaaaaaa": "no number"}},
+    ],
+    ids=["going", "ended", "foreign", "unanswered", "unreadable"],
+)
+def test_bug_62_the_job_is_not_made_while_a_head_could_still_write(what: dict[str, Any]):
+    pods = what.pop("pods", ())
+    made = plan_now(observed(redis_cluster(deleted=1), *pods, **what))
+    assert writes(made) == []
+    assert made.commit is None
+    assert "waiting for" in ready_message(made)
+
+
+def test_bug_62_a_head_that_only_the_status_knows_is_looked_for_first():
+    known = with_status(redis_cluster(deleted=1), {"head": {"podName": "example-head-zzz"}})
+    made = plan_now(observed(known))
+    assert [lookup.target.name for lookup in made.lookups] == ["example-head-zzz"]
+    assert made.wake_after == DEFAULT_TIMEOUT - 1, "a read that fails does not put off the deadline"
+    absent = plan_now(observed(known, absent={"default/example-head-zzz"}))
+    assert writes(absent) == [f"create Job {JOB}"]
+
+
+def test_bug_62_heads_are_listed_live_before_the_job_is_made():
+    made = plan_now(observed(redis_cluster(deleted=1), listed=False))
+    assert writes(made) == []
+    assert made.lookups == (
+        LiveList(PODS, "default", "ray.io/cluster=example,ray.io/node-type=head"),
+    )
+
+
+def test_then_the_job_is_made_once_while_workers_are_still_going():
+    pods = [pod("example-workers-worker-1", terminating=True), pod("example-workers-worker-2")]
+    made = plan_now(observed(redis_cluster(deleted=1), *pods))
+    assert writes(made) == [f"create Job {JOB}", "delete Pod example-workers-worker-2"]
+    event = made.stages[0][0].on_success
+    assert event is not None
+    assert event.reason == "CreatedRedisCleanupJob"
+    assert event.note == f"Created Redis cleanup Job default/{JOB}"
+
+
+def test_a_job_that_a_quota_refuses_waits_until_the_workers_have_made_room():
+    kept = observed(redis_cluster(deleted=1), *workers(1), refused={KEY: QUOTA})
+    made = plan_now(kept)
+    assert writes(made) == ["delete Pod example-workers-worker-00000000", f"create Job {JOB}"]
+    assert [len(stage) for stage in made.stages] == [1, 1]
+    assert "exceeded quota" in ready_message(made)
+
+
+@pytest.mark.parametrize("job", ["running", "going", "of another"])
+def test_a_job_that_is_there_is_waited_for(job: str):
+    made = plan_now(observed(redis_cluster(deleted=1), job=JOBS_SEEN[job]))
+    assert writes(made) == []
+    assert made.commit is None
+    whose = "to go, which belongs to somebody else" if job == "of another" else "to remove"
+    assert f"Job {JOB} {whose}" in ready_message(made)
+
+
+def test_a_job_whose_creation_was_not_answered_is_not_made_again():
+    kept = observed(redis_cluster(deleted=1), unsettled=frozenset({"redis-cleanup"}))
+    assert writes(plan_now(kept)) == []
+    taken = observed(redis_cluster(deleted=1), taken={KEY})
+    assert writes(plan_now(taken)) == []
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [("complete", ""), ("failed", "RedisCleanupFailed"), ("about to fail", "RedisCleanupFailed")],
+)
+@pytest.mark.parametrize("deleted", [1, 1000])
+def test_a_job_that_has_ended_lets_go_however_it_ended(job: str, words: str, deleted: float):
+    made = plan_now(observed(redis_cluster(deleted=deleted), job=JOBS_SEEN[job]))
+    assert finalizers_after(made) == []
+    assert told(made).partition(":")[0] == words
+    assert made.stages == ()
+
+
+# -- it always lets go ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pods", "job", "words"),
+    [
+        ((head(terminating=True),), "absent", "head pod example-head-aaaaaaaa"),
+        ((), "running", f"Job {JOB}"),
+        ((), "going", f"Job {JOB}"),
+        ((), "of another", "somebody else"),
+        ((), "absent", f"Job {JOB}"),
+    ],
+)
+def test_bug_67_at_the_deadline_it_lets_go_whatever_is_stuck(
+    pods: tuple[Any, ...], job: str, words: str
+):
+    before = plan_now(observed(redis_cluster(deleted=299), *pods, job=JOBS_SEEN[job]))
+    assert before.commit is None
+    made = plan_now(observed(redis_cluster(deleted=300), *pods, job=JOBS_SEEN[job]))
+    assert finalizers_after(made) == []
+    assert told(made).startswith("ForceDeletedStuckCluster: ")
+    assert words in told(made)
+
+
+def test_bug_67_a_job_that_cannot_be_created_is_named_at_the_deadline():
+    made = plan_now(observed(redis_cluster(deleted=300), refused={KEY: QUOTA}))
+    assert finalizers_after(made) == []
+    assert "cannot be created: exceeded quota" in told(made)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "seconds"),
+    [("60", 60), ("+60", 60), ("0", 300), ("-5", 300), ("soon", 300), ("1e3", 300), ("", 300),
+     ("٦", 300), ("9999999999999999999", 300), (None, 300)],
+)  # fmt: skip
+def test_the_deadline_is_an_annotation_in_seconds(annotation: str | None, seconds: int):
+    made = plan_now(observed(redis_cluster(deleted=0, timeout=annotation), head()))
+    assert made.wake_after == seconds
+
+
+@pytest.mark.parametrize("job", ["absent", "of another"])
+@pytest.mark.parametrize("spec", sorted(SPECS.keys() - IN_REDIS))
+def test_bug_69_the_finalizer_goes_when_the_specification_no_longer_wants_it(spec: str, job: str):
+    kept = observed(redis_cluster(SPECS[spec](), deleted=1), head(), job=JOBS_SEEN[job])
+    made = plan_now(kept)
+    assert finalizers_after(made) == []
+    assert told(made).startswith("SkippedRedisCleanup: ")
+    if spec in {"no fault tolerance", "rocksdb"}:
+        assert "the specification no longer names Redis" in told(made)
+
+
+def test_bug_69_the_finalizer_goes_when_cleanup_is_switched_off():
+    made = plan_now(observed(redis_cluster(deleted=1), head()), DISABLED)
+    assert finalizers_after(made) == []
+    assert "ENABLE_GCS_FT_REDIS_CLEANUP is false" in told(made)
+
+
+def test_cleanup_is_switched_off_by_kuberays_variable():
+    off = ClusterSettings.from_environment({"ENABLE_GCS_FT_REDIS_CLEANUP": "False"})
+    assert not off.redis_cleanup
+    assert ClusterSettings.from_environment({}).redis_cleanup
+    assert ClusterSettings.from_environment({"ENABLE_GCS_FT_REDIS_CLEANUP": "no"}).redis_cleanup
+
+
+def test_bug_68_in_a_namespace_that_is_going_nothing_is_waited_for():
+    made = plan_now(observed(redis_cluster(deleted=1), *workers(1), refused={KEY: GOING}))
+    assert finalizers_after(made) == []
+    assert "the namespace is being deleted" in told(made)
+
+
+def test_a_job_made_before_the_wish_was_dropped_is_still_waited_for():
+    switched = redis_cluster(redis.embedded(), deleted=1)
+    assert plan_now(observed(switched, job=cleanup_job())).commit is None
+    assert finalizers_after(plan_now(observed(switched, job=cleanup_job("Failed")))) == []
+
+
+def test_a_cluster_that_another_controller_manages_is_left_alone():
+    raw = redis.with_options()
+    raw["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    assert plan_now(observed(redis_cluster(raw), head())) == NOTHING
+    assert plan_now(observed(redis_cluster(raw, held=False))) == NOTHING
+    assert plan_now(observed(redis_cluster(raw, held=False, deleted=1), head())) == NOTHING
+
+
+def test_a_cluster_that_was_given_to_another_controller_is_not_held_by_our_finalizer():
+    raw = redis.with_options()
+    raw["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    made = plan_now(observed(redis_cluster(raw, deleted=1), head()))
+    assert [w.target.name for stage in made.stages for w in stage] == [head().metadata.name]
+    assert finalizers_after(plan_now(observed(redis_cluster(raw, deleted=1000), head()))) == []
+
+
+def test_bug_70_finalizers_of_others_stay_and_starve_nobody():
+    theirs = ("a/first", "b/second")
+    shared = redis_cluster(deleted=1, finalizers=theirs)
+    assert finalizers_after(plan_now(observed(shared, job=cleanup_job("Complete")))) == [*theirs]
+    left = with_meta(shared, finalizers=theirs)
+    made = plan_now(observed(left, head()))
+    assert (made.commit, made.stages, made.wake_after) == (None, (), None)
+    assert "held by the finalizers a/first, b/second" in ready_message(made)
+
+
+def test_without_the_finalizer_a_deleted_cluster_is_left_to_the_garbage_collector():
+    made = plan_now(observed(redis_cluster(held=False, deleted=1000), head(), *workers(1)))
+    assert (made.commit, made.stages, made.wake_after) == (None, (), None)
+
+
+# -- the whole table ------------------------------------------------------------------------------
+
+
+HEADS: dict[str, dict[str, Any]] = {
+    "present": {"pods": (head(),)},
+    "terminating": {"pods": (head(terminating=True),)},
+    "gone": {},
+    "unanswered": {"unsettled": frozenset({"head"})},
+}
+REFUSED: dict[str, dict[str, Refusal]] = {"": {}, "quota": {KEY: QUOTA}, "namespace": {KEY: GOING}}
+TABLE = list(
+    itertools.product(
+        (False, True), (None, 10.0, 300.0), SPECS, (False, True), HEADS, JOBS_SEEN, REFUSED
+    )
+)
+
+
+def test_every_situation_has_exactly_one_next_step():
+    """Finalizer, deletion, specification, switch, head, Job, refusal: all combinations."""
+    steps: set[str] = set()
+    for held, deleted, spec, enabled, heads, job, refused in TABLE:
+        where = dict(HEADS[heads])
+        obj = stored(spec, held=held, deleted=deleted)
+        kept = observed(
+            obj, *where.pop("pods", ()), job=JOBS_SEEN[job], refused=REFUSED[refused], **where
+        )
+        made = plan_now(kept, ENABLED if enabled else DISABLED)
+        if deleted is not None:
+            case = f"{held=} {deleted=} {spec=} {enabled=} {heads=} {job=} {refused=}"
+            steps.add(_judge(made, case, held=held, overdue=deleted >= DEFAULT_TIMEOUT, job=job))
+            if heads != "gone":
+                assert f"create Job {JOB}" not in writes(made), case
+    assert steps == {"rest", "let go", "delete", "create", "wait"}
+
+
+def _judge(made: Plan, case: str, *, held: bool, overdue: bool, job: str) -> str:
+    """What the plan does for a deleted cluster: each is progress, or is ended by the deadline."""
+    if not held:
+        assert (made.commit, made.stages) == (None, ()), case
+        return "rest"
+    if made.commit is not None:
+        assert (finalizers_after(made), made.stages) == ([], ()), case
+        return "let go"
+    assert not overdue, f"must let go: {case}"
+    assert made.wake_after == DEFAULT_TIMEOUT - 10.0, case
+    done = writes(made)
+    if done and done[0].startswith("delete"):
+        return "delete"
+    if done:
+        assert (done, job) == ([f"create Job {JOB}"], "absent"), case
+        return "create"
+    return "wait"
+
+
+# -- it ends: the plan loop over all ways in which the world may behave ---------------------------
+
+
+@dataclass
+class Deleting:
+    """A deleted cluster, and a world that behaves in one certain way.
+
+    Attributes:
+        head_seconds: how long the head takes to go, None for ever.
+        job_seconds: how long the Job takes, None for ever.
+        answer: what becomes of a create of the Job.
+        conflicts: how often somebody else is faster with the finalizers.
+    """
+
+    head_seconds: float | None
+    job_seconds: float | None
+    ending: str
+    answer: str
+    conflicts: int
+    seconds: float = 0.0
+    plans: int = 0
+    jobs_made: int = 0
+    held: bool = True
+    events: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        obj = stored("redis", held=True, deleted=0)
+        kept = observed(obj, head(), *workers(3))
+        going: dict[str, float] = {}
+        while self.held:
+            self.plans += 1
+            assert self.plans < 40, f"no end: {self}"
+            made = plan_now(kept, ENABLED, seconds=self.seconds)
+            for write in every_write(made):
+                self._carry_out(write, kept, going)
+            if made.commit is not None:
+                self._let_go(made)
+            self._pass_time(made, kept, going)
+
+    def _carry_out(self, write: Any, kept: FakeReads, going: dict[str, float]) -> None:
+        if isinstance(write, Delete):
+            name = write.target.name
+            old = kept.get(PODS, write.target.key)
+            kept.add(PODS, with_meta(old, deletion_timestamp=rfc3339(NOW)))
+            takes = self.head_seconds if "head" in name else 1.0
+            going[f"pods/{name}"] = self.seconds + (1e9 if takes is None else takes)
+            return
+        assert isinstance(write, Create)
+        assert not any("-head-" in key for _, key in kept.objects), "a head could still write"
+        match self.answer:
+            case "created":
+                self.jobs_made += 1
+                kept.add(JOBS, cleanup_job())
+                takes = 1e9 if self.job_seconds is None else self.job_seconds
+                going[f"jobs/{JOB}"] = self.seconds + takes
+            case "quota":
+                kept.refused[KEY] = QUOTA
+            case _:
+                kept.refused[KEY] = GOING
+
+    def _let_go(self, made: Plan) -> None:
+        if self.conflicts:
+            self.conflicts -= 1
+            return
+        self.held = False
+        self.events.append(told(made).partition(":")[0])
+
+    def _pass_time(self, made: Plan, kept: FakeReads, going: dict[str, float]) -> None:
+        """To the next thing that wakes the key: an event, the back-off, the deadline."""
+        until = self.seconds + (made.wake_after or 1.0)
+        refused = kept.refusal(JOBS, f"default/{JOB}")
+        if refused is not None:
+            until = min(until, self.seconds + (1.0 if refused is GOING else 20.0))
+        until = min([until, *going.values()])
+        self.seconds = until
+        for what, when in list(going.items()):
+            if when <= until:
+                del going[what]
+                plural, name = what.split("/")
+                if plural == "jobs":
+                    kept.add(JOBS, cleanup_job(self.ending))
+                else:
+                    del kept.objects[plural, f"default/{name}"]
+
+
+WORLDS = list(
+    itertools.product(
+        (0.5, 30.0, 299.0, 400.0, None),
+        (1.0, 200.0, 400.0, None),
+        ("Complete", "Failed"),
+        ("created", "quota", "namespace"),
+        (0, 3),
+    )
+)
+
+
+def test_in_every_world_the_cluster_goes_no_later_than_the_deadline_and_the_job_ran_at_most_once():
+    for world in WORLDS:
+        run = Deleting(*world)
+        run.run()
+        assert run.jobs_made <= 1, run
+        assert run.seconds <= DEFAULT_TIMEOUT + 10, run
+        quick = run.head_seconds in {0.5, 30.0} and run.job_seconds in {1.0, 200.0}
+        if quick and run.answer == "created":
+            assert run.events == ["RedisCleanupFailed" if run.ending == "Failed" else ""], run
+            assert run.seconds < DEFAULT_TIMEOUT
+        if run.answer == "namespace" and run.head_seconds in {0.5, 30.0}:
+            assert run.events == ["SkippedRedisCleanup"]
+            assert run.seconds <= run.head_seconds + 5
+        if run.head_seconds is None:
+            assert run.events == ["ForceDeletedStuckCluster"]
+            assert run.jobs_made == 0
+
+
+def test_what_is_made_belongs_to_the_cluster_and_is_seen_by_the_informer():
+    made = plan_now(observed(redis_cluster(deleted=1)))
+    [create] = every_write(made)
+    labels = create.body["metadata"]["labels"]
+    [owned] = [each for each in ENABLED.owned if each.resource is JOBS]
+    name, _, value = owned.label_selector.partition("=")
+    assert labels[name] == value
+    assert create.body["metadata"]["ownerReferences"][0]["uid"] == "uid-of-example"
+    assert create.target.key == f"default/{JOB}"

@@ -1,0 +1,110 @@
+"""Every class of failure of a pod has one healer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.ray.cluster.healing import Healer, healer, unhealthy_reason
+from controller.runtime.reconcile.plan import Create, Delete
+from tests.ray.cluster.support import cluster, head, plan, pod, workers
+from tests.ray.cluster.test_plan import settled, verbs
+
+RUNS = {"running": {}}
+KILLED = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+DONE = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+LOOPING = {"waiting": {"reason": "CrashLoopBackOff"}}
+
+POLICIES = ["Always", "OnFailure", "Never"]
+STATES = [RUNS, KILLED, DONE, LOOPING]
+
+
+def in_state(phase: str, policy: str, state: dict[str, Any], **more: Any) -> Any:
+    containers = [{"name": "sidecar", "state": RUNS}, {"name": "ray-worker", "state": state}]
+    return pod("a", phase=phase, restart_policy=policy, containers=containers, **more)
+
+
+@pytest.mark.parametrize(
+    ("policy", "state", "expected"),
+    [
+        ("Always", RUNS, Healer.NOBODY),
+        ("Always", KILLED, Healer.KUBELET),
+        ("Always", DONE, Healer.KUBELET),
+        ("Always", LOOPING, Healer.KUBELET),
+        ("OnFailure", RUNS, Healer.NOBODY),
+        ("OnFailure", KILLED, Healer.KUBELET),
+        ("OnFailure", DONE, Healer.OPERATOR),
+        ("OnFailure", LOOPING, Healer.KUBELET),
+        ("Never", RUNS, Healer.NOBODY),
+        ("Never", KILLED, Healer.OPERATOR),
+        ("Never", DONE, Healer.OPERATOR),
+    ],
+)
+def test_bug_59_what_the_kubelet_restarts_the_operator_leaves_alone(
+    policy: str, state: dict[str, Any], expected: Healer
+):
+    running = in_state("Running", policy, state)
+    assert healer(running) is expected
+    assert (unhealthy_reason(running) is not None) is (expected is Healer.OPERATOR)
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("reason", ["", "Evicted", "NodeShutdown", "Preempting", "OOMKilled"])
+def test_bug_57_an_ended_pod_is_replaced_whatever_its_restart_policy(
+    phase: str, policy: str, reason: str
+):
+    ended = in_state(phase, policy, KILLED, reason=reason)
+    assert healer(ended) is Healer.OPERATOR
+    why = unhealthy_reason(ended)
+    assert why is not None
+    assert reason in why
+    evicted_head = head(phase=phase, restart_policy=policy, reason=reason)
+    made = plan(settled(cluster(), evicted_head, *workers(2)))
+    assert verbs(made, Delete) == [evicted_head.metadata.name]
+
+
+def test_bug_58_a_head_without_memory_under_autoscaler_v2_is_replaced_under_another_name():
+    obj = cluster(enableInTreeAutoscaling=True, autoscalerOptions={"version": "v2"})
+    killed = head(
+        restart_policy="Never",
+        ready=False,
+        containers=[
+            {"name": "ray-head", "state": KILLED},
+            {"name": "autoscaler", "state": RUNS},
+        ],
+    )
+    made = plan(settled(obj, killed, *workers(2)))
+    assert verbs(made, Delete) == [killed.metadata.name]
+    assert verbs(made, Create, "head") == [], "not before the dead one is gone"
+    (renewed,) = verbs(plan(settled(obj, *workers(2), newest="101")), Create, "head")
+    assert renewed != killed.metadata.name
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("state", STATES)
+def test_a_lost_node_is_for_the_control_plane(policy: str, state: dict[str, Any]):
+    unknown = in_state("Unknown", policy, state, reason="NodeLost")
+    going = in_state("Running", policy, state, terminating=True, reason="NodeLost")
+    for lost in (unknown, going):
+        assert healer(lost) is Healer.CONTROL_PLANE
+        assert unhealthy_reason(lost) is None
+        assert plan(settled(cluster(), head(), *workers(1), lost)).stages == (), (
+            "it may still run there, so it holds its place"
+        )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("waiting", ["ImagePullBackOff", "CreateContainerConfigError"])
+def test_a_pod_that_cannot_start_is_left_to_whoever_can_help(policy: str, waiting: str):
+    stuck = in_state("Pending", policy, {"waiting": {"reason": waiting}}, ready=False)
+    assert healer(stuck) is Healer.KUBELET
+    assert unhealthy_reason(stuck) is None
+
+
+def test_only_the_ray_container_counts():
+    containers = [{"name": "sidecar", "state": KILLED}, {"name": "ray-worker", "state": RUNS}]
+    made = pod("a", restart_policy="Never", containers=containers)
+    assert unhealthy_reason(made) is None
+    assert unhealthy_reason(pod("b", restart_policy="Never")) is None, "nothing is said of it yet"

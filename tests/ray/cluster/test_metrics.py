@@ -1,0 +1,69 @@
+"""KubeRay's metrics of RayClusters, as they are scraped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.ray.cluster import ClusterCollector
+from tests.ray.cluster.support import cluster, manifest
+
+if TYPE_CHECKING:
+    from controller.ray.api import RayCluster
+
+IDENTITY = {"name": "example", "namespace": "default", "uid": "uid-of-example"}
+
+
+def provisioned(status: str, *, origin: str | None = None) -> RayCluster:
+    raw = manifest()
+    raw["metadata"]["creationTimestamp"] = "2026-08-20T10:00:00Z"
+    if origin:
+        raw["metadata"]["labels"] = {"ray.io/originated-from-crd": origin}
+    condition = {
+        "type": "RayClusterProvisioned",
+        "status": status,
+        "lastTransitionTime": "2026-08-20T10:00:42Z",
+    }
+    return cluster(raw | {"status": {"conditions": [condition]}})
+
+
+def registry(*clusters: RayCluster) -> CollectorRegistry:
+    made = CollectorRegistry()
+    made.register(ClusterCollector(lambda: clusters))
+    return made
+
+
+def test_registering_reads_no_cache():
+    def read() -> list[RayCluster]:
+        raise AssertionError("read")
+
+    CollectorRegistry().register(ClusterCollector(read))
+
+
+@pytest.mark.parametrize(("status", "label"), [("True", "true"), ("False", "false")])
+def test_the_condition_is_a_label(status: str, label: str):
+    labels = IDENTITY | {"condition": label}
+    made = registry(provisioned(status))
+    assert made.get_sample_value("kuberay_cluster_condition_provisioned", labels) == 1
+
+
+def test_the_duration_counts_from_creation_to_the_first_time_all_pods_were_ready():
+    name = "kuberay_cluster_provisioned_duration_seconds"
+    assert registry(provisioned("True")).get_sample_value(name, IDENTITY) == 42
+    assert registry(provisioned("False")).get_sample_value(name, IDENTITY) is None
+    assert registry(cluster()).get_sample_value(name, IDENTITY) is None
+
+
+@pytest.mark.parametrize(
+    ("origin", "owner_kind"), [(None, "None"), ("RayJob", "RayJob"), ("Something", "None")]
+)
+def test_the_owner_kind_is_what_made_the_cluster(origin: str | None, owner_kind: str):
+    made = registry(provisioned("True", origin=origin))
+    labels = IDENTITY | {"owner_kind": owner_kind}
+    assert made.get_sample_value("kuberay_cluster_info", labels) == 1
+
+
+def test_nothing_is_left_of_a_cluster_that_is_gone():
+    assert [sample for family in registry().collect() for sample in family.samples] == []

@@ -1,0 +1,564 @@
+"""What is done about a RayCluster, situation by situation."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.kube.objects import KubeObject, Service
+from controller.kube.resources import PODS, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
+from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster.plan import HINDERED_RETRY
+from controller.runtime.reconcile.plan import NOTHING, Create, Delete, LiveList, Plan
+from tests.ray.cluster.support import (
+    NOW,
+    UID,
+    FakeReads,
+    cluster,
+    head,
+    manifest,
+    meta,
+    owner,
+    plan,
+    pod,
+    reads,
+    with_meta,
+    with_status,
+    workers,
+    writes,
+)
+
+if TYPE_CHECKING:
+    from controller.ray.api import RayCluster
+    from controller.ray.cluster.observe import Observation
+    from controller.runtime.reconcile.kind import Kind
+
+SERVICE = Service(
+    metadata=meta(
+        "example-head-svc",
+        owner_references=(owner(),),
+        labels={"ray.io/node-type": "head", "ray.io/cluster": "example"},
+    )
+)
+
+
+def settled(obj: RayCluster, *pods: Any, **more: Any) -> FakeReads:
+    """Reads of a cluster whose services exist."""
+    return reads(obj, *pods, **more).add(SERVICES, SERVICE)
+
+
+def scaled(replicas: int, *named: str, **spec: Any) -> RayCluster:
+    raw = manifest()
+    raw["spec"]["workerGroupSpecs"][0] |= {
+        "replicas": replicas,
+        "scaleStrategy": {"workersToDelete": list(named)},
+    }
+    return cluster(raw, **spec)
+
+
+def verbs(made: Plan, verb: type, scope: str = "") -> list[str]:
+    return [
+        write.target.name
+        for stage in made.stages
+        for write in stage
+        if isinstance(write, verb) and write.target.scope.startswith(scope)
+    ]
+
+
+def events(made: Plan) -> list[str]:
+    on_success = [w.on_success for stage in made.stages for w in stage if w.on_success]
+    return [event.reason for event in (*on_success, *made.events)]
+
+
+def test_the_kind_is_what_the_runtime_asks_for():
+    kind: Kind[Observation] = RayClusterKind()
+    assert kind.name == "raycluster-controller"
+    assert [str(owned.resource) for owned in kind.owned] == [
+        "pods",
+        "services",
+        "serviceaccounts",
+        "persistentvolumeclaims",
+        "secrets",
+        "ingresses.networking.k8s.io",
+        "routes.route.openshift.io",
+        "jobs.batch",
+        "roles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+    ]
+
+
+def test_a_new_cluster_gets_a_service_then_a_head_then_workers():
+    made = plan(reads(cluster()))
+    kinds = [[(type(w).__name__, w.target.scope) for w in stage] for stage in made.stages]
+    assert kinds == [
+        [("Create", "Service example-head-svc")],
+        [("Create", "head")],
+        [("Create", "worker/workers"), ("Create", "worker/workers")],
+    ]
+    assert events(made) == [
+        "CreatedService",
+        "CreatedHeadPod",
+        "CreatedWorkerPod",
+        "CreatedWorkerPod",
+    ]
+
+
+def test_a_cluster_that_is_as_it_should_be_is_left_alone():
+    made = plan(settled(cluster(), head(), *workers(2)))
+    assert made.stages == ()
+    assert made.lookups == ()
+    assert made.wake_after is None
+
+
+def test_a_cluster_that_is_gone_is_not_observed():
+    assert RayClusterKind().observe("default/example", FakeReads()) is None
+
+
+def test_a_plan_is_a_pure_function_of_the_observation():
+    kind = RayClusterKind()
+    obj = scaled(5, enableInTreeAutoscaling=True)
+    before = copy.deepcopy(msgspec.to_builtins(obj))
+    seen = kind.observe("default/example", reads(obj, *workers(2)))
+    assert seen is not None
+    assert kind.plan(seen, NOW) == kind.plan(seen, NOW)
+    again = RayClusterKind().observe(
+        "default/example", reads(scaled(5, enableInTreeAutoscaling=True), *workers(2))
+    )
+    assert again is not None
+    assert RayClusterKind().plan(again, NOW) == kind.plan(seen, NOW)
+    assert msgspec.to_builtins(obj) == before
+
+
+def test_bug_09_the_same_state_gives_the_same_names_and_a_later_one_gives_others():
+    first, second = plan(reads(cluster())), plan(reads(cluster()))
+    assert writes(first) == writes(second)
+    later = plan(reads(cluster(), newest="101"))
+    pods = {name for name in writes(first) if "Pod" in name}
+    assert pods.isdisjoint(writes(later))
+    namesake = plan(reads(with_meta(cluster(), uid="another")))
+    assert pods.isdisjoint(writes(namesake))
+
+
+def test_names_have_kuberays_form_and_fit():
+    raw = manifest()
+    raw["metadata"]["name"] = "c" * 53
+    raw["spec"]["workerGroupSpecs"][0]["groupName"] = "Large-Group"
+    kind = RayClusterKind()
+    kept = reads(cluster(raw))
+    seen = kind.observe(f"default/{'c' * 53}", kept)
+    assert seen is not None
+    names = verbs(kind.plan(seen, NOW), Create, "worker") + verbs(
+        kind.plan(seen, NOW), Create, "head"
+    )
+    assert all(len(name) <= 63 and name == name.lower() for name in names)
+    made = plan(reads(cluster()))
+    assert verbs(made, Create, "head")[0].startswith("example-head-")
+    assert all(n.startswith("example-workers-worker-") for n in verbs(made, Create, "worker"))
+
+
+def test_a_taken_name_gives_way_to_the_next_position():
+    (first, second) = verbs(plan(settled(cluster(), head())), Create)
+    kept = settled(cluster(), head(), taken={f"Pod/default/{first}"})
+    names = verbs(plan(kept), Create)
+    assert first not in names
+    assert names[0] == second
+    assert len(set(names)) == 2
+    namesake = settled(cluster(), head()).add(PODS, pod(first, owner_uid="somebody"))
+    assert first not in verbs(plan(namesake), Create)
+
+
+@pytest.mark.parametrize(
+    ("existing", "replicas", "created", "deleted"),
+    [(1, 4, 3, 0), (4, 1, 0, 3), (2, 2, 0, 0), (3, 0, 0, 3)],
+)
+def test_just_the_difference_is_made_or_deleted(
+    existing: int, replicas: int, created: int, deleted: int
+):
+    made = plan(settled(scaled(replicas), head(), *workers(existing)))
+    assert len(verbs(made, Create)) == created
+    assert len(verbs(made, Delete)) == deleted
+
+
+def test_a_pod_that_is_going_holds_its_place_until_it_is_gone():
+    going = pod("going", terminating=True)
+    assert plan(settled(scaled(2), head(), *workers(1), going)).stages == ()
+    assert plan(settled(scaled(1), head(), *workers(1), going)).stages == ()
+
+
+def test_an_ended_worker_is_deleted_first_and_replaced_when_it_is_gone():
+    ended = pod("ended", phase="Failed")
+    assert writes(plan(settled(scaled(2), head(), *workers(1), ended))) == ["delete Pod ended"]
+
+
+def test_bug_06_with_autoscaling_only_named_or_ended_workers_go():
+    pods = [*workers(4), pod("ended", phase="Failed")]
+    named = pods[2].metadata.name
+    obj = scaled(1, named, enableInTreeAutoscaling=True)
+    assert sorted(verbs(plan(settled(obj, head(), *pods)), Delete)) == ["ended", named]
+    unnamed = RayClusterKind(ClusterSettings(delete_unnamed=True))
+    assert len(verbs(plan(settled(obj, head(), *pods), unnamed), Delete)) == 4
+
+
+def test_names_of_pods_of_others_in_workers_to_delete_are_ignored():
+    foreign = pod("foreign", owner_uid="somebody")
+    other_group = pod("other", "second")
+    raw = manifest()
+    raw["spec"]["workerGroupSpecs"][0] |= {
+        "replicas": 2,
+        "scaleStrategy": {"workersToDelete": ["foreign", "other", "example-head-aaaaaaaa"]},
+    }
+    second = copy.deepcopy(raw["spec"]["workerGroupSpecs"][0])
+    raw["spec"]["workerGroupSpecs"].append(
+        second | {"groupName": "second", "replicas": 1, "scaleStrategy": {}}
+    )
+    kept = settled(cluster(raw), head(), *workers(2), foreign, other_group)
+    assert plan(kept).stages == ()
+
+
+def test_workers_of_a_removed_group_are_deleted_with_an_event():
+    made = plan(settled(cluster(), head(), *workers(2), pod("orphan", "removed")))
+    (delete,) = made.stages[0]
+    assert delete.target.name == "orphan"
+    assert delete.on_success is not None
+    assert delete.on_success.reason == "DeletedWorkerPod"
+    assert "'removed' is no longer in the specification" in delete.on_success.note
+
+
+def test_a_pod_of_no_group_is_nobodys_to_delete():
+    nameless = pod("nameless", labels={"ray.io/group": ""})
+    assert plan(settled(cluster(), head(), *workers(2), nameless)).stages == ()
+
+
+@pytest.mark.parametrize("scope", ["head", "worker/workers", "Service example-head-svc"])
+def test_an_unsettled_scope_makes_and_deletes_nothing(scope: str):
+    fresh = plan(reads(cluster(), unsettled=frozenset({scope})))
+    assert not any(w.target.scope == scope for stage in fresh.stages for w in stage)
+    assert len(verbs(fresh, Create)) == 4 - (2 if scope.startswith("worker") else 1)
+    pods = [head(phase="Failed"), *workers(3)]
+    busy = plan(settled(cluster(), *pods, unsettled=frozenset({scope})))
+    assert not any(w.target.scope == scope for stage in busy.stages for w in stage)
+    gone = plan(
+        settled(
+            cluster(), head(), *workers(2), pod("o", "old"), unsettled=frozenset({"worker/old"})
+        )
+    )
+    assert gone.stages == ()
+
+
+def test_an_unhealthy_head_is_deleted_and_the_workers_are_looked_after_all_the_same():
+    made = plan(settled(scaled(2), head(phase="Failed"), *workers(1)))
+    assert verbs(made, Delete) == ["example-head-aaaaaaaa"]
+    assert len(verbs(made, Create, "worker")) == 1
+    assert verbs(made, Create, "head") == []
+
+
+@pytest.mark.parametrize(
+    "present",
+    [
+        head(terminating=True),
+        head("foreign", owner_uid="uid-of-the-previous-example", terminating=True),
+        head("foreign", owner_uid="uid-of-the-previous-example"),
+        head("foreign", owner_uid=None),
+    ],
+)
+def test_a_head_that_is_going_or_belongs_to_somebody_else_delays_ours(present: Any):
+    made = plan(settled(cluster(), present, *workers(2)))
+    assert made.stages == ()
+
+
+def test_a_head_with_our_label_in_another_namespace_is_no_business_of_ours():
+    elsewhere = with_meta(head("foreign", owner_uid=None), namespace="other")
+    assert len(verbs(plan(settled(cluster(), elsewhere)), Create, "head")) == 1
+
+
+def test_bug_08_a_head_that_only_the_status_knows_is_looked_up_before_another_is_made():
+    obj = with_status(cluster(), {"head": {"podName": "example-head-x"}})
+    made = plan(settled(obj))
+    assert [(str(look.target.resource), look.target.key) for look in made.lookups] == [
+        ("pods", "default/example-head-x")
+    ]
+    assert made.stages == ()
+    assert made.status is None
+    known_gone = plan(settled(obj, absent={"default/example-head-x"}))
+    assert known_gone.lookups == ()
+    assert len(verbs(known_gone, Create, "head")) == 1
+    assert plan(settled(obj, head("example-head-x"), *workers(2))).lookups == ()
+
+
+def test_of_two_heads_the_one_in_use_stays():
+    older = head("b-older", created="2026-08-20T08:00:00Z")
+    newer = head("a-newer", created="2026-08-20T09:00:00Z")
+    waiting = head("0-waiting", ready=False, created="2026-08-20T07:00:00Z")
+    made = plan(settled(cluster(), newer, waiting, older, *workers(2)))
+    assert sorted(verbs(made, Delete)) == ["0-waiting", "a-newer"]
+
+
+def test_a_provisioned_cluster_whose_driver_lived_in_the_head_gets_no_new_head():
+    raw = manifest()
+    raw["metadata"]["annotations"] = {"ray.io/disable-provisioned-head-restart": "true"}
+    provisioned = {"conditions": [{"type": "RayClusterProvisioned", "status": "True"}]}
+    assert plan(settled(with_status(cluster(raw), provisioned))).stages == ()
+    assert plan(settled(cluster(raw))).stages != ()
+    assert plan(settled(with_status(cluster(), provisioned))).stages != ()
+
+
+def test_a_terminating_cluster_is_left_to_the_garbage_collector():
+    going = with_meta(cluster(), deletion_timestamp="2026-08-20T09:00:00Z")
+    made = plan(reads(going, head(phase="Failed")))
+    assert made.stages == ()
+    assert made.status is not None
+
+
+def test_a_cluster_of_another_controller_is_not_touched_even_if_it_is_not_valid():
+    assert plan(reads(cluster(managedBy="kueue.x-k8s.io/multikueue"))) is NOTHING
+    assert plan(reads(cluster(managedBy="kueue.x-k8s.io/multikueue", headGroupSpec=1))) is NOTHING
+
+
+def test_an_invalid_cluster_is_told_so_once_and_not_touched():
+    invalid = cluster(authOptions={"mode": "token"}, rayVersion="2.0.0")
+    made = plan(reads(invalid, head(phase="Failed"), *workers(5)))
+    assert made.stages == ()
+    assert [e.reason for e in made.events] == ["InvalidRayClusterSpec"]
+    assert made.status is not None
+    (ready,) = made.status.wanted["conditions"]
+    assert (ready["type"], ready["status"], ready["reason"]) == (
+        "Ready",
+        "False",
+        "InvalidRayClusterSpec",
+    )
+    assert ready["message"].startswith("spec.authOptions.mode: ")
+    told = with_status(invalid, dict(made.status.wanted))
+    again = plan(reads(told))
+    assert again.events == ()
+    assert again.status is not None
+    assert again.status.wanted["conditions"] == told.status["conditions"]
+    edited = with_meta(told, generation=2)
+    assert len(plan(reads(edited)).events) == 1
+
+
+def test_an_odd_restart_policy_is_mentioned_once_a_generation():
+    raw = manifest()
+    raw["spec"] |= {"enableInTreeAutoscaling": True, "autoscalerOptions": {"version": "v1"}}
+    raw["spec"]["workerGroupSpecs"][0]["template"]["spec"]["restartPolicy"] = "Always"
+    obj = cluster(raw)
+    assert "restartPolicy" in plan(reads(obj)).events[0].note
+    assert plan(reads(with_status(obj, {"observedGeneration": 1}))).events == ()
+
+
+def test_autoscaling_needs_access_and_what_exists_is_not_made_again():
+    obj = cluster(enableInTreeAutoscaling=True)
+    assert writes(plan(settled(obj, head(), *workers(2)))) == [
+        "create ServiceAccount example",
+        "create Role example",
+        "create RoleBinding example",
+    ]
+    existing = KubeObject(metadata=meta("example", owner_references=(owner("other"),)))
+    kept = settled(obj, head(), *workers(2))
+    for resource in (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS):
+        kept.add(resource, existing)
+    assert plan(kept).stages == ()
+    taken = {f"{k}/default/example" for k in ("ServiceAccount", "Role", "RoleBinding")}
+    assert plan(settled(obj, head(), *workers(2), taken=taken)).stages == ()
+
+
+@pytest.mark.parametrize("more", [{}, {"suspend": True}])
+def test_a_binding_is_made_after_its_role_or_the_server_refuses_it(more: dict[str, Any]):
+    obj = cluster(enableInTreeAutoscaling=True, **more)
+    kinds = [{w.target.resource for w in stage} for stage in plan(settled(obj)).stages]
+    assert kinds[:2] == [{SERVICE_ACCOUNTS, ROLES}, {ROLE_BINDINGS}]
+
+
+def test_a_service_account_of_the_user_is_bound_and_not_made():
+    raw = manifest()
+    raw["spec"]["enableInTreeAutoscaling"] = True
+    raw["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "mine"
+    mine = KubeObject(metadata=meta("mine"))
+    made = plan(settled(cluster(raw), *workers(2)).add(SERVICE_ACCOUNTS, mine))
+    assert writes(made)[:2] == ["create Role example", "create RoleBinding example"]
+    role, binding, pod_ = (w.body for stage in made.stages for w in stage)
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": "mine", "namespace": "default"}
+    ]
+    assert binding["roleRef"]["name"] == role["metadata"]["name"] == "example"
+    assert pod_["spec"]["serviceAccountName"] == "mine"
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {
+        "get",
+        "list",
+        "watch",
+        "patch",
+    }
+
+
+def test_a_service_of_that_name_that_is_not_ours_is_waited_for():
+    foreign = with_meta(SERVICE, owner_references=(owner("uid-of-the-previous-example"),))
+    made = plan(reads(cluster()).add(SERVICES, foreign))
+    assert made.stages == ()
+    assert made.wake_after == HINDERED_RETRY
+    taken = plan(reads(cluster(), taken={"Service/default/example-head-svc"}))
+    assert taken.stages == ()
+
+
+def test_a_head_service_under_an_earlier_name_stays_beside_the_new_one():
+    earlier = with_meta(SERVICE, name="earlier")
+    made = plan(reads(cluster(), head(), *workers(2)).add(SERVICES, earlier))
+    assert writes(made) == ["create Service example-head-svc"], "new pods use the new name"
+    assert made.aside == (), "running pods use the earlier one"
+
+
+def suspension(suspending: str, suspended: str) -> dict[str, Any]:
+    return {
+        "conditions": [
+            {"type": "RayClusterSuspending", "status": suspending},
+            {"type": "RayClusterSuspended", "status": suspended},
+        ]
+    }
+
+
+def conditions(made: Plan) -> dict[str, str]:
+    assert made.status is not None
+    return {c["type"]: c["status"] for c in made.status.wanted["conditions"]}
+
+
+def test_suspending_is_stored_before_the_first_pod_goes():
+    made = plan(settled(cluster(suspend=True), head(), *workers(2)))
+    assert made.stages == ()
+    assert conditions(made)["RayClusterSuspending"] == "True"
+
+
+@pytest.mark.parametrize("suspend", [True, False, None])
+def test_a_stored_suspension_is_carried_through_whatever_the_specification_says(
+    suspend: bool | None,
+):
+    obj = with_status(cluster(suspend=suspend), suspension("True", "False"))
+    made = plan(settled(obj, head(), *workers(2), pod("going", terminating=True)))
+    assert len(verbs(made, Delete)) == 3
+    assert verbs(made, Create) == []
+    assert conditions(made)["RayClusterSuspending"] == "True"
+    unconfirmed = plan(settled(obj))
+    assert unconfirmed.lookups == (LiveList(PODS, "default", "ray.io/cluster=example"),)
+    assert unconfirmed.status is None, "no pod is visible, which does not mean that there is none"
+    emptied = plan(settled(obj, listed=True))
+    assert emptied.stages == ()
+    assert conditions(emptied)["RayClusterSuspending"] == "False"
+    assert conditions(emptied)["RayClusterSuspended"] == "True"
+    assert conditions(emptied)["RayClusterProvisioned"] == "False"
+
+
+def test_a_suspension_does_not_end_while_a_lost_create_may_still_bring_a_pod():
+    obj = with_status(cluster(suspend=True), suspension("True", "False"))
+    made = plan(settled(obj, unsettled=frozenset({"worker/workers"})))
+    assert conditions(made)["RayClusterSuspending"] == "True"
+    assert conditions(made)["RayClusterSuspended"] == "False"
+    assert made.status is not None
+    assert made.status.wanted["state"] is None
+
+
+@pytest.mark.parametrize(("suspend", "resumes"), [(True, False), (None, False), (False, True)])
+def test_only_an_explicit_false_resumes(suspend: bool | None, resumes: bool):
+    obj = with_status(cluster(suspend=suspend), suspension("False", "True"))
+    made = plan(settled(obj))
+    assert made.stages == (), "pods come in the pass after the one that stores the decision"
+    assert conditions(made)["RayClusterSuspended"] == ("False" if resumes else "True")
+
+
+@pytest.mark.parametrize("suspend", [True, None])
+def test_a_pod_that_comes_late_to_a_suspended_cluster_goes_again(suspend: bool | None):
+    obj = with_status(cluster(suspend=suspend), suspension("False", "True"))
+    assert verbs(plan(settled(obj, head(), *workers(1))), Delete) != []
+    resumed = with_status(cluster(suspend=False), suspension("False", "True"))
+    assert verbs(plan(settled(resumed, head(), *workers(1))), Delete) == []
+
+
+def test_one_plan_creates_a_batch_and_not_more():
+    made = plan(settled(scaled(500, maxReplicas=None), head(), *workers(3)))
+    assert len(verbs(made, Create)) <= ClusterSettings().batch
+    raw = manifest()
+    group = raw["spec"]["workerGroupSpecs"][0] | {"replicas": 100, "maxReplicas": 100}
+    raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second"}]
+    made = plan(settled(cluster(raw), head()))
+    first, second = verbs(made, Create, "worker/workers"), verbs(made, Create, "worker/second")
+    assert len(first) == len(second) == ClusterSettings().batch / 2
+    assert verbs(made, Create)[:4] == [first[0], second[0], first[1], second[1]], "in turn"
+    raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second", "replicas": 3}]
+    made = plan(settled(cluster(raw), head()))
+    assert len(verbs(made, Create, "worker/second")) == 3
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_no_more_names_are_worked_out_than_one_plan_makes_however_many_groups_there_are(hosts: int):
+    raw = manifest()
+    group = raw["spec"]["workerGroupSpecs"][0]
+    group |= {"replicas": 100, "maxReplicas": 100, "numOfHosts": hosts}
+    raw["spec"]["workerGroupSpecs"] = [group | {"groupName": f"g{i}"} for i in range(200)]
+    seen = RayClusterKind().observe("default/example", settled(cluster(raw), head()))
+    assert seen is not None
+    assert sum(map(len, seen.openings.values())) == ClusterSettings().batch
+
+
+def test_a_group_whose_last_write_was_not_answered_leaves_the_batch_to_the_others():
+    raw = manifest()
+    group = raw["spec"]["workerGroupSpecs"][0] | {"replicas": 500, "maxReplicas": 500}
+    raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "second"}]
+    waiting = frozenset({"worker/workers"})
+    made = plan(settled(cluster(raw), head(), unsettled=waiting))
+    assert len(verbs(made, Create, "worker/second")) == ClusterSettings().batch
+
+
+def test_every_delete_names_the_uid():
+    made = plan(settled(scaled(0), head(phase="Failed"), *workers(2), pod("o", "old")))
+    deletes = [w for stage in made.stages for w in stage]
+    assert len(deletes) == 4
+    assert all(isinstance(d, Delete) and d.uid == f"uid-of-{d.target.name}" for d in deletes)
+
+
+def test_an_absent_number_and_its_default_of_zero_mean_the_same():
+    raw = manifest()
+    (group,) = raw["spec"]["workerGroupSpecs"]
+    group |= {"replicas": 0, "priority": 0, "numOfHosts": 0}
+    zero = plan(settled(cluster(copy.deepcopy(raw)), head(), *workers(2)))
+    for field in ("replicas", "priority", "numOfHosts"):
+        group[field] = None
+    absent = plan(settled(cluster(copy.deepcopy(raw)), head(), *workers(2)))
+    assert len(verbs(zero, Delete)) == 2
+    assert zero.status is not None
+    assert zero == absent
+
+
+@pytest.mark.parametrize("lost", ["ray.io/node-type", "ray.io/group"])
+def test_a_head_that_has_lost_a_label_is_neither_deleted_nor_doubled(lost: str):
+    whole = head()
+    kept = {name: value for name, value in (whole.metadata.labels or {}).items() if name != lost}
+    made = plan(settled(cluster(), with_meta(whole, labels=kept), *workers(2)))
+    assert verbs(made, Create) == verbs(made, Delete) == []
+
+
+def test_a_pod_that_cannot_be_read_is_not_taken_for_absent():
+    readable = settled(cluster(), head(), *workers(1))
+    assert verbs(plan(readable), Create)
+    hidden = settled(
+        cluster(), head(), *workers(1), odd={"example-workers-worker-x": "phase: not a str"}
+    )
+    made = plan(hidden)
+    assert made.stages == ()
+    assert made.wake_after == HINDERED_RETRY
+    assert made.status is not None
+    [ready] = [c for c in made.status.wanted["conditions"] if c["type"] == "Ready"]
+    assert (ready["status"], ready["reason"]) == ("False", "PodUnreadable")
+    assert "example-workers-worker-x exists but cannot be read" in ready["message"]
+
+    of_others = settled(cluster(), head(), *workers(1), odd={"unrelated-x": "odd"})
+    assert verbs(plan(of_others), Create)
+
+
+def test_everything_that_is_made_belongs_to_the_cluster():
+    raw = manifest()
+    raw["spec"]["workerGroupSpecs"][0]["numOfHosts"] = 2
+    made = plan(reads(cluster(raw, enableInTreeAutoscaling=True)))
+    bodies = [w.body for stage in made.stages for w in stage]
+    assert len(bodies) == 10
+    for body in bodies:
+        (reference,) = body["metadata"]["ownerReferences"]
+        assert (reference["uid"], reference["controller"]) == (UID, True)

@@ -1,0 +1,191 @@
+"""`upgradeStrategy: Recreate` replaces all pods for a real change, and for nothing else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.resources import PODS
+from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.pods.template_hash import recreate_digest
+from controller.runtime.reconcile.plan import Create, Delete, LiveList, MergePatch
+from tests.ray.cluster.support import cluster, head, manifest, plan, workers, writes
+from tests.ray.cluster.test_plan import conditions, settled, suspension, verbs, with_status
+
+if TYPE_CHECKING:
+    from controller.ray.api import RayCluster
+    from controller.runtime.reconcile.plan import Plan, Write
+
+HASH = "ray.io/upgrade-strategy-recreate-hash"
+VERSION = "ray.io/kuberay-version"
+OURS = ClusterSettings().version
+
+
+def upgraded(strategy: str | None = "Recreate", *, image: str = "new", **spec: Any) -> RayCluster:
+    raw = manifest()
+    raw["spec"]["upgradeStrategy"] = {"type": strategy} if strategy else None
+    raw["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = image
+    return cluster(raw, **spec)
+
+
+def wanted(obj: RayCluster) -> str:
+    return recreate_digest(obj.spec)
+
+
+def stamped(hash_: str | None, version: str | None = OURS, **more: Any) -> Any:
+    given = {HASH: hash_, VERSION: version}
+    return head(annotations={key: value for key, value in given.items() if value}, **more)
+
+
+OLD = wanted(upgraded(image="old"))
+HEAD = "example-head-aaaaaaaa"
+
+
+def stages(made: Plan) -> list[list[str]]:
+    return [[write.target.name for write in stage] for stage in made.stages]
+
+
+def test_a_changed_specification_deletes_all_workers_and_then_the_head():
+    made = plan(settled(upgraded(), stamped(OLD), *workers(2), listed=True))
+    assert stages(made) == [[pod.metadata.name for pod in workers(2)], [HEAD]]
+    assert all(isinstance(write, Delete) for stage in made.stages for write in stage)
+    notes = [w.on_success.note for stage in made.stages for w in stage if w.on_success]
+    assert notes[-1] == (
+        f"Deleted pod {HEAD} because the specification has changed and upgradeStrategy is Recreate"
+    )
+
+
+def test_an_interrupted_replacement_goes_on_as_long_as_the_head_is_there():
+    going = workers(2, terminating=True)
+    made = plan(settled(upgraded(), stamped(OLD), *going, listed=True))
+    assert stages(made) == [[HEAD]]
+    assert verbs(made, Create) == []
+    gone = plan(settled(upgraded(), stamped(OLD, terminating=True), *going, listed=True))
+    assert gone.stages == ()
+
+
+def test_pods_that_no_cache_shows_are_looked_for_first():
+    made = plan(settled(upgraded(), stamped(OLD), *workers(2)))
+    assert made.lookups == (
+        LiveList(made.lookups[0].resource, "default", "ray.io/cluster=example"),
+    )
+    assert (made.stages, made.status) == ((), None)
+
+
+@pytest.mark.parametrize("scope", ["head", "worker/workers"])
+def test_the_head_stays_while_a_lost_create_may_still_bring_an_old_worker(scope: str):
+    unsettled = frozenset({scope})
+    made = plan(settled(upgraded(), stamped(OLD), *workers(2), listed=True, unsettled=unsettled))
+    assert HEAD not in verbs(made, Delete)
+    assert len(verbs(made, Delete)) == (2 if scope == "head" else 0)
+
+
+def test_a_head_that_has_ended_is_replaced_with_everything_else():
+    made = plan(settled(upgraded(), stamped(OLD, phase="Failed"), *workers(2), listed=True))
+    assert len(verbs(made, Delete)) == 3
+
+
+@pytest.mark.parametrize("strategy", [None, "None"])
+def test_without_recreate_a_change_reaches_new_pods_only(strategy: str | None):
+    made = plan(settled(upgraded(strategy), stamped(OLD), *workers(2)))
+    assert made.stages == ()
+    assert plan(settled(upgraded(strategy), stamped(OLD, "v1.6.0"), *workers(2))).stages == ()
+
+
+def stamps(made: Plan) -> list[Write]:
+    return [write for write in made.aside if write.target.resource is PODS]
+
+
+@pytest.mark.parametrize(
+    ("hash_", "version"),
+    [
+        pytest.param("3F2BAUAMVLRQL0C9GVK83Q6JRDRQNBPE", "v1.5.1", id="KubeRay's"),
+        pytest.param("3F2BAUAMVLRQL0C9GVK83Q6JRDRQNBPE", OURS, id="another algorithm"),
+        pytest.param("0-OLDALGORITHM", OURS, id="an older algorithm of ours"),
+        pytest.param(OLD, "manta-0.0.0", id="another version of ours"),
+        pytest.param(OLD, None, id="no version"),
+        pytest.param(None, OURS, id="no hash"),
+        pytest.param(None, None, id="neither"),
+    ],
+)
+def test_a_hash_that_is_not_comparable_is_replaced_and_no_pod_is(
+    hash_: str | None, version: str | None
+):
+    obj = upgraded()
+    made = plan(settled(obj, stamped(hash_, version), *workers(2), listed=True))
+    assert made.stages == ()
+    (patch,) = stamps(made)
+    assert isinstance(patch, MergePatch)
+    assert (patch.target.name, patch.uid) == (HEAD, f"uid-of-{HEAD}")
+    assert patch.patch == {"metadata": {"annotations": {HASH: wanted(obj), VERSION: OURS}}}
+    at_rest = plan(settled(obj, stamped(wanted(obj)), *workers(2)))
+    assert (at_rest.stages, stamps(at_rest)) == ((), [])
+
+
+def test_a_head_is_stamped_before_the_cluster_is_complete():
+    """Else a specification that is edited meanwhile would be taken for the one it was made from."""
+    made = plan(settled(upgraded(), stamped("KUBERAYS", "v1.6.0"), *workers(1)))
+    assert [type(write) for stage in made.stages for write in stage] == [Create]
+    assert [write.target.name for write in stamps(made)] == [HEAD]
+
+
+def test_what_every_new_head_carries_is_comparable_later():
+    (body,) = (
+        write.body
+        for stage in plan(settled(upgraded(None))).stages
+        for write in stage
+        if isinstance(write, Create) and write.target.scope == "head"
+    )
+    assert body["metadata"]["annotations"][HASH] == wanted(upgraded())
+    assert body["metadata"]["annotations"][VERSION] == OURS
+
+
+def test_of_several_heads_the_one_in_use_is_compared():
+    obj = upgraded()
+    current = stamped(wanted(obj), created="2026-08-20T08:00:00Z")
+    stray = head("stray", annotations={HASH: OLD, VERSION: OURS}, ready=False)
+    assert verbs(plan(settled(obj, current, stray, *workers(2))), Delete) == ["stray"]
+    going = head("going", annotations={HASH: OLD, VERSION: OURS}, terminating=True)
+    assert plan(settled(obj, going, current, *workers(2))).stages == ()
+
+
+def test_without_a_head_there_is_nothing_to_compare():
+    made = plan(settled(upgraded(), *workers(2)))
+    assert writes(made)[0].startswith("create Pod example-head-")
+    assert verbs(made, Delete) == []
+    assert plan(settled(upgraded(), stamped(OLD, terminating=True), *workers(2))).stages == ()
+
+
+def test_suspension_comes_before_recreation():
+    suspended = upgraded(suspend=True)
+    assert plan(settled(suspended, stamped(OLD), *workers(2))).stages == ()
+    going = with_status(upgraded(), suspension("True", "False"))
+    made = plan(settled(going, stamped(OLD), *workers(2)))
+    assert len(made.stages) == 1
+    assert conditions(made)["RayClusterSuspending"] == "True"
+
+
+def test_a_resumed_cluster_is_not_recreated_for_having_been_suspended():
+    before, after = upgraded(), upgraded(suspend=False)
+    assert plan(settled(after, stamped(wanted(before)), *workers(2))).stages == ()
+
+
+@pytest.mark.parametrize("origin", ["RayJob", "RayService"])
+def test_clusters_of_jobs_and_services_are_never_recreated(origin: str):
+    raw = manifest()
+    raw["metadata"]["labels"] = {"ray.io/originated-from-crd": origin}
+    raw["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+    made = plan(settled(cluster(raw), stamped(OLD), *workers(2), listed=True))
+    assert made.stages == ()
+    assert [event.reason for event in made.events] == ["InvalidRayClusterSpec"]
+
+
+def test_scaling_under_recreate_is_scaling():
+    raw = manifest()
+    raw["spec"]["upgradeStrategy"] = {"type": "Recreate"}
+    before = wanted(cluster(raw))
+    raw["spec"]["workerGroupSpecs"][0]["replicas"] = 3
+    made = plan(settled(cluster(raw), stamped(before), *workers(2)), RayClusterKind())
+    assert len(verbs(made, Create)) == 1
+    assert verbs(made, Delete) == []

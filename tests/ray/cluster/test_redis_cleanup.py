@@ -1,0 +1,249 @@
+"""The cleanup Job's body, and what its program does."""
+
+from __future__ import annotations
+
+import copy
+import shlex
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from controller.kube.resources import JOBS
+from controller.ray.cluster import ClusterSettings, RayClusterKind
+from controller.ray.cluster.deletion.redis_cleanup import cleanup_job_name
+from controller.ray.cluster.kind import OUR_JOBS
+from controller.runtime.reconcile.plan import Create
+from tests.ray.cluster import redis
+from tests.ray.cluster.redis import redis_cluster
+from tests.ray.cluster.support import plan, reads, with_meta
+
+
+def job(raw: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
+    """The Job of a deleted cluster whose pods are gone."""
+    kind = RayClusterKind(ClusterSettings(**settings))
+    made = plan(reads(redis_cluster(raw, deleted=1), listed=True), kind)
+    [[create]] = made.stages
+    assert isinstance(create, Create)
+    return dict(create.body)
+
+
+def head(raw: dict[str, Any] | None = None) -> dict[str, Any]:
+    made = plan(reads(redis_cluster(raw)))
+    return next(
+        dict(write.body)
+        for stage in made.stages
+        for write in stage
+        if isinstance(write, Create) and write.target.scope == "head"
+    )
+
+
+def ray_container(body: dict[str, Any]) -> dict[str, Any]:
+    [container] = body["spec"]["template"]["spec"]["containers"]
+    return container
+
+
+def rich_template() -> dict[str, Any]:
+    """A head with everything that the Job must keep or drop."""
+    raw = redis.with_options()
+    template = raw["spec"]["headGroupSpec"]["template"]
+    template["metadata"] = {
+        "labels": {
+            "ray.io/node-type": "mine",
+            "app.kubernetes.io/created-by": "me",
+            "team": "a",
+        },
+        "annotations": {"note": "b"},
+        "finalizers": ["example.com/hold"],
+    }
+    ray = template["spec"]["containers"][0]
+    ray |= {
+        "envFrom": [{"secretRef": {"name": "more"}}],
+        "livenessProbe": {"exec": {"command": ["true"]}},
+        "startupProbe": {"exec": {"command": ["true"]}},
+        "resources": {"limits": {"nvidia.com/gpu": "1", "cpu": "8", "memory": "64Gi"}},
+        "securityContext": {"runAsNonRoot": True},
+    }
+    template["spec"]["containers"].append({"name": "proxy", "image": "proxy"})
+    template["spec"]["initContainers"] = [
+        {"name": "fetch", "image": "fetch"},
+        {"name": "wait-for-tls-ip-san", "image": "wait"},
+    ]
+    template["spec"] |= {"nodeSelector": {"disk": "ssd"}, "restartPolicy": "Always"}
+    return raw
+
+
+def test_the_job_is_tried_once_and_not_for_long():
+    body = job()
+    assert (body["apiVersion"], body["kind"]) == ("batch/v1", "Job")
+    spec = body["spec"]
+    assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 300)
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_job_belongs_to_the_cluster_and_has_one_name():
+    meta = job()["metadata"]
+    assert (meta["name"], meta["namespace"]) == ("example-redis-cleanup", "default")
+    [owner] = meta["ownerReferences"]
+    assert (owner["uid"], owner["controller"]) == ("uid-of-example", True)
+
+
+def test_in_a_deletion_in_the_foreground_it_has_no_owner_and_goes_by_itself():
+    going = redis_cluster(deleted=1, finalizers=("foregroundDeletion",))
+    kept = reads(going, listed=True)
+    [[create]] = plan(kept).stages
+    assert isinstance(create, Create)
+    assert create.body["metadata"]["ownerReferences"] == []
+    assert create.body["spec"]["ttlSecondsAfterFinished"] == 600
+    assert "ttlSecondsAfterFinished" not in job()["spec"]
+    mine = with_meta(
+        redis.cleanup_job(owner_uid=None), annotations=create.body["metadata"]["annotations"]
+    )
+    assert plan(kept.add(JOBS, mine)).stages == ()
+    assert "somebody else" not in str(plan(kept).status)
+
+
+def test_a_long_name_keeps_its_end():
+    assert cleanup_job_name("a" * 49 + "-b12") == "a" * 45 + "-b12-redis-cleanup"
+    assert cleanup_job_name("aaaa-" + "b" * 48) == "r" + "b" * 48 + "-redis-cleanup"
+
+
+def test_labels_are_the_heads_but_for_the_node_type_which_no_template_changes():
+    body, model = job(rich_template()), head(rich_template())
+    wanted = model["metadata"]["labels"] | {"ray.io/node-type": "redis-cleanup"}
+    annotations = model["metadata"]["annotations"] | {"manta.dev/cluster-uid": "uid-of-example"}
+    pod = body["spec"]["template"]["metadata"]
+    assert pod["labels"] == wanted
+    assert body["metadata"]["labels"].keys() == wanted.keys()
+    assert pod["annotations"] == body["metadata"]["annotations"] == annotations
+    assert wanted["team"] == "a"
+    assert "finalizers" not in body["spec"]["template"]["metadata"]
+    assert body["metadata"]["annotations"]["ray.io/external-storage-namespace"] == "uid-of-example"
+
+
+def test_no_template_hides_the_job_from_whoever_watches_jobs():
+    body = job(rich_template())
+    key, _, value = OUR_JOBS.partition("=")
+    assert body["metadata"]["labels"][key] == value
+    assert body["spec"]["template"]["metadata"]["labels"][key] == "me"
+
+
+def test_only_the_ray_container_runs_without_probes_and_with_little():
+    container = ray_container(job(rich_template()))
+    assert container["name"] == "ray-head"
+    assert not {"livenessProbe", "readinessProbe", "startupProbe"} & container.keys()
+    little = {"cpu": "200m", "memory": "256Mi"}
+    assert container["resources"] == {"requests": little, "limits": little}
+    assert container["securityContext"] == {"runAsNonRoot": True}
+    assert container["envFrom"] == [{"secretRef": {"name": "more"}}]
+
+
+def test_init_containers_stay_but_for_the_one_that_waits_for_a_certificate():
+    spec = job(rich_template())["spec"]["template"]["spec"]
+    assert [each["name"] for each in spec["initContainers"]] == ["fetch"]
+    assert spec["nodeSelector"] == {"disk": "ssd"}
+    raw = rich_template()
+    del raw["spec"]["headGroupSpec"]["template"]["spec"]["initContainers"][0]
+    assert "initContainers" not in job(raw)["spec"]["template"]["spec"]
+
+
+def test_the_environment_is_the_heads_and_patience_with_redis():
+    env, of_head = ray_container(job())["env"], head()["spec"]["containers"][0]["env"]
+    assert env[:-2] == of_head
+    assert env[-2:] == [
+        {"name": "RAY_redis_db_connect_retries", "value": "120"},
+        {"name": "RAY_redis_db_connect_wait_milliseconds", "value": "500"},
+    ]
+
+
+def test_the_heads_own_body_is_not_touched():
+    cluster = redis_cluster()
+    kind = RayClusterKind()
+    before = copy.deepcopy(plan(reads(cluster), kind))
+    plan(reads(redis_cluster(deleted=1)), kind)
+    assert plan(reads(cluster), kind) == before
+
+
+@pytest.mark.parametrize(("login", "flag"), [(False, "-c"), (True, "-cl")])
+def test_the_shell_is_a_login_shell_if_that_is_wanted(login: bool, flag: str):
+    assert ray_container(job(login_shell=login))["command"] == ["/bin/bash", flag, "--"]
+
+
+# -- the program -----------------------------------------------------------------------------------
+
+
+class Cleaning:
+    """Runs the program with a double for Ray."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.called: dict[str, Any] = {}
+        self.works = True
+        self._patch = monkeypatch
+        utils = ModuleType("ray._private.gcs_utils")
+        utils.cleanup_redis_storage = self._clean  # type: ignore[attr-defined]
+        for module in (ModuleType("ray"), ModuleType("ray._private"), utils):
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def _clean(self, **arguments: Any) -> bool:
+        self.called = arguments
+        return self.works
+
+    def run(self, body: dict[str, Any], **variables: str) -> int:
+        for name, value in {"RAY_external_storage_namespace": "ns", **variables}.items():
+            self._patch.setenv(name, value)
+        [line] = ray_container(body)["args"]
+        assert "\n" not in line
+        python, flag, program = shlex.split(line)
+        assert (python, flag) == ("python", "-c")
+        assert not set("$`!") & set(line), "nothing for the shell to expand"
+        with pytest.raises(SystemExit) as ended:
+            exec(program, {})
+        return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def cleaning(monkeypatch: pytest.MonkeyPatch) -> Cleaning:
+    monkeypatch.delenv("REDIS_PASSWORD", raising=False)
+    return Cleaning(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("address", "where"),
+    [
+        ("redis:6380", ("redis", 6380, False, "")),
+        ("redis", ("redis", 6379, False, "")),
+        ("redis://r:1", ("r", 1, False, "")),
+        ("rediss://:secret@r:1", ("r", 1, True, "secret")),
+        ("a:1,b:2", ("a", 1, False, "")),
+        ("[::1]:7", ("::1", 7, False, "")),
+    ],
+)
+def test_the_first_address_is_cleaned(
+    cleaning: Cleaning, address: str, where: tuple[str, int, bool, str]
+):
+    host, port, tls, password = where
+    assert cleaning.run(job(), RAY_REDIS_ADDRESS=address) == 0
+    assert cleaning.called == {
+        "host": host,
+        "port": port,
+        "password": password,
+        "use_ssl": tls,
+        "storage_namespace": "ns",
+    }
+
+
+def test_the_password_variable_wins_and_the_user_name_is_passed_only_where_there_is_one(
+    cleaning: Cleaning,
+):
+    raw = redis.with_options(redisUsername={"value": "me"})
+    variables = {"RAY_REDIS_ADDRESS": "redis://u:old@r:1", "REDIS_PASSWORD": "new"}
+    cleaning.run(job(raw), REDIS_USERNAME="me", **variables)
+    assert (cleaning.called["username"], cleaning.called["password"]) == ("me", "new")
+    cleaning.run(job(), REDIS_USERNAME="me", **variables)
+    assert "username" not in cleaning.called, "older versions of Ray know no user names"
+
+
+def test_a_failed_cleanup_fails_the_job(cleaning: Cleaning):
+    cleaning.works = False
+    assert cleaning.run(job(), RAY_REDIS_ADDRESS="r") == 1

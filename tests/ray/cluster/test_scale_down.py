@@ -1,0 +1,188 @@
+"""How many pods come and which ones go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.ray.api import labels
+from controller.ray.api.raycluster import WorkerGroup
+from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.cluster.workers.scale_down import deletion_order, free_indices, victims
+from tests.ray.cluster.support import pod, workers
+
+if TYPE_CHECKING:
+    import random
+
+    from controller.kube.objects import Pod
+
+NEW, OLD = "1-NEW", "1-OLD"
+
+
+def group(replicas: int, *named: str, **fields: Any) -> WorkerGroup:
+    raw = {
+        "groupName": "workers",
+        "template": {},
+        "replicas": replicas,
+        "scaleStrategy": {"workersToDelete": list(named)},
+    }
+    return msgspec.convert(raw | fields, WorkerGroup)
+
+
+def chosen(spec: WorkerGroup, pods: list[Pod], *, may_shrink: bool = True) -> list[str]:
+    made = victims(spec, pods, wanted_hash=NEW, may_shrink=may_shrink)
+    return [victim.pod.metadata.name for victim in made]
+
+
+def stamped(name: str, value: str, **more: Any) -> Pod:
+    return pod(name, annotations={labels.TEMPLATE_HASH: value}, **more)
+
+
+ORDERED = [
+    pod("z-named"),
+    pod("y-failed", phase="Failed", ready=False),
+    pod("x-unscheduled", phase="Pending", ready=False, node=""),
+    pod("w-pending", phase="Pending", ready=False),
+    pod("v-not-ready", ready=False, created="2026-08-20T08:00:00Z"),
+    stamped("u-outdated", OLD),
+    stamped("t-newest", NEW, created="2026-08-20T09:30:00Z"),
+    stamped("a-ready", NEW),
+    stamped("b-ready", NEW),
+    stamped("a-oldest", NEW, created="2026-08-20T07:00:00Z"),
+]
+
+
+@given(st.permutations(ORDERED), st.integers(0, len(ORDERED)))
+def test_the_order_in_which_pods_go_is_fixed_whatever_the_cache_lists_first(
+    pods: list[Pod], keep: int
+):
+    gone = chosen(group(keep, "z-named"), pods)
+    forced = 2
+    count = max(forced, len(ORDERED) - keep)
+    assert gone == [p.metadata.name for p in ORDERED][:count]
+
+
+states = st.builds(
+    dict,
+    phase=st.sampled_from(["Pending", "Running", "Failed", "Succeeded"]),
+    ready=st.booleans(),
+    node=st.sampled_from(["", "n"]),
+    created=st.sampled_from(["2026-08-20T08:00:00Z", "2026-08-20T09:00:00Z"]),
+    terminating=st.booleans(),
+    annotations=st.sampled_from([None, {labels.TEMPLATE_HASH: OLD}, {labels.TEMPLATE_HASH: NEW}]),
+)
+
+
+@given(
+    st.lists(states, max_size=12),
+    st.integers(0, 12),
+    st.sets(st.integers(0, 14), max_size=4),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_creations_and_deletions_never_overshoot(
+    drawn: list[dict[str, Any]],
+    replicas: int,
+    named: set[int],
+    may_shrink: bool,
+    shuffler: random.Random,
+):
+    pods = [pod(f"p{i:02d}", **state) for i, state in enumerate(drawn)]
+    spec = group(replicas, *(f"p{i:02d}" for i in named))
+    gone = chosen(spec, pods, may_shrink=may_shrink)
+    live = {p.metadata.name: p for p in pods if not p.metadata.terminating}
+    called_for = {
+        name
+        for name, p in live.items()
+        if int(name[1:]) in named or unhealthy_reason(p) is not None
+    }
+
+    assert len(gone) == len(set(gone))
+    assert set(gone) <= set(live), "what is going already is not deleted again"
+    assert called_for <= set(gone)
+    unforced = len(gone) - len(called_for)
+    if may_shrink:
+        assert unforced == max(0, len(live) - len(called_for) - replicas)
+    else:
+        assert unforced == 0, "with autoscaling only named or ended pods go"
+    assert not (unforced and len(pods) < replicas), "nothing goes while something is missing"
+
+    shuffled = list(pods)
+    shuffler.shuffle(shuffled)
+    assert chosen(spec, shuffled, may_shrink=may_shrink) == gone
+
+
+def test_names_that_are_not_there_are_ignored():
+    assert chosen(group(2, "no-such-pod"), workers(2)) == []
+
+
+def test_a_named_pod_goes_even_if_the_number_is_right():
+    pods = workers(2)
+    name = pods[0].metadata.name
+    assert chosen(group(2, name), pods) == [name]
+
+
+def test_a_suspended_group_loses_all_pods():
+    assert len(chosen(group(3, suspend=True), workers(3))) == 3
+
+
+ENDED = {"terminated": {"exitCode": 1}}
+LOOPING = {"waiting": {"reason": "CrashLoopBackOff"}}
+
+
+@pytest.mark.parametrize(
+    "dead",
+    [
+        pod("a-dead", phase="Failed", created="2026-08-20T07:00:00Z"),
+        pod("a-dead", phase="Succeeded", created="2026-08-20T07:00:00Z"),
+        pod(
+            "a-dead",
+            created="2026-08-20T07:00:00Z",
+            restart_policy="Never",
+            containers=[{"name": "ray-worker", "state": ENDED}],
+        ),
+    ],
+    ids=["failed", "succeeded", "ended and still called ready"],
+)
+@pytest.mark.parametrize("may_shrink", [True, False])
+def test_bug_07_the_dead_one_is_the_victim_of_a_scale_down(dead: Pod, may_shrink: bool):
+    assert chosen(group(2), [*workers(2), dead], may_shrink=may_shrink) == ["a-dead"]
+    assert chosen(group(3), [*workers(2), dead], may_shrink=may_shrink) == ["a-dead"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "restart_policy", "container", "state", "unhealthy"),
+    [
+        ("Failed", "Always", "ray-worker", {}, True),
+        ("Succeeded", "Always", "ray-worker", {}, True),
+        ("Pending", "Never", "ray-worker", ENDED, False),
+        ("Running", "Never", "ray-worker", {}, False),
+        ("Running", "Never", "ray-worker", ENDED, True),
+        ("Running", "Always", "ray-worker", ENDED, False),
+        ("Running", "OnFailure", "ray-worker", ENDED, False),
+        ("Running", "Never", "other", ENDED, False),
+        ("Running", "Never", "ray-worker", LOOPING, False),
+    ],
+)
+def test_which_pods_are_replaced(
+    phase: str, restart_policy: str, container: str, state: dict[str, Any], unhealthy: bool
+):
+    containers = [{"name": container, "state": state}]
+    made = pod("a", phase=phase, restart_policy=restart_policy, containers=containers)
+    assert (unhealthy_reason(made) is not None) is unhealthy
+
+
+def test_the_lowest_free_indices_are_given():
+    taken = [pod(f"p{i}", labels={labels.REPLICA_INDEX: str(i)}) for i in (0, 2, 3)]
+    assert free_indices([*taken, pod("none")], 3) == [1, 4, 5]
+    assert free_indices([], 2) == [0, 1]
+
+
+def test_equal_pods_go_by_name():
+    assert [p.metadata.name for p in deletion_order(reversed(workers(3)))] == [
+        p.metadata.name for p in workers(3)
+    ]

@@ -1,0 +1,39 @@
+"""The manual's table of reasons is the code's, and the code knows no reason besides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from controller.apimachinery.problem import Problem
+from controller.ray.diagnosis.reasons import REASONS, Outlook
+from controller.runtime.reconcile.executor import FAILED_READ
+
+MANUAL = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
+OUTLOOKS = {
+    Outlook.NEEDS_HELP: "needs help",
+    Outlook.MAY_PASS: "may pass",
+    Outlook.TAKES_TIME: "takes time",
+}
+
+
+def test_the_manual_has_the_table_of_reasons():
+    wanted = [
+        f"| `{reason.name}` | {OUTLOOKS[reason.outlook]} | {reason.meaning} | {reason.remedy} |"
+        for reason in REASONS
+    ]
+    lines = MANUAL.read_text().splitlines()
+    header = "| Reason of `Ready` | If nobody does anything | What it means | What to do |"
+    rows = lines[lines.index(header) + 2 :]
+    assert [row for row in rows if row.startswith("|")] == wanted
+
+
+def test_reasons_from_outside_of_the_table_are_in_it():
+    names = {reason.name for reason in REASONS}
+    assert {FAILED_READ, Problem("f", "m").reason} < names
+
+
+def test_every_reason_is_a_sentence_and_says_what_to_do():
+    for reason in REASONS:
+        assert reason.meaning.endswith("."), reason.name
+        assert reason.remedy.endswith("."), reason.name
+        assert "|" not in reason.meaning + reason.remedy, reason.name

@@ -1,0 +1,148 @@
+"""Fault tolerance and authentication in pods: the rules that no golden file shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.ray.api.raycluster import AuthOptions
+from controller.ray.pods.authentication import needs_token_secret, token_secret_name
+from tests.ray.cluster.support import manifest
+from tests.ray.pods.golden_pods import built_pods
+
+Body = dict[str, Any]
+
+
+def pods(annotations: dict[str, str] | None = None, **spec: Any) -> list[Body]:
+    """The example's head and worker with these annotations and fields of its specification."""
+    raw = manifest()
+    raw["metadata"]["annotations"] = annotations or {}
+    raw["spec"] |= {"rayVersion": "2.55.0"} | spec
+    return list(built_pods(raw))
+
+
+def container(pod: Body, name: str = "") -> Body:
+    everything = [*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())]
+    return next(each for each in everything if not name or each["name"] == name)
+
+
+def variables(body: Body) -> Body:
+    return {entry["name"]: entry for entry in body["env"]}
+
+
+def with_head_env(*entries: Body) -> Body:
+    head = manifest()["spec"]["headGroupSpec"]
+    head["template"]["spec"]["containers"][0]["env"] = list(entries)
+    return head
+
+
+def test_without_fault_tolerance_the_head_says_so_and_nobody_has_its_variables():
+    head, worker = pods()
+    assert head["metadata"]["annotations"]["ray.io/ft-enabled"] == "false"
+    assert "ray.io/ft-enabled" not in worker["metadata"]["annotations"]
+    assert not [name for name in variables(container(head)) if "storage" in name.lower()]
+
+
+def test_the_uid_is_the_namespace_in_redis_when_nobody_gives_another():
+    head, _ = pods(gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
+    assert head["metadata"]["annotations"]["ray.io/external-storage-namespace"] == "uid-of-example"
+    given = variables(container(head))["RAY_external_storage_namespace"]["value"]
+    assert given == "uid-of-example"
+
+
+def test_a_namespace_among_the_users_own_variables_stays():
+    own = {"name": "RAY_external_storage_namespace", "value": "own"}
+    head, _ = pods(gcsFaultToleranceOptions={}, headGroupSpec=with_head_env(own))
+    assert container(head)["env"][0] == own
+    assert [e["name"] for e in container(head)["env"]].count(own["name"]) == 1
+
+
+def test_without_an_address_in_the_options_that_of_an_environment_source_is_not_hidden():
+    head, _ = pods(gcsFaultToleranceOptions={})
+    assert "RAY_REDIS_ADDRESS" not in variables(container(head))
+
+
+def test_a_password_of_the_legacy_way_that_has_its_own_variable_is_not_written_out():
+    own = {"name": "REDIS_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "r", "key": "p"}}}
+    group = with_head_env({"name": "RAY_REDIS_ADDRESS", "value": "r"}, own)
+    group["rayStartParams"] = {"redis-password": "$REDIS_PASSWORD"}
+    head, _ = pods({"ray.io/ft-enabled": "true"}, headGroupSpec=group)
+    assert variables(container(head))["REDIS_PASSWORD"] == own
+
+
+def test_a_claim_of_the_user_is_mounted_as_it_is_called():
+    storage = {"claimName": "mine"}
+    head, worker = pods(gcsFaultToleranceOptions={"backend": "rocksdb", "storage": storage})
+    volumes = {volume["name"]: volume for volume in head["spec"]["volumes"]}
+    assert volumes["gcs-storage"]["persistentVolumeClaim"] == {"claimName": "mine"}
+    assert "gcs-storage" not in {volume["name"] for volume in worker["spec"]["volumes"]}
+
+
+def test_a_disabled_mode_gives_nobody_a_token():
+    for pod in pods(authOptions={"mode": "disabled"}, enableInTreeAutoscaling=True):
+        assert "RAY_AUTH" not in str(pod)
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "token"}, {"mode": None}], ids=str)
+def test_authentication_without_a_mode_is_by_token(mode: Body):
+    head, worker = pods(authOptions={"secretName": "mine", **mode}, enableInTreeAutoscaling=True)
+    for body in (
+        container(head),
+        container(head, "autoscaler"),
+        container(worker),
+        container(worker, "wait-gcs-ready"),
+    ):
+        source = variables(body)["RAY_AUTH_TOKEN"]["valueFrom"]
+        assert source == {"secretKeyRef": {"name": "mine", "key": "auth_token"}}
+
+
+def test_a_token_of_the_users_own_stays():
+    own = {"name": "RAY_AUTH_TOKEN", "value": "mine"}
+    head, _ = pods(authOptions={"mode": "token"}, headGroupSpec=with_head_env(own))
+    assert [e for e in container(head)["env"] if e["name"] == "RAY_AUTH_TOKEN"] == [own]
+
+
+def test_a_token_volume_of_the_users_own_stays():
+    group = with_head_env()
+    spec = group["template"]["spec"]
+    own = {"name": "ray-token", "secret": {"secretName": "mine"}}
+    mount = {"name": "ray-token", "mountPath": "/mine"}
+    spec["volumes"] = [own]
+    spec["containers"][0]["volumeMounts"] = [mount]
+    auth = {"mode": "token", "enableK8sTokenAuth": True}
+    head, _ = pods(authOptions=auth, headGroupSpec=group)
+    volumes = [each for each in head["spec"]["volumes"] if each["name"] == "ray-token"]
+    mounts = [each for each in container(head)["volumeMounts"] if each["name"] == "ray-token"]
+    assert (volumes, mounts) == ([own], [mount])
+
+
+@pytest.mark.parametrize(
+    ("auth", "expected"),
+    [
+        (None, False),
+        (AuthOptions(), True),
+        (AuthOptions(mode="token"), True),
+        (AuthOptions(mode="disabled"), False),
+        (AuthOptions(mode="token", secret_name="mine"), False),
+        (AuthOptions(mode="token", enable_k8s_token_auth=True), False),
+    ],
+)
+def test_a_secret_is_made_only_for_tokens_that_nobody_else_keeps(
+    auth: AuthOptions | None, expected: bool
+):
+    assert needs_token_secret(auth) is expected
+
+
+def test_the_name_of_the_secret_has_room_in_kuberays_limit():
+    assert token_secret_name("a" + "0" * 52, AuthOptions()) == "r" + "0" * 49
+
+
+def test_a_user_who_waits_for_the_head_in_an_own_way_does_so_and_has_the_token():
+    raw = manifest()["spec"]["workerGroupSpecs"]
+    raw[0]["template"]["spec"]["initContainers"] = [{"name": "wait-gcs-ready", "image": "mine"}]
+    _, worker = pods(workerGroupSpecs=raw, authOptions={})
+    (waiting,) = worker["spec"]["initContainers"]
+    assert waiting["image"] == "mine"
+    assert [entry["name"] for entry in waiting["env"]][-2:] == ["FQ_RAY_IP", "RAY_IP"]
+    assert "RAY_AUTH_TOKEN" in variables(waiting)
