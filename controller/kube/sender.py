@@ -1,8 +1,8 @@
 """Sends one request at a time through a transport, under the rules all requests share.
 
 In order: wait for the shared pause, take one of a bounded number of slots, send, read the whole
-answer within a time limit, and repeat only what is safe to repeat (section 1.5 of the transport
-rules: at most ten times, 429 or 5xx with `Retry-After`, reads also after a broken connection).
+answer within a time limit, and repeat only what is safe to repeat (NET-1): at most ten times,
+after 429 or 5xx with `Retry-After`, reads also after a broken connection.
 """
 
 from __future__ import annotations

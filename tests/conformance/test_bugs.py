@@ -1,4 +1,4 @@
-"""Bugs that users of such operators reported, by their number in spec/user-needs.md: each has a
+"""Bugs that users of such operators reported, by their number in docs/rules.md: each has a
 test whose name begins with it."""
 
 from __future__ import annotations

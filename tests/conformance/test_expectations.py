@@ -1,4 +1,4 @@
-"""Expectations, by upstream's rows, in our form: reads overlaid with own writes (DESIGN 4.3).
+"""Expectations, by upstream's rows, in our form: reads overlaid with own writes.
 
 Where upstream counts, or parks a key until a revision is reached, Manta shows the planner what it
 did itself. So each row asks: is the planner ever shown less than was done, or more?
@@ -412,7 +412,7 @@ def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
     assert book.ledger.next_live_read(entry) == 2 * LIVE_READ, "a slow cache is asked about less"
 
 
-# -- the failures of spec section 3.7 -------------------------------------------------------------
+# -- failures, EXP-29 to EXP-45 -------------------------------------------------------------------
 
 
 def test_EXP20_reads_are_by_owner_uid_and_an_object_may_have_several():

@@ -21,6 +21,9 @@ BUG = re.compile(r"(?<![A-Za-z])bugs?[ _](\d+)\b", re.IGNORECASE)
 BEHAVIOUR = re.compile(r"\bbehaviours? (\d+)(?: to (\d+))?\b")
 ANYTHING_LIKE_A_RULE = re.compile(r"(?<![A-Za-z0-9-])([A-Z]{2,5})-\d+\b")
 NOT_RULES = {"UTF", "DNS", "SSH", "SHA", "ISO", "KEP", "RFC", "CVE"}
+UNRESOLVABLE = re.compile(
+    r"\bDESIGN \d|\b[Tt]raps? \d+|spec/[\w-]+\.md|\b[Ss]ection \d+(?:\.\d+)?\b|\(D\d+\)"
+)
 
 
 class Citation(NamedTuple):
@@ -70,6 +73,16 @@ def test_nothing_that_looks_like_a_rule_is_of_an_unknown_family():
         if match.group(1) not in {*FAMILIES, *NOT_RULES}
     ]
     assert unknown == []
+
+
+def test_no_citation_points_out_of_the_repository():
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match.group()}"
+        for path in text_files()
+        for number, line in lines_with_digits(path)
+        for match in UNRESOLVABLE.finditer(line)
+    ]
+    assert found == []
 
 
 def test_each_rule_is_explained_once_under_its_own_anchor():

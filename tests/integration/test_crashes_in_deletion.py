@@ -115,7 +115,7 @@ async def test_with_any_single_answer_lost_the_cleanup_runs_once_and_nothing_is_
 
 
 async def test_killed_at_any_write_of_the_creation_no_pod_is_made_before_the_finalizer():
-    """Trap 18: what has no finalizer has no pod that could write to Redis."""
+    """Behaviour 18: what has no finalizer has no pod that could write to Redis."""
     for number in range(8):
         async with embedded_world() as world:
             assert world.server is not None

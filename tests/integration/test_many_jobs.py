@@ -1,4 +1,4 @@
-"""A thousand RayJobs, and a hundred of their dashboards accept and never answer (DESIGN 4.5).
+"""A thousand RayJobs, and a hundred of their dashboards accept and never answer.
 
 Every request of the operator takes 20 ms. Time is virtual, so the figures are the same everywhere.
 """

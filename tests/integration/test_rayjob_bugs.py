@@ -1,4 +1,4 @@
-"""Bugs of spec/user-needs.md that concern RayJobs, by number: each is shown not to be here."""
+"""The bugs of docs/rules.md that concern RayJobs, by number: each is shown not to be here."""
 
 from __future__ import annotations
 

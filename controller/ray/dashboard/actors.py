@@ -2,7 +2,7 @@
 
 There is no task per actor: a heap knows whose time has come, `Slots` whose turn it is, and each
 request is a task that ends with its answer. Each controller leaves interests and commands with a
-handle of its own; what is found wakes their keys when it is new (DESIGN 4.5).
+handle of its own; what is found wakes their keys when it is new.
 """
 
 from __future__ import annotations

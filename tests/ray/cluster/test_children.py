@@ -205,7 +205,7 @@ def test_the_token_is_made_for_the_request_and_is_in_no_plan():
     ("auth", "wanted"),
     [
         ({"mode": "token"}, True),
-        ({}, True),  # documented default (trap 12)
+        ({}, True),  # documented default (behaviour 12)
         ({"mode": "disabled"}, False),
         ({"mode": "token", "secretName": "mine"}, False),
         ({"mode": "token", "enableK8sTokenAuth": True}, False),

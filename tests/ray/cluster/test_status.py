@@ -104,7 +104,7 @@ def test_a_ready_cluster():
         "availableWorkerReplicas": 2,
         "readyWorkerReplicas": 2,
         "maxWorkerReplicas": 10,
-    }, "a zero minWorkerReplicas is left out (trap 33)"
+    }, "a zero minWorkerReplicas is left out (behaviour 33)"
     assert (status["desiredCPU"], status["desiredMemory"]) == ("3", "4Gi")
     assert (status["desiredGPU"], status["desiredTPU"]) == ("0", "0")
     assert status["head"] == {
@@ -178,7 +178,7 @@ def test_resources_count_raw_replicas_requests_then_limits_and_all_containers():
         },
     ]
     status = status_of(kept(cluster(raw)))
-    assert status["desiredCPU"] == "31", "1 + 60 x 500m; not clamped to maxReplicas (trap 9)"
+    assert status["desiredCPU"] == "31", "1 + 60 x 500m; not clamped to maxReplicas (behaviour 9)"
     assert status["desiredMemory"] == "60690902Ki", "2Gi + 60 x 1G"
     assert status["desiredGPU"] == "180"
     assert status["desiredTPU"] == "240"
@@ -245,7 +245,7 @@ def test_provisioned_asks_only_the_pods_that_exist():
     status = status_of(kept(cluster(), head()))
     provisioned = said(status, "RayClusterProvisioned")
     assert provisioned is not None
-    assert provisioned[0] == "True", "trap 7"
+    assert provisioned[0] == "True", "behaviour 7"
     assert status_of(kept(cluster())).get("state") is None
 
 
@@ -408,7 +408,7 @@ def test_a_lost_head_is_removed_from_the_status_and_endpoints_stay():
     gone = status_of(kept(ready, *workers(2), absent={"default/example-head-aaaaaaaa"}))
     assert gone["head"] == {"serviceName": "example-head-svc"}
     no_service = status_of(reads(ready, *READY))
-    assert no_service["endpoints"] == ready.status["endpoints"], "trap 39"
+    assert no_service["endpoints"] == ready.status["endpoints"], "behaviour 39"
 
 
 def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
