@@ -28,7 +28,7 @@ from tests.integration.real import PROGRAMS, real_cluster
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Mapping
 
-    from controller.kube.transport import Answer, Transport
+    from controller.kube.transport import RawResponse, Transport
 
 _CLUSTER = re.compile(rb'"ray\.io/cluster":"([^"]+)"')
 
@@ -48,7 +48,7 @@ class Witness:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         """Send a request; see `Transport.request`."""
         answer = await self._inner.request(method, path, query, headers, body)
         if method == "POST" and body and path.endswith("/pods") and answer[0] == 201:

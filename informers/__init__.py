@@ -29,12 +29,12 @@ from informers.errors import (
     Unsupported,
     error_from_status,
 )
-from informers.factory import InformerFactory, Selection
-from informers.handlers import Handler, HandlerStatistics, Registration
-from informers.informer import Metrics, SharedInformer
+from informers.factory import InformerFactory, WatchSelection
+from informers.handlers import Handler, HandlerRegistration, HandlerStatistics
+from informers.informer import InformerMetrics, SharedInformer
 from informers.objects import (
+    ApiObject,
     IndexFunction,
-    KubeObject,
     Metadata,
     Tombstone,
     key_of,
@@ -52,6 +52,7 @@ from informers.transform import Transform
 __all__ = [
     "Added",
     "AlreadyStarted",
+    "ApiObject",
     "BackoffSettings",
     "Clock",
     "Codec",
@@ -61,27 +62,25 @@ __all__ = [
     "Expired",
     "Failed",
     "Handler",
+    "HandlerRegistration",
     "HandlerStatistics",
     "InconsistentState",
     "IndexFunction",
     "IndexFunctionError",
     "InformerError",
     "InformerFactory",
+    "InformerMetrics",
     "InformerStatistics",
     "InformerStopped",
     "InternalError",
     "InvalidResourceVersion",
-    "KubeObject",
     "Lister",
     "Malformed",
     "Metadata",
-    "Metrics",
     "NotWatched",
     "Notification",
     "ReflectorSettings",
-    "Registration",
     "ResourceVersionTooLarge",
-    "Selection",
     "ShapeConflict",
     "SharedInformer",
     "Source",
@@ -92,6 +91,7 @@ __all__ = [
     "Transform",
     "Unsupported",
     "Updated",
+    "WatchSelection",
     "compare_resource_versions",
     "error_from_status",
     "is_comparable",

@@ -34,7 +34,7 @@ class BackoffSettings:
             raise ValueError("reset_after must be longer than the longest delay")
 
 
-class Backoff:
+class RetryBackoff:
     """One ladder, shared by all that can fail in one reflector."""
 
     def __init__(self, settings: BackoffSettings, rng: random.Random) -> None:

@@ -12,9 +12,9 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from informers.errors import Malformed, error_from_status
-from informers.events import Bookmark, Event, Ignored, Page, Removed, Undecodable, Upserted
-from informers.intern_pool import Pool
-from informers.objects import KubeObject, T, object_key
+from informers.events import Bookmark, Ignored, Page, Removed, Undecodable, Upserted, WatchEvent
+from informers.intern_pool import InternPool
+from informers.objects import ApiObject, T, object_key
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -115,7 +115,7 @@ class Codec(Generic[T]):
         self.view = view
         # A run-time parameter, which no type checker can follow into the unions.
         struct: Any = view
-        self._pool = Pool()
+        self._pool = InternPool()
         self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(view)
         self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[struct])
         self._event: msgspec.json.Decoder[
@@ -141,7 +141,7 @@ class Codec(Generic[T]):
         nameless = tuple(_NAMELESS for _ in range(len(items) - len(objects)))
         return _page_of(page, objects, nameless)
 
-    def event(self, line: bytes) -> Event[T]:
+    def event(self, line: bytes) -> WatchEvent[T]:
         """Decode one line of a watch.
 
         Raises:
@@ -192,7 +192,7 @@ _NAMELESS = Undecodable(key="", uid="", revision="", reason="an object without a
 _WITHOUT_METADATA = Ignored("an object without name or revision")
 
 
-def _is_whole(obj: KubeObject) -> bool:
+def _is_whole(obj: ApiObject) -> bool:
     return bool(obj.metadata.name and obj.metadata.resource_version)
 
 

@@ -56,7 +56,7 @@ class Ignored:
     reason: str
 
 
-Event: TypeAlias = Upserted[T] | Removed[T] | Bookmark | Undecodable | Ignored
+WatchEvent: TypeAlias = Upserted[T] | Removed[T] | Bookmark | Undecodable | Ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Replaced(Generic[T]):
     reset: bool = False
 
 
-def revision_of(event: Event[T]) -> str:
+def revision_of(event: WatchEvent[T]) -> str:
     """Revision that the store has reached with `event`; empty if it says nothing about that."""
     match event:
         case Upserted(obj) | Removed(obj):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from informers.codec import Codec
 from informers.errors import AlreadyStarted, NotWatched, ShapeConflict
-from informers.informer import Metrics, SharedInformer
+from informers.informer import InformerMetrics, SharedInformer
 
 if TYPE_CHECKING:
     import random
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class WatchSelection:
     """What an informer watches.
 
     Attributes:
@@ -58,26 +58,26 @@ class InformerFactory:
 
     def __init__(
         self,
-        open_source: Callable[[Selection], Source],
+        open_source: Callable[[WatchSelection], Source],
         *,
         clock: Clock,
         rng: random.Random,
         settings: ReflectorSettings | None = None,
-        metrics: Callable[[Selection], Metrics] | None = None,
+        metrics: Callable[[WatchSelection], InformerMetrics] | None = None,
     ) -> None:
         self._open_source = open_source
         self._clock = clock
         self._rng = rng
         self._settings = settings
         self._metrics = metrics
-        self._informers: dict[Selection, tuple[type[Any], SharedInformer[Any]]] = {}
-        self._runs: dict[Selection, asyncio.Task[None]] = {}
+        self._informers: dict[WatchSelection, tuple[type[Any], SharedInformer[Any]]] = {}
+        self._runs: dict[WatchSelection, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._started = False
 
     def informer(
         self,
-        selection: Selection,
+        selection: WatchSelection,
         view: type[T],
         *,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
@@ -108,11 +108,11 @@ class InformerFactory:
         return cast("SharedInformer[T]", informer)
 
     @property
-    def informers(self) -> Mapping[Selection, SharedInformer[Any]]:
+    def informers(self) -> Mapping[WatchSelection, SharedInformer[Any]]:
         """All informers there are."""
         return {selection: informer for selection, (_, informer) in self._informers.items()}
 
-    def lister(self, selection: Selection) -> Lister[Any]:
+    def lister(self, selection: WatchSelection) -> Lister[Any]:
         """The read side of an informer that exists. Nothing is opened by reading.
 
         Raises:
@@ -151,7 +151,7 @@ class InformerFactory:
         for informer in self.informers.values():
             await informer.wait_for_sync()
 
-    async def remove(self, selection: Selection) -> None:
+    async def remove(self, selection: WatchSelection) -> None:
         """End and forget an informer; it can be asked for again afterwards.
 
         Raises:
@@ -165,7 +165,7 @@ class InformerFactory:
 
     def _make(
         self,
-        selection: Selection,
+        selection: WatchSelection,
         view: type[T],
         indexes: Mapping[str, IndexFunction[T]] | None,
         transform: Transform[T] | None,
@@ -182,7 +182,7 @@ class InformerFactory:
             metrics=self._metrics(selection) if self._metrics is not None else None,
         )
 
-    def _start(self, selection: Selection) -> None:
+    def _start(self, selection: WatchSelection) -> None:
         if self._tasks is not None:
             informer = self._informers[selection][1]
             self._runs[selection] = self._tasks.create_task(

@@ -64,7 +64,7 @@ class _EndOfInitialItems:
 _Item: TypeAlias = Notification[T] | _EndOfInitialItems
 
 
-class Registration(Generic[T]):
+class HandlerRegistration(Generic[T]):
     """One handler at one informer. Made by `SharedInformer.add_handler`.
 
     Args:
@@ -79,7 +79,7 @@ class Registration(Generic[T]):
         handler: Handler[T],
         name: str,
         backlog: int,
-        on_removed: Callable[[Registration[T]], None],
+        on_removed: Callable[[HandlerRegistration[T]], None],
     ) -> None:
         self.name = name
         self._handler = handler
@@ -146,7 +146,7 @@ class Registration(Generic[T]):
         """Tell of all objects again, behind what is queued already. For the informer only."""
         self.enqueue([Updated(obj, obj) for obj in objects])
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Wait until the queue is no longer than the backlog."""
         await self._has_room.wait()
 

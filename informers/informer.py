@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, Protocol
 
 from informers.errors import AlreadyStarted, InformerStopped, SourceError
-from informers.handlers import Handler, Registration
+from informers.handlers import Handler, HandlerRegistration
 from informers.objects import IndexFunction, T
 from informers.processor import Added, Notification, Processor
 from informers.reflector import Reflector
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from informers.clock import Clock
     from informers.codec import Codec
-    from informers.events import Event, Replaced
+    from informers.events import Replaced, WatchEvent
     from informers.source import Source
 
 
-class Metrics(Protocol):
+class InformerMetrics(Protocol):
     """Who measures an informer."""
 
     def started(self, statistics: Callable[[], InformerStatistics], /) -> None:
@@ -85,7 +85,7 @@ class SharedInformer(Generic[T]):
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         transform: Transform[T] | None = None,
         settings: ReflectorSettings | None = None,
-        metrics: Metrics | None = None,
+        metrics: InformerMetrics | None = None,
     ) -> None:
         self.name = name
         self._source = source
@@ -102,12 +102,12 @@ class SharedInformer(Generic[T]):
             clock=clock,
             rng=rng,
             settings=self._settings,
-            on_error=self._tell_error,
+            on_error=self._report_error,
         )
         self.lister: Lister[T] = self._store
         self.quarantined: Mapping[str, str] = MappingProxyType(self._processor.quarantined)
-        self._registrations: list[Registration[T]] = []
-        self._tickers: dict[Registration[T], Ticker] = {}
+        self._registrations: list[HandlerRegistration[T]] = []
+        self._tickers: dict[HandlerRegistration[T], Ticker] = {}
         self._on_change: list[Callable[[list[Notification[T]]], None]] = []
         self._on_advance: list[Callable[[str], None]] = []
         self._on_reset: list[Callable[[], None]] = []
@@ -143,7 +143,7 @@ class SharedInformer(Generic[T]):
 
     def add_handler(
         self, handler: Handler[T], *, name: str = "", resync: float = 0.0
-    ) -> Registration[T]:
+    ) -> HandlerRegistration[T]:
         """Add a handler, at any time. It first hears of every object in the store (INF-45).
 
         Args:
@@ -157,7 +157,7 @@ class SharedInformer(Generic[T]):
         """
         if self._stopped:
             raise InformerStopped(f"{self.name} has stopped")
-        registration = Registration(
+        registration = HandlerRegistration(
             handler, name or type(handler).__qualname__, self._settings.backlog, self._forget
         )
         registration.enqueue([Added(obj, initial=True) for obj in self._store.list()])
@@ -220,12 +220,12 @@ class SharedInformer(Generic[T]):
         """
         await self._synced_or_stopped.wait()
         if not self.has_synced:
-            reason = self._reflector.seen.last_error
+            reason = self._reflector.statistics.last_error
             raise InformerStopped(f"{self.name} stopped before it had synced: {reason}")
 
     def statistics(self) -> InformerStatistics:
         """How it is doing."""
-        seen = self._reflector.seen
+        seen = self._reflector.statistics
         return InformerStatistics(
             name=self.name,
             description=self._source.description,
@@ -261,19 +261,19 @@ class SharedInformer(Generic[T]):
         if replaced.reset:
             for callback in self._on_reset:
                 callback()
-        self._tell_revision()
+        self._report_revision()
 
-    def apply(self, event: Event[T], /) -> None:
+    def apply(self, event: WatchEvent[T], /) -> None:
         """Take one event. For the reflector only."""
         began = self._clock.time()
         self._publish(self._processor.apply(event), began)
-        self._tell_revision()
+        self._report_revision()
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Let others run, and wait for the slowest handler. For the reflector only."""
         await asyncio.sleep(0)
         for registration in tuple(self._registrations):
-            await registration.room()
+            await registration.wait_for_capacity()
 
     def _publish(self, notifications: list[Notification[T]], began: float) -> None:
         for callback in self._on_change:
@@ -282,20 +282,20 @@ class SharedInformer(Generic[T]):
             registration.enqueue(notifications)
         self._metrics.processed(self._clock.time() - began)
 
-    def _tell_revision(self) -> None:
+    def _report_revision(self) -> None:
         for callback in self._on_advance:
             callback(self._store.resource_version)
 
-    def _tell_error(self, error: SourceError) -> None:
+    def _report_error(self, error: SourceError) -> None:
         for callback in self._on_error:
             callback(error)
 
-    def _forget(self, registration: Registration[T]) -> None:
+    def _forget(self, registration: HandlerRegistration[T]) -> None:
         self._registrations.remove(registration)
         if (ticker := self._tickers.pop(registration, None)) is not None:
             ticker.stop()
 
-    def _start(self, registration: Registration[T], tasks: asyncio.TaskGroup) -> None:
+    def _start(self, registration: HandlerRegistration[T], tasks: asyncio.TaskGroup) -> None:
         tasks.create_task(registration.run(), name=f"handler {registration.name} of {self.name}")
         if (ticker := self._tickers.get(registration)) is not None:
             ticker.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Generic
 
-from informers.events import Bookmark, Event, Ignored, Removed, Replaced, Undecodable, Upserted
+from informers.events import Bookmark, Ignored, Removed, Replaced, Undecodable, Upserted, WatchEvent
 from informers.objects import T, key_of
 
 
@@ -15,7 +15,7 @@ class InitialState(Generic[T]):
         self._objects: dict[str, T] = {}
         self._undecodable: dict[str, Undecodable] = {}
 
-    def take(self, event: Event[T]) -> None:
+    def apply(self, event: WatchEvent[T]) -> None:
         """Take one event."""
         match event:
             case Upserted(obj):

@@ -15,7 +15,7 @@ _IDENTITY = frozenset({"name", "uid", "resource_version"})
 """Fields of `metadata` that no two objects have in common."""
 
 
-class Pool:
+class InternPool:
     """Shares immutable parts among all objects passed through `share`. Forgets all when full."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ class Metadata(Protocol):
         ...
 
 
-class KubeObject(Protocol):
+class ApiObject(Protocol):
     """An object of the API, immutable."""
 
     @property
@@ -43,9 +43,9 @@ class KubeObject(Protocol):
         ...
 
 
-T = TypeVar("T", bound=KubeObject)
-T_co = TypeVar("T_co", bound=KubeObject, covariant=True)
-T_contra = TypeVar("T_contra", bound=KubeObject, contravariant=True)
+T = TypeVar("T", bound=ApiObject)
+T_co = TypeVar("T_co", bound=ApiObject, covariant=True)
+T_contra = TypeVar("T_contra", bound=ApiObject, contravariant=True)
 
 IndexFunction: TypeAlias = Callable[[T], Sequence[str]]
 
@@ -66,7 +66,7 @@ def object_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-def key_of(obj: KubeObject | Tombstone[KubeObject]) -> str:
+def key_of(obj: ApiObject | Tombstone[ApiObject]) -> str:
     """Key of an object or of a tombstone."""
     if isinstance(obj, Tombstone):
         return obj.key

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias
 
 from informers.errors import IndexFunctionError
-from informers.events import Bookmark, Event, Ignored, Removed, Replaced, Undecodable, Upserted
+from informers.events import Bookmark, Ignored, Removed, Replaced, Undecodable, Upserted, WatchEvent
 from informers.objects import T, Tombstone, key_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Processor(Generic[T]):
         self._transform = transform
         self.quarantined: dict[str, str] = {}
 
-    def apply(self, event: Event[T]) -> list[Notification[T]]:
+    def apply(self, event: WatchEvent[T]) -> list[Notification[T]]:
         """Apply one event of a watch."""
         match event:
             case Upserted(obj):
@@ -73,7 +73,7 @@ class Processor(Generic[T]):
                 self._store.advance(revision)
                 return []
             case Undecodable():
-                return self._set_aside(event)
+                return self._quarantine(event)
             case Ignored():
                 return []
 
@@ -133,7 +133,7 @@ class Processor(Generic[T]):
         try:
             old = self._store.put(obj)
         except IndexFunctionError as error:
-            return self._set_aside(Undecodable(key, obj.metadata.uid, revision, str(error)))
+            return self._quarantine(Undecodable(key, obj.metadata.uid, revision, str(error)))
         self._store.advance(revision)
         self.quarantined.pop(key, None)
         change = _change(old, obj, initial=False)
@@ -151,7 +151,7 @@ class Processor(Generic[T]):
             return [Deleted(Tombstone(key, old)), *seen]
         return seen
 
-    def _set_aside(self, odd: Undecodable) -> list[Notification[T]]:
+    def _quarantine(self, odd: Undecodable) -> list[Notification[T]]:
         """Keep the last good object, unless what came shows that it has gone."""
         last = self._store.get(odd.key)
         if odd.removed:

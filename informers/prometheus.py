@@ -29,7 +29,7 @@ _DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class InformerLabels:
     """Labels of one informer. `name` must be unique in the process."""
 
     name: str
@@ -43,7 +43,7 @@ class Identity:
         return self.name, self.group, self.version, self.resource
 
 
-class InformerMetrics(Collector):
+class InformerCollector(Collector):
     """All informers of a process, in one registry.
 
     Args:
@@ -53,7 +53,7 @@ class InformerMetrics(Collector):
 
     def __init__(self, registry: CollectorRegistry, *, clock: Clock) -> None:
         self._clock = clock
-        self._recorders: dict[str, Recorder] = {}
+        self._recorders: dict[str, InformerRecorder] = {}
         self._latency = Histogram(
             "informer_processing_latency_seconds",
             "Time to apply one event or list to the store and queue it for the handlers",
@@ -63,7 +63,7 @@ class InformerMetrics(Collector):
         )
         registry.register(self)
 
-    def recorder(self, identity: Identity) -> Recorder:
+    def recorder(self, identity: InformerLabels) -> InformerRecorder:
         """The metrics of one informer, for its constructor. Released when it stops.
 
         Raises:
@@ -74,11 +74,11 @@ class InformerMetrics(Collector):
         if identity.name in self._recorders:
             raise ValueError(f"there is an informer named {identity.name!r} already")
         latency = self._latency.labels(*identity.labels)
-        recorder = Recorder(identity, latency, release=self._release)
+        recorder = InformerRecorder(identity, latency, release=self._release)
         self._recorders[identity.name] = recorder
         return recorder
 
-    def _release(self, recorder: Recorder) -> None:
+    def _release(self, recorder: InformerRecorder) -> None:
         if self._recorders.get(recorder.identity.name) is recorder:
             del self._recorders[recorder.identity.name]
 
@@ -95,11 +95,15 @@ class InformerMetrics(Collector):
         return families.values()
 
 
-class Recorder:
+class InformerRecorder:
     """The metrics of one informer: implements `informers.Metrics`."""
 
     def __init__(
-        self, identity: Identity, latency: Histogram, *, release: Callable[[Recorder], None]
+        self,
+        identity: InformerLabels,
+        latency: Histogram,
+        *,
+        release: Callable[[InformerRecorder], None],
     ) -> None:
         self.identity = identity
         self.processed = latency.observe

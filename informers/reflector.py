@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, Protocol
 
-from informers.backoff import Backoff
+from informers.backoff import RetryBackoff
 from informers.consistency import check_consistency
 from informers.errors import Disconnected, Expired, Malformed, SourceError
-from informers.events import Bookmark, Event, Ignored, Replaced, revision_of
+from informers.events import Bookmark, Ignored, Replaced, WatchEvent, revision_of
 from informers.initial import InitialState
 from informers.lines import LineSplitter
 from informers.objects import T
@@ -24,15 +24,15 @@ from informers.pager import read_list
 from informers.requests import list_request, watch_query
 from informers.revisions import is_newer, is_older
 from informers.states import (
-    Active,
+    ActiveState,
     BackingOff,
     Broken,
     Ended,
     Listing,
-    Outcome,
+    ReadOutcome,
+    ReflectorState,
     Silent,
     Stale,
-    State,
     Stopped,
     Streaming,
     Synced,
@@ -41,7 +41,7 @@ from informers.states import (
     first_state,
     step,
 )
-from informers.statistics import Observations
+from informers.statistics import ReflectorStatistics
 
 if TYPE_CHECKING:
     import random
@@ -67,11 +67,11 @@ class Sink(Protocol[T]):
         """Take a complete list."""
         ...
 
-    def apply(self, event: Event[T], /) -> None:
+    def apply(self, event: WatchEvent[T], /) -> None:
         """Take one event."""
         ...
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Let others run, and wait until more can be taken."""
         ...
 
@@ -90,7 +90,7 @@ class Reflector(Generic[T]):
 
     Attributes:
         state: where it is.
-        seen: counters and times.
+        statistics: counters and times.
     """
 
     def __init__(
@@ -111,9 +111,9 @@ class Reflector(Generic[T]):
         self._rng = rng
         self._settings = settings
         self._on_error = on_error
-        self._backoff = Backoff(settings.backoff, rng)
-        self.state: State = Stopped()
-        self.seen = Observations()
+        self._backoff = RetryBackoff(settings.backoff, rng)
+        self.state: ReflectorState = Stopped()
+        self.statistics = ReflectorStatistics()
 
     async def run(self) -> None:
         """List and watch until cancelled.
@@ -134,11 +134,11 @@ class Reflector(Generic[T]):
             self.state = Stopped()
 
     @property
-    def _active(self) -> Active:
+    def _active(self) -> ActiveState:
         assert isinstance(self.state, Listing | Streaming | Watching)
         return self.state
 
-    async def _follow(self, state: Active, outcome: Outcome) -> Active:
+    async def _follow(self, state: ActiveState, outcome: ReadOutcome) -> ActiveState:
         """Decide, record, and wait if that was decided."""
         transition = self._decide(state, outcome)
         if transition.delayed:
@@ -147,14 +147,16 @@ class Reflector(Generic[T]):
             await asyncio.sleep(delay)
         return transition.state
 
-    def _decide(self, state: Active, outcome: Outcome) -> Transition:
+    def _decide(self, state: ActiveState, outcome: ReadOutcome) -> Transition:
         now = self._clock.time()
         transition = step(state, outcome, now, self._settings)
         self._record(state, outcome, transition, now)
         return transition
 
-    def _record(self, state: Active, outcome: Outcome, transition: Transition, now: float) -> None:
-        seen = self.seen
+    def _record(
+        self, state: ActiveState, outcome: ReadOutcome, transition: Transition, now: float
+    ) -> None:
+        seen = self.statistics
         if isinstance(outcome, Synced):
             seen.mode = "streaming" if isinstance(state, Streaming) else "list"
             seen.last_error = ""
@@ -168,7 +170,7 @@ class Reflector(Generic[T]):
             seen.fall_backs += 1
             self._explain_fall_back(outcome, transition.state)
 
-    def _explain_fall_back(self, outcome: Outcome, state: Listing) -> None:
+    def _explain_fall_back(self, outcome: ReadOutcome, state: Listing) -> None:
         match outcome:
             case Silent(None):
                 why = "no event came"
@@ -181,21 +183,21 @@ class Reflector(Generic[T]):
         _log.warning(
             "%s: paged instead of streaming lists for %.0f s: %s",
             self._source.description,
-            state.memory.paged_for,
+            state.context.paged_for,
             why,
         )
 
-    def _report(self, state: Active, error: SourceError, now: float) -> None:
+    def _report(self, state: ActiveState, error: SourceError, now: float) -> None:
         verb = "list" if isinstance(state, Listing) else "watch"
         text = f"{verb} {self._source.description}: {type(error).__name__}: {error}"
-        self.seen.last_error, self.seen.last_error_at = text, now
+        self.statistics.last_error, self.statistics.last_error_at = text, now
         if isinstance(state, Watching) and isinstance(error, Expired):
             return  # the ordinary fate of a watch that was away for too long
         _log.warning("%s", text)
         self._on_error(error)
 
-    async def _list(self, state: Listing) -> Outcome:
-        self.seen.lists += 1
+    async def _list(self, state: Listing) -> ReadOutcome:
+        self.statistics.lists += 1
         held = self._sink.resource_version
         request = list_request(state, held, self._settings)
         try:
@@ -212,11 +214,11 @@ class Reflector(Generic[T]):
                 reset=is_older(listed.revision, held),
             )
         )
-        await self._sink.room()
+        await self._sink.wait_for_capacity()
         return Synced(paginated=listed.paginated and request.revision == "0")
 
-    async def _stream(self, state: Streaming | Watching) -> Outcome:
-        self.seen.streams += 1
+    async def _stream(self, state: Streaming | Watching) -> ReadOutcome:
+        self.statistics.streams += 1
         settings = self._settings
         timeout = int(max(settings.watch_timeout, 300.0) * (1 + self._rng.random()))
         held = self._sink.resource_version
@@ -231,66 +233,66 @@ class Reflector(Generic[T]):
         watchdog = asyncio.timeout(settings.start_timeout)
         try:
             async with watchdog, self._source.watch(query) as chunks:
-                self.seen.connected = stream.started = True
+                self.statistics.connected = stream.started = True
                 return await self._read(stream, chunks, watchdog)
         except TimeoutError:
             if not watchdog.expired():
                 raise
-            return Silent(self._quiet_for(stream))
+            return Silent(self._idle_time(stream))
         except SourceError as error:
             return Broken(error, stream.started, self._lived(stream), stream.progressed)
         finally:
-            self.seen.connected = False
+            self.statistics.connected = False
 
     async def _read(
         self, stream: _Stream[T], chunks: AsyncIterator[bytes], watchdog: asyncio.Timeout
-    ) -> Outcome:
+    ) -> ReadOutcome:
         """Read until the stream ends, or turns out to be of no use."""
-        watchdog.reschedule(self._patience(stream))
+        watchdog.reschedule(self._read_deadline(stream))
         async for chunk in chunks:
-            self.seen.last_byte = self._clock.time()
+            self.statistics.last_byte = self._clock.time()
             lines = iter(stream.splitter.feed(chunk))
             while batch := list(islice(lines, self._settings.batch)):
                 for line in batch:
-                    if not await self._take(stream, self._codec.event(line)):
+                    if not await self._handle_event(stream, self._codec.event(line)):
                         return Stale()
-                await self._sink.room()
-            watchdog.reschedule(self._patience(stream))
-        await self._take_tail(stream)
+                await self._sink.wait_for_capacity()
+            watchdog.reschedule(self._read_deadline(stream))
+        await self._handle_tail(stream)
         return Ended(self._lived(stream), stream.progressed)
 
-    async def _take_tail(self, stream: _Stream[T]) -> None:
+    async def _handle_tail(self, stream: _Stream[T]) -> None:
         """The last line may lack its end; if it is not whole, the connection broke."""
         if tail := stream.splitter.tail():
             try:
                 event = self._codec.event(tail)
             except Malformed as error:
                 raise Disconnected("the stream ended inside a line") from error
-            await self._take(stream, event)
+            await self._handle_event(stream, event)
 
     def _lived(self, stream: _Stream[T]) -> float:
         return self._clock.time() - stream.opened
 
-    def _quiet_for(self, stream: _Stream[T]) -> float | None:
+    def _idle_time(self, stream: _Stream[T]) -> float | None:
         last = stream.last_event
         return None if last is None else self._clock.time() - last
 
-    def _patience(self, stream: _Stream[T]) -> float:
+    def _read_deadline(self, stream: _Stream[T]) -> float:
         """Until when to wait for the next bytes (INF-14, INF-24)."""
         settings, now = self._settings, self._clock.time()
         if isinstance(self.state, Streaming):
             return min(
-                now + settings.streaming_silence, stream.opened + settings.streaming_deadline
+                now + settings.streaming_idle_timeout, stream.opened + settings.streaming_deadline
             )
         end = stream.opened + stream.timeout + settings.grace
-        return min(end, now + settings.silence) if stream.bookmarked else end
+        return min(end, now + settings.idle_timeout) if stream.bookmarked else end
 
-    async def _take(self, stream: _Stream[T], event: Event[T]) -> bool:
+    async def _handle_event(self, stream: _Stream[T], event: WatchEvent[T]) -> bool:
         """Deal with one event. False if the whole stream must be refused."""
-        self.seen.last_event = stream.last_event = self._clock.time()
+        self.statistics.last_event = stream.last_event = self._clock.time()
         if isinstance(event, Bookmark):
             stream.bookmarked = True
-            self.seen.last_bookmark = self.seen.last_event
+            self.statistics.last_bookmark = self.statistics.last_event
         streaming = isinstance(self.state, Streaming)
         match event:
             case Ignored(reason):
@@ -298,7 +300,7 @@ class Reflector(Generic[T]):
             case Bookmark(revision, ends_initial_events) if streaming:
                 return not ends_initial_events or await self._finish_initial(stream, revision)
             case _ if streaming:
-                stream.initial.take(event)
+                stream.initial.apply(event)
             case _:
                 self._advance(stream, event)
         return True
@@ -316,7 +318,7 @@ class Reflector(Generic[T]):
             await check_consistency(self._source, self._codec, replaced)
         return True
 
-    def _advance(self, stream: _Stream[T], event: Event[T]) -> None:
+    def _advance(self, stream: _Stream[T], event: WatchEvent[T]) -> None:
         """Apply an event that is newer than the store; anything else was applied before."""
         revision, held = revision_of(event), self._sink.resource_version
         if is_newer(revision, held):
@@ -326,7 +328,7 @@ class Reflector(Generic[T]):
             self._skip(f"an event at {revision}, we are at {held}")
 
     def _skip(self, reason: str) -> None:
-        self.seen.skipped += 1
+        self.statistics.skipped += 1
         _log.warning("%s: skipped %s", self._source.description, reason)
 
 

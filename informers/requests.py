@@ -9,7 +9,7 @@ from informers.states import Streaming
 
 if TYPE_CHECKING:
     from informers.settings import ReflectorSettings
-    from informers.states import Listing, Memory, Watching
+    from informers.states import Listing, ReflectorContext, Watching
 
 _PAGE_SIZE = 500
 _ANY = "0"
@@ -45,8 +45,8 @@ class ListRequest:
 
 def list_request(state: Listing, held: str, settings: ReflectorSettings) -> ListRequest:
     """The list to make when the store is at revision `held` (INF-1, INF-4)."""
-    revision = "" if state.memory.at_quorum else held or _ANY
-    return ListRequest(revision=revision, limit=_page_size(revision, state.memory, settings))
+    revision = "" if state.context.at_quorum else held or _ANY
+    return ListRequest(revision=revision, limit=_page_size(revision, state.context, settings))
 
 
 def watch_query(state: Streaming | Watching, held: str, timeout: int) -> dict[str, str]:
@@ -57,7 +57,7 @@ def watch_query(state: Streaming | Watching, held: str, timeout: int) -> dict[st
     query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout)}
     if not isinstance(state, Streaming):
         return query | {"resourceVersion": held}
-    revision = "" if state.memory.at_quorum else held
+    revision = "" if state.context.at_quorum else held
     return (
         query
         | _present(resourceVersion=revision)
@@ -65,10 +65,10 @@ def watch_query(state: Streaming | Watching, held: str, timeout: int) -> dict[st
     )
 
 
-def _page_size(revision: str, memory: Memory, settings: ReflectorSettings) -> int:
+def _page_size(revision: str, context: ReflectorContext, settings: ReflectorSettings) -> int:
     if settings.page_size is not None:
         return settings.page_size
-    if memory.paginates or revision in {"", _ANY}:
+    if context.paginates or revision in {"", _ANY}:
         return _PAGE_SIZE
     return 0  # a limit would bypass the server's cache and hit etcd
 

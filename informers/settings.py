@@ -13,7 +13,7 @@ class ReflectorSettings:
 
     Attributes:
         streaming: start with a streaming list (INF-11) where the server can do it.
-        streaming_silence: longest wait for any byte before the end of the initial events; a
+        streaming_idle_timeout: longest wait for any byte before the end of the initial events; a
             server that ignores `sendInitialEvents` is silent on a quiet collection.
         streaming_deadline: longest wait for the end of the initial events; the same server is
             never silent on a busy collection.
@@ -26,7 +26,7 @@ class ReflectorSettings:
             protects the server from all clients coming back at once (INF-19).
         start_timeout: longest wait for the header of a stream's answer.
         grace: how long the server may exceed `timeoutSeconds` before we hang up (INF-24).
-        silence: longest silence on a stream that has sent bookmarks, which come once a minute.
+        idle_timeout: longest silence on a stream that has sent bookmarks, which come once a minute.
         short_watch: a stream that ends sooner and told nothing new counts as a failure (INF-22).
         internal_error_window: how long to answer InternalError events by watching again at once.
         line_limit: most bytes of one event. etcd holds 1.5 MiB; some encodings swell eightfold.
@@ -37,7 +37,7 @@ class ReflectorSettings:
     """
 
     streaming: bool = True
-    streaming_silence: float = 60.0
+    streaming_idle_timeout: float = 60.0
     streaming_deadline: float = 120.0
     streaming_attempts: int = 2
     fall_back: float = 3600.0
@@ -46,7 +46,7 @@ class ReflectorSettings:
     watch_timeout: float = 300.0
     start_timeout: float = 30.0
     grace: float = 5.0
-    silence: float = 180.0
+    idle_timeout: float = 180.0
     short_watch: float = 1.0
     internal_error_window: float = 0.0
     line_limit: int = 32 * 1024 * 1024

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class ReflectorContext:
     """What a reflector has learnt about its server. Every state carries it on.
 
     Attributes:
@@ -58,31 +58,31 @@ class Memory:
 class Listing:
     """Reading a paged list. Left when it is complete or failed."""
 
-    memory: Memory
+    context: ReflectorContext
 
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
     """Reading initial events into a temporary store. Left at their end bookmark."""
 
-    memory: Memory
+    context: ReflectorContext
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
     """The store is complete and follows the stream. Left when the stream cannot be resumed."""
 
-    memory: Memory
+    context: ReflectorContext
 
 
-Active: TypeAlias = Listing | Streaming | Watching
+ActiveState: TypeAlias = Listing | Streaming | Watching
 
 
 @dataclass(frozen=True, slots=True)
 class BackingOff:
     """Waiting for `delay` seconds before `then`."""
 
-    then: Active
+    then: ActiveState
     delay: float
 
 
@@ -91,7 +91,7 @@ class Stopped:
     """Never started, or ended for good."""
 
 
-State: TypeAlias = Active | BackingOff | Stopped
+ReflectorState: TypeAlias = ActiveState | BackingOff | Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +131,19 @@ class Broken:
     progressed: bool = False
 
 
-Outcome: TypeAlias = Synced | Stale | Ended | Silent | Broken
+ReadOutcome: TypeAlias = Synced | Stale | Ended | Silent | Broken
 
 
-class Action(Enum):
+class RecoveryAction(Enum):
     """What to do next."""
 
     WATCH = "follow the stream from the revision held"
-    AGAIN = "the same once more, at once"
-    AGAIN_LATER = "the same once more, after a delay"
+    RETRY = "the same once more, at once"
+    RETRY_LATER = "the same once more, after a delay"
     ESCALATE = "the same without a revision: at once, or after a delay if it had none"
     FALL_BACK = "a paged list, at once, and no streaming list for a while"
-    FEW_TIMES = "AGAIN_LATER, but FALL_BACK when the attempts are used up"
-    IN_WINDOW = "AGAIN while inside the window for internal errors, then RELIST"
+    RETRY_FEW_TIMES = "RETRY_LATER, but FALL_BACK when the attempts are used up"
+    RETRY_IN_WINDOW = "RETRY while inside the window for internal errors, then RELIST"
     AS_ENDED = "as if the stream had ended cleanly"
     RELIST = "a list from the revision held, after a delay"
 
@@ -151,24 +151,24 @@ class Action(Enum):
 class OnError(NamedTuple):
     """One row: the action by what the reflector was doing."""
 
-    listing: Action
-    streaming: Action
-    starting: Action
+    listing: RecoveryAction
+    streaming: RecoveryAction
+    starting: RecoveryAction
     """A watch was refused."""
-    watching: Action
+    watching: RecoveryAction
     """A watch broke, or carried an ERROR event."""
 
 
-_A = Action
+_A = RecoveryAction
 ON_ERROR: dict[type[SourceError], OnError] = {
     # error                    listing       streaming       starting        watching
-    ConnectionRefused: OnError(_A.RELIST, _A.AGAIN_LATER, _A.AGAIN_LATER, _A.AGAIN_LATER),
-    Throttled: OnError(_A.RELIST, _A.AGAIN_LATER, _A.AGAIN_LATER, _A.AGAIN_LATER),
-    Disconnected: OnError(_A.RELIST, _A.FEW_TIMES, _A.AGAIN_LATER, _A.AS_ENDED),
+    ConnectionRefused: OnError(_A.RELIST, _A.RETRY_LATER, _A.RETRY_LATER, _A.RETRY_LATER),
+    Throttled: OnError(_A.RELIST, _A.RETRY_LATER, _A.RETRY_LATER, _A.RETRY_LATER),
+    Disconnected: OnError(_A.RELIST, _A.RETRY_FEW_TIMES, _A.RETRY_LATER, _A.AS_ENDED),
     Expired: OnError(_A.ESCALATE, _A.ESCALATE, _A.RELIST, _A.RELIST),
     ResourceVersionTooLarge: OnError(_A.ESCALATE, _A.ESCALATE, _A.RELIST, _A.RELIST),
     Unsupported: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RELIST),
-    InternalError: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.IN_WINDOW),
+    InternalError: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RETRY_IN_WINDOW),
     Malformed: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.AS_ENDED),
     Failed: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RELIST),
     SourceError: OnError(_A.RELIST, _A.FALL_BACK, _A.RELIST, _A.RELIST),
@@ -189,88 +189,96 @@ class Transition:
         cause: one word for statistics.
     """
 
-    state: Active
+    state: ActiveState
     cause: str
     delayed: bool = False
     at_least: float = 0.0
 
 
-def first_state(settings: ReflectorSettings) -> Active:
+def first_state(settings: ReflectorSettings) -> ActiveState:
     """Where a reflector begins."""
-    return _synchronise(Memory(), float("-inf"), settings)
+    return _initial_sync(ReflectorContext(), float("-inf"), settings)
 
 
-def step(state: Active, outcome: Outcome, now: float, settings: ReflectorSettings) -> Transition:
+def step(
+    state: ActiveState, outcome: ReadOutcome, now: float, settings: ReflectorSettings
+) -> Transition:
     """What follows from `outcome` in `state` at time `now`."""
-    memory = _learn(state, outcome, now)
-    action = _resolve(decide(state, outcome, settings), memory, now, settings)
+    context = _updated_context(state, outcome, now)
+    action = _resolve(decide(state, outcome, settings), context, now, settings)
     return Transition(
-        state=_follow(action, state, memory, now, settings),
+        state=_follow(action, state, context, now, settings),
         cause=_cause(outcome, action),
-        delayed=action in {Action.AGAIN_LATER, Action.RELIST},
+        delayed=action in {RecoveryAction.RETRY_LATER, RecoveryAction.RELIST},
         at_least=outcome.error.retry_after if isinstance(outcome, Broken) else 0.0,
     )
 
 
-def decide(state: Active, outcome: Outcome, settings: ReflectorSettings) -> Action:
+def decide(state: ActiveState, outcome: ReadOutcome, settings: ReflectorSettings) -> RecoveryAction:
     """The action that the tables name, AS_ENDED resolved."""
     match outcome:
         case Synced():
-            return Action.WATCH
+            return RecoveryAction.WATCH
         case Stale():
-            return Action.ESCALATE
+            return RecoveryAction.ESCALATE
         case Silent():
-            return Action.AGAIN if isinstance(state, Watching) else Action.FALL_BACK
+            return RecoveryAction.RETRY if isinstance(state, Watching) else RecoveryAction.FALL_BACK
         case Broken(error, started):
             row = next(ON_ERROR[kind] for kind in type(error).__mro__ if kind in ON_ERROR)
-            action = _column(row, state, started=started)
-            return _ended(state, outcome, settings) if action is Action.AS_ENDED else action
+            action = _action_for(row, state, started=started)
+            return _ended(state, outcome, settings) if action is RecoveryAction.AS_ENDED else action
         case Ended():
             return _ended(state, outcome, settings)
 
 
-def _resolve(action: Action, memory: Memory, now: float, settings: ReflectorSettings) -> Action:
+def _resolve(
+    action: RecoveryAction, context: ReflectorContext, now: float, settings: ReflectorSettings
+) -> RecoveryAction:
     """Replace the actions that depend on what went before by ones that do not."""
     match action:
-        case Action.ESCALATE if memory.at_quorum:
-            return Action.AGAIN_LATER
-        case Action.FEW_TIMES:
-            left = settings.streaming_attempts - memory.attempts
-            return Action.AGAIN_LATER if left > 0 else Action.FALL_BACK
-        case Action.IN_WINDOW:
-            inside = _inside_window(memory, now, settings)
-            return Action.AGAIN if inside else Action.RELIST
+        case RecoveryAction.ESCALATE if context.at_quorum:
+            return RecoveryAction.RETRY_LATER
+        case RecoveryAction.RETRY_FEW_TIMES:
+            left = settings.streaming_attempts - context.attempts
+            return RecoveryAction.RETRY_LATER if left > 0 else RecoveryAction.FALL_BACK
+        case RecoveryAction.RETRY_IN_WINDOW:
+            inside = _inside_window(context, now, settings)
+            return RecoveryAction.RETRY if inside else RecoveryAction.RELIST
         case _:
             return action
 
 
 def _follow(
-    action: Action, state: Active, memory: Memory, now: float, settings: ReflectorSettings
-) -> Active:
+    action: RecoveryAction,
+    state: ActiveState,
+    context: ReflectorContext,
+    now: float,
+    settings: ReflectorSettings,
+) -> ActiveState:
     match action:
-        case Action.WATCH:
-            return Watching(memory)
-        case Action.ESCALATE:
-            return replace(state, memory=replace(memory, at_quorum=True))
-        case Action.FALL_BACK:
-            return Listing(_leave_streaming(memory, now, settings))
-        case Action.RELIST:
-            return _synchronise(memory, now, settings)
+        case RecoveryAction.WATCH:
+            return Watching(context)
+        case RecoveryAction.ESCALATE:
+            return replace(state, context=replace(context, at_quorum=True))
+        case RecoveryAction.FALL_BACK:
+            return Listing(_leave_streaming(context, now, settings))
+        case RecoveryAction.RELIST:
+            return _initial_sync(context, now, settings)
         case _:
-            return replace(state, memory=memory)
+            return replace(state, context=context)
 
 
-def _cause(outcome: Outcome, action: Action) -> str:
+def _cause(outcome: ReadOutcome, action: RecoveryAction) -> str:
     match outcome:
         case Broken(error):
             return type(error).__name__
-        case Ended() if action is Action.RELIST:
+        case Ended() if action is RecoveryAction.RELIST:
             return "short watch"
         case _:
             return type(outcome).__name__.lower()
 
 
-def _column(row: OnError, state: Active, *, started: bool) -> Action:
+def _action_for(row: OnError, state: ActiveState, *, started: bool) -> RecoveryAction:
     match state:
         case Listing():
             return row.listing
@@ -280,47 +288,53 @@ def _column(row: OnError, state: Active, *, started: bool) -> Action:
             return row.watching if started else row.starting
 
 
-def _ended(state: Active, outcome: Ended | Broken, settings: ReflectorSettings) -> Action:
+def _ended(
+    state: ActiveState, outcome: Ended | Broken, settings: ReflectorSettings
+) -> RecoveryAction:
     """A stream that ends before the end bookmark is not one; a useless watch is an error."""
     if not isinstance(state, Watching):
-        return Action.FALL_BACK
+        return RecoveryAction.FALL_BACK
     if outcome.lived < settings.short_watch and not outcome.progressed:
-        return Action.RELIST
-    return Action.AGAIN
+        return RecoveryAction.RELIST
+    return RecoveryAction.RETRY
 
 
-def _learn(state: Active, outcome: Outcome, now: float) -> Memory:
-    memory = state.memory
+def _updated_context(state: ActiveState, outcome: ReadOutcome, now: float) -> ReflectorContext:
+    context = state.context
     match outcome:
         case Synced(paginated):
             return replace(
-                memory,
+                context,
                 at_quorum=False,
                 attempts=0,
-                paginates=memory.paginates or paginated,
-                paged_for=0.0 if isinstance(state, Streaming) else memory.paged_for,
+                paginates=context.paginates or paginated,
+                paged_for=0.0 if isinstance(state, Streaming) else context.paged_for,
             )
         case Broken(Disconnected()) if isinstance(state, Streaming):
-            return replace(memory, attempts=memory.attempts + 1)
+            return replace(context, attempts=context.attempts + 1)
         case Broken(InternalError()):
-            first, latest = memory.internal_errors or (now, now)
+            first, latest = context.internal_errors or (now, now)
             first = now if now - latest >= _HEALTHY else first
-            return replace(memory, internal_errors=(first, now))
+            return replace(context, internal_errors=(first, now))
         case _:
-            return memory
+            return context
 
 
-def _synchronise(memory: Memory, now: float, settings: ReflectorSettings) -> Active:
-    if settings.streaming and now >= memory.paged_until:
-        return Streaming(memory)
-    return Listing(memory)
+def _initial_sync(
+    context: ReflectorContext, now: float, settings: ReflectorSettings
+) -> ActiveState:
+    if settings.streaming and now >= context.paged_until:
+        return Streaming(context)
+    return Listing(context)
 
 
-def _leave_streaming(memory: Memory, now: float, settings: ReflectorSettings) -> Memory:
-    length = min(max(2 * memory.paged_for, settings.fall_back), settings.fall_back_cap)
-    return replace(memory, attempts=0, paged_until=now + length, paged_for=length)
+def _leave_streaming(
+    context: ReflectorContext, now: float, settings: ReflectorSettings
+) -> ReflectorContext:
+    length = min(max(2 * context.paged_for, settings.fall_back), settings.fall_back_cap)
+    return replace(context, attempts=0, paged_until=now + length, paged_for=length)
 
 
-def _inside_window(memory: Memory, now: float, settings: ReflectorSettings) -> bool:
-    first, _ = memory.internal_errors or (now, now)
+def _inside_window(context: ReflectorContext, now: float, settings: ReflectorSettings) -> bool:
+    first, _ = context.internal_errors or (now, now)
     return settings.internal_error_window > 0 and now - first <= settings.internal_error_window

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Observations:
+class ReflectorStatistics:
     """What a reflector has seen so far; times are those of its clock, None if never."""
 
     mode: str = "list"

@@ -5,9 +5,9 @@ It knows nothing of Kubernetes. Begin reading in `queue.py`.
 
 from workqueue.backoff import Backoff
 from workqueue.clock import Clock, TimerHandle
-from workqueue.delay_queue import Delays
+from workqueue.delay_queue import DelayQueue
 from workqueue.heap import KeyHeap
-from workqueue.metrics import QueueMetrics, Recorder, Statistics
+from workqueue.metrics import QueueMetrics, QueueRecorder, QueueStatistics
 from workqueue.queue import LOW_PRIORITY, Closed, WorkQueue
 
 __all__ = [
@@ -15,11 +15,11 @@ __all__ = [
     "Backoff",
     "Clock",
     "Closed",
-    "Delays",
+    "DelayQueue",
     "KeyHeap",
     "QueueMetrics",
-    "Recorder",
-    "Statistics",
+    "QueueRecorder",
+    "QueueStatistics",
     "TimerHandle",
     "WorkQueue",
 ]

@@ -25,7 +25,7 @@ LONGEST_DELAY = 180 * 24 * 3600.0
 _LONGEST_TIMER = 3600.0  # seconds: a loop takes none of days; an early look costs nothing
 
 
-class Delays(Generic[K]):
+class DelayQueue(Generic[K]):
     """Hands each key to `release`, with the time at which it was due, no earlier than then."""
 
     def __init__(self, clock: Clock, release: Callable[[K, float], None]) -> None:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-_FEW = 64  # outdated entries that are never worth a rebuild
+_MIN_OUTDATED = 64  # outdated entries that are never worth a rebuild
 
 
 class KeyHeap(Generic[K]):
@@ -87,6 +87,6 @@ class KeyHeap(Generic[K]):
         heap, valid = self._heap, self._valid
         while heap and valid.get(heap[0][2]) is not heap[0]:
             heappop(heap)
-        if len(heap) > 2 * len(valid) + _FEW:
+        if len(heap) > 2 * len(valid) + _MIN_OUTDATED:
             heap[:] = valid.values()
             heapify(heap)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Statistics:
+class QueueStatistics:
     """One moment of a queue. Durations are in seconds.
 
     Attributes:
@@ -37,7 +37,7 @@ class Statistics:
     longest_running: float
 
 
-class Recorder:
+class QueueRecorder:
     """Is told what happens in one queue. This one does not listen."""
 
     def added(self) -> None:
@@ -56,6 +56,6 @@ class Recorder:
 class QueueMetrics(Protocol):
     """Where queues report to. One serves many queues, told apart by their names."""
 
-    def recorder(self, name: str, snapshot: Callable[[], Statistics]) -> Recorder:
+    def recorder(self, name: str, snapshot: Callable[[], QueueStatistics]) -> QueueRecorder:
         """Return the recorder for the queue `name`, whose gauges are read from `snapshot`."""
         ...

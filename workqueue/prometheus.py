@@ -12,7 +12,7 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from workqueue.metrics import Recorder, Statistics
+from workqueue.metrics import QueueRecorder, QueueStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,7 +29,7 @@ MOST_PRIORITIES = 25
 OTHER_PRIORITIES = "exceeded_cardinality_limit"
 
 
-class PrometheusMetrics(Collector):
+class QueueCollector(Collector):
     """Serves any number of queues in one registry.
 
     When a name is used again, as by a controller that starts anew on becoming leader, counters
@@ -40,7 +40,7 @@ class PrometheusMetrics(Collector):
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._queues: dict[str, Callable[[], Statistics]] = {}
+        self._queues: dict[str, Callable[[], QueueStatistics]] = {}
         self._priorities = {"0"}
         self._adds = Counter(
             "workqueue_adds_total",
@@ -70,7 +70,7 @@ class PrometheusMetrics(Collector):
         )
         registry.register(self)
 
-    def recorder(self, name: str, snapshot: Callable[[], Statistics]) -> Recorder:
+    def recorder(self, name: str, snapshot: Callable[[], QueueStatistics]) -> QueueRecorder:
         """Return the recorder for the queue `name`, whose gauges are read from `snapshot`."""
         self._queues[name] = snapshot
         labels = (name, name)
@@ -96,7 +96,7 @@ class PrometheusMetrics(Collector):
                 depth.add_metric((name, name, priority), keys)
         return gauges
 
-    def _depths(self, statistics: Statistics) -> dict[str, int]:
+    def _depths(self, statistics: QueueStatistics) -> dict[str, int]:
         """Return the dirty keys by label, with a zero for each label that was ever needed."""
         labels = [self._label(priority) for priority in statistics.dirty]
         depths = dict.fromkeys(sorted(self._priorities), 0)
@@ -113,7 +113,7 @@ class PrometheusMetrics(Collector):
         return label
 
 
-class _PrometheusRecorder(Recorder):
+class _PrometheusRecorder(QueueRecorder):
     def __init__(self, adds: Counter, retries: Counter, waits: Histogram, runs: Histogram) -> None:
         self.added = adds.inc
         self.retried = retries.inc

@@ -53,9 +53,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from workqueue.backoff import Backoff, Failures
-from workqueue.delay_queue import LONGEST_DELAY, Delays
+from workqueue.delay_queue import LONGEST_DELAY, DelayQueue
 from workqueue.heap import KeyHeap
-from workqueue.metrics import QueueMetrics, Recorder, Statistics
+from workqueue.metrics import QueueMetrics, QueueRecorder, QueueStatistics
 from workqueue.parking import ParkingLot
 
 if TYPE_CHECKING:
@@ -129,13 +129,15 @@ class WorkQueue(Generic[K]):
         self._dirty: dict[K, float] = {}  # since when
         self._processing: dict[K, _Run] = {}
         self._order: KeyHeap[K] = KeyHeap()
-        self._delays: Delays[K] = Delays(clock, self._become_dirty)
+        self._delays: DelayQueue[K] = DelayQueue(clock, self._mark_dirty)
         self._priority: dict[K, int] = {}  # of dirty and of delayed keys; none is both
         self._failures: Failures[K] = Failures(backoff, rng, floor)
         self._held: dict[K, float] = {}  # until when
         self._getters = ParkingLot()
         self._drainers: set[asyncio.Future[set[K]]] = set()
-        self._recorder = metrics.recorder(name, self.statistics) if metrics and name else Recorder()
+        self._recorder = (
+            metrics.recorder(name, self.statistics) if metrics and name else QueueRecorder()
+        )
 
     def __len__(self) -> int:
         """Return how many keys a worker could take now (WQ-7, WQ-29)."""
@@ -147,7 +149,7 @@ class WorkQueue(Generic[K]):
         Without `priority` a key that waits keeps the one it has, a key in flight that of its
         run, and a new one gets 0. Ignored when intake is closed (WQ-10).
         """
-        self._want(key, 0.0, priority)
+        self._schedule(key, 0.0, priority)
 
     def add_after(self, key: K, delay: float, *, priority: int | None = None) -> None:
         """Have `key` run in `delay` seconds, or as soon as possible if that is not above 0.
@@ -161,7 +163,7 @@ class WorkQueue(Generic[K]):
             raise ValueError("a delay must be a number of seconds")
         if delay > 0 and self._intake is _Intake.OPEN:
             self._recorder.retried()
-        self._want(key, min(delay, LONGEST_DELAY), priority)
+        self._schedule(key, min(delay, LONGEST_DELAY), priority)
 
     def add_rate_limited(self, key: K, *, priority: int | None = None) -> float:
         """Have `key` run after its back-off, because it has failed; return the delay in seconds.
@@ -222,7 +224,7 @@ class WorkQueue(Generic[K]):
         self._recorder.finished(now - run.started)
         if key in self._dirty:
             self._enqueue(key, now)
-        self._settle()
+        self._release_waiters()
 
     @asynccontextmanager
     async def take(self) -> AsyncGenerator[K]:
@@ -251,7 +253,7 @@ class WorkQueue(Generic[K]):
         To drop is right for level-triggered work: whoever comes next finds it again. To wait for
         the runs in flight, call `drain` afterwards.
         """
-        left = self._left()
+        left = self._unfinished()
         self._intake = _Intake.CLOSED
         self._dirty.clear()
         self._order.clear()
@@ -283,18 +285,18 @@ class WorkQueue(Generic[K]):
         self._drainers.add(drained)
         timer = None if deadline is None else self._clock.call_at(deadline, self.close)
         try:
-            self._settle()
+            self._release_waiters()
             return await drained
         finally:
             self._drainers.discard(drained)
             if timer is not None:
                 timer.cancel()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> QueueStatistics:
         """Return what the queue holds at this moment. Costs O(n)."""
         now = self._clock.time()
         ages = [now - run.started for run in self._processing.values()]
-        return Statistics(
+        return QueueStatistics(
             ready=len(self._order),
             dirty=dict(Counter(self._priority[key] for key in self._dirty)),
             delayed=len(self._delays),
@@ -304,7 +306,7 @@ class WorkQueue(Generic[K]):
             longest_running=max(ages, default=0.0),
         )
 
-    def _want(self, key: K, delay: float, priority: int | None) -> None:
+    def _schedule(self, key: K, delay: float, priority: int | None) -> None:
         if self._intake is not _Intake.OPEN:
             return
         now = self._clock.time()
@@ -314,7 +316,7 @@ class WorkQueue(Generic[K]):
         when = max(now + delay, self._held_until(key))
         if when <= now:
             self._delays.discard(key)
-            self._become_dirty(key, now)
+            self._mark_dirty(key, now)
         elif key not in self._delays or when < self._delays.due(key):
             self._delays.set(key, when)
 
@@ -331,7 +333,7 @@ class WorkQueue(Generic[K]):
                 rank = min(self._rank(key, now), self._order.rank(key))
                 self._order.push(key, rank)
 
-    def _become_dirty(self, key: K, since: float) -> None:
+    def _mark_dirty(self, key: K, since: float) -> None:
         self._dirty[key] = since
         self._recorder.added()
         if key not in self._processing:
@@ -350,7 +352,7 @@ class WorkQueue(Generic[K]):
         self._recorder.started(max(0.0, now - self._dirty.pop(key)))
         self._held.pop(key, None)
         self._processing[key] = _Run(self._priority.pop(key), now)
-        self._settle()
+        self._release_waiters()
         return key
 
     def _hold_back(self, key: K) -> None:
@@ -367,10 +369,10 @@ class WorkQueue(Generic[K]):
     def _held_until(self, key: K) -> float:
         return max(self._failures.held_until(key), self._held.get(key, -math.inf))
 
-    def _left(self) -> set[K]:
+    def _unfinished(self) -> set[K]:
         return {*self._dirty, *self._processing}
 
-    def _settle(self) -> None:
+    def _release_waiters(self) -> None:
         """Once intake is closed: let go who waits for what will not come, or has come about."""
         if self._intake is _Intake.OPEN or self._dirty:
             return

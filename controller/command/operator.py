@@ -62,7 +62,7 @@ async def operator_for(
         user_agent=user_agent,
         clock=loop,
         concurrency=settings.client_concurrency,
-        metrics=RestClientMetrics(registry).of(credentials.endpoint.host),
+        metrics=RestClientMetrics(registry).for_host(credentials.endpoint.host),
     )
     decided = kind_settings or KindSettings.from_environment()
     connector = Connector(client, proxied=use_proxy, cluster_domain=decided.cluster.cluster_domain)

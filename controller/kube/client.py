@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from controller.kube import bodies, content_types, responses
-from controller.kube.errors import UnexpectedAnswer, WriteUnconfirmed
+from controller.kube.errors import UnexpectedResponse, WriteUnconfirmed
 from controller.kube.objects import KubeObject, ObjectList
 from controller.kube.resources import PODS, SERVICES
-from controller.kube.responses import Answer
+from controller.kube.responses import Response
 from controller.kube.sender import Sender
 from controller.kube.transport import Request
 
@@ -38,7 +38,7 @@ CONCURRENCY = 80
 LOG_TIMEOUT = 10.0
 """Seconds for the tail of a log: the API server asks a node for it, which may be gone."""
 
-LOG_AHEAD = 16
+LOG_OVERFETCH = 16
 """A server that limits a tail leaves out its end, so it is asked for this many times the limit."""
 
 PROXY_TIMEOUT = 10.0
@@ -105,14 +105,14 @@ class Client:
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """Read one object."""
-        answer = await self._read(resource.path(namespace, _named(name)))
+        answer = await self._read(resource.path(namespace, _non_empty(name)))
         return responses.decode_object(answer.body, resource)
 
     async def get_raw(
         self, resource: Resource[T], namespace: str, name: str, *, subresource: str = ""
     ) -> dict[str, Any]:
         """Read one object as plain data: complete, thus fit to be changed and `replace`d."""
-        answer = await self._read(resource.path(namespace, _named(name), subresource))
+        answer = await self._read(resource.path(namespace, _non_empty(name), subresource))
         return responses.decode_plain(answer.body, "" if subresource else resource.kind)
 
     async def list(
@@ -159,9 +159,9 @@ class Client:
         query = {
             "container": container,
             "tailLines": str(lines),
-            "limitBytes": str(LOG_AHEAD * limit_bytes),
+            "limitBytes": str(LOG_OVERFETCH * limit_bytes),
         }
-        path = PODS.path(namespace, _named(pod), "log")
+        path = PODS.path(namespace, _non_empty(pod), "log")
         answer = await self._read(path, query, timeout=LOG_TIMEOUT)
         return answer.body[-limit_bytes:].decode(errors="replace")
 
@@ -183,7 +183,7 @@ class Client:
 
         `metadata.resourceVersion` and `metadata.uid` in the patch are preconditions.
         """
-        target = _Target(resource, namespace, _named(name), subresource)
+        target = _Target(resource, namespace, _non_empty(name), subresource)
         request = _with_body("PATCH", target.path, patch, content_types.MERGE_PATCH)
         return await self._write(request, resource)
 
@@ -197,7 +197,7 @@ class Client:
         subresource: str = "",
     ) -> T:
         """Apply operations (RFC 6902). A `test` that fails raises `Invalid`."""
-        target = _Target(resource, namespace, _named(name), subresource)
+        target = _Target(resource, namespace, _non_empty(name), subresource)
         request = _with_body("PATCH", target.path, list(operations), content_types.JSON_PATCH)
         return await self._write(request, resource)
 
@@ -216,7 +216,7 @@ class Client:
             TypeError: `body` is or contains a partial view.
             Conflict: its `metadata.resourceVersion` is not the present one.
         """
-        target = _Target(resource, namespace, _named(name), subresource)
+        target = _Target(resource, namespace, _non_empty(name), subresource)
         request = _with_body("PUT", target.path, body, content_types.JSON)
         return await self._write(request, resource)
 
@@ -250,9 +250,9 @@ class Client:
             options["gracePeriodSeconds"] = grace_seconds
         if propagation is not None:
             options["propagationPolicy"] = propagation
-        path = resource.path(namespace, _named(name))
+        path = resource.path(namespace, _non_empty(name))
         answer = await self._send(_with_body("DELETE", path, options, content_types.JSON))
-        status = responses.status_of(answer)
+        status = responses.parse_status(answer)
         if status is not None:
             return None
         return _confirmed(answer, resource)
@@ -270,7 +270,7 @@ class Client:
         body: bytes | None = None,
         timeout: float = PROXY_TIMEOUT,  # noqa: ASYNC109  part of the public time budget
         limit: int | None = None,
-    ) -> Answer:
+    ) -> Response:
         """Send a request to a service through the API server.
 
         The answer of the service comes back whatever its status. It is sent once: no slot, no
@@ -281,13 +281,13 @@ class Client:
             UnexpectedAnswer: the answer is longer than `limit`.
             TransportError: see `errors.py`.
         """
-        service = _Target(SERVICES, namespace, f"{_named(name)}:{port}", "proxy")
+        service = _Target(SERVICES, namespace, f"{_non_empty(name)}:{port}", "proxy")
         request = Request(
             method, f"{service.path}/{path.lstrip('/')}", query or {}, headers or {}, body
         )
         answer = await self._sender.send_once(request, timeout=timeout, limit=limit)
-        if not answer.ok and responses.status_of(answer) is not None:
-            raise responses.error_of(answer)
+        if not answer.ok and responses.parse_status(answer) is not None:
+            raise responses.error_from_response(answer)
         return answer
 
     async def request_json(
@@ -319,7 +319,7 @@ class Client:
             Request("GET", path, query), timeout=LIST_TIMEOUT, repeat=False
         )
         if not answer.ok:
-            raise responses.error_of(answer)
+            raise responses.error_from_response(answer)
         return answer.body
 
     @asynccontextmanager
@@ -336,10 +336,10 @@ class Client:
             status, headers, chunks = answer
             if not 200 <= status < 300:
                 body = await responses.read_body(status, chunks)
-                raise responses.error_of(Answer(status, headers, body))
+                raise responses.error_from_response(Response(status, headers, body))
             content_type = headers.get("content-type", "")
             if not content_type.startswith("application/json"):
-                raise UnexpectedAnswer(f"{request}: a stream of {content_type or 'unknown type'}")
+                raise UnexpectedResponse(f"{request}: a stream of {content_type or 'unknown type'}")
             yield chunks
 
     async def _read(
@@ -348,20 +348,20 @@ class Client:
         query: Mapping[str, str] | None = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109  handed on to the sender
-    ) -> Answer:
+    ) -> Response:
         return await self._send(Request("GET", path, query or {}), timeout=timeout)
 
-    async def _send(self, request: Request, *, timeout: float | None = None) -> Answer:  # noqa: ASYNC109  as above
+    async def _send(self, request: Request, *, timeout: float | None = None) -> Response:  # noqa: ASYNC109  as above
         answer = await self._sender.send(request, timeout=timeout)
         if not answer.ok:
-            raise responses.error_of(answer)
+            raise responses.error_from_response(answer)
         return answer
 
     async def _write(self, request: Request, resource: Resource[T]) -> T:
         return _confirmed(await self._send(request), resource)
 
 
-def _named(name: str) -> str:
+def _non_empty(name: str) -> str:
     """Refuse an empty name: the path would be that of the whole collection."""
     if not name:
         raise ValueError("an object's name must not be empty")
@@ -378,9 +378,9 @@ def _with_body(
     return Request(method, path, query or {}, {"content-type": content_type}, bodies.encode(body))
 
 
-def _confirmed(answer: Answer, resource: Resource[T]) -> T:
+def _confirmed(answer: Response, resource: Resource[T]) -> T:
     """The object that a write was answered with; without it nothing is certain."""
     try:
         return responses.decode_object(answer.body, resource)
-    except UnexpectedAnswer as error:
+    except UnexpectedResponse as error:
         raise WriteUnconfirmed(f"HTTP {answer.status}: {error}") from error

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ServerEndpoint:
     """Address of an API server.
 
     Attributes:
@@ -37,7 +37,7 @@ class Credentials(Protocol):
     """How to be let in, kept fresh."""
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ServerEndpoint:
         """The server. Never changes."""
         ...
 
@@ -67,12 +67,12 @@ class StaticCredentials:
     def __init__(
         self, url: str, *, ssl_context: ssl.SSLContext | None = None, authorization: str = ""
     ) -> None:
-        self._endpoint = Endpoint(url.rstrip("/"))
+        self._endpoint = ServerEndpoint(url.rstrip("/"))
         self._ssl_context = ssl_context
         self._authorization = authorization
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ServerEndpoint:
         """The server."""
         return self._endpoint
 

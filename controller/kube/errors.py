@@ -62,11 +62,11 @@ class OutcomeUnknown(TransportError):  # noqa: N818
     """The request may have been carried out: time-out, reset, or an answer cut short."""
 
 
-class UnexpectedAnswer(KubeError):  # noqa: N818
+class UnexpectedResponse(KubeError):  # noqa: N818
     """The server said success, but the body is not what was asked for."""
 
 
-class WriteUnconfirmed(OutcomeUnknown, UnexpectedAnswer):
+class WriteUnconfirmed(OutcomeUnknown, UnexpectedResponse):
     """A write was answered with 2xx, but not with the object: who answered is not certain."""
 
 
@@ -143,7 +143,7 @@ class Expired(StatusError):  # noqa: N818
     """410."""
 
 
-class TooLarge(StatusError):  # noqa: N818
+class RequestEntityTooLarge(StatusError):  # noqa: N818
     """413."""
 
 
@@ -175,7 +175,7 @@ _BY_CODE: dict[int, type[StatusError]] = {
     405: MethodNotAllowed,
     409: Conflict,
     410: Expired,
-    413: TooLarge,
+    413: RequestEntityTooLarge,
     415: UnsupportedMediaType,
     422: Invalid,
     429: TooManyRequests,

@@ -38,7 +38,7 @@ RUN_TIMEOUT = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class ExecCredential:
     """What a plugin gave: a header, a certificate, or both; `expires` is in UTC."""
 
     authorization: str = ""
@@ -46,8 +46,8 @@ class Grant:
     expires: datetime | None = None
 
 
-class Plugin:
-    """Keeps the grant of one plugin fresh.
+class ExecCredentialRefresher:
+    """Keeps the credential of one plugin fresh.
 
     Args:
         run: runs the program once; raises `ConfigurationError` with cause and remedy.
@@ -57,7 +57,7 @@ class Plugin:
 
     def __init__(
         self,
-        run: Callable[[], Awaitable[Grant]],
+        run: Callable[[], Awaitable[ExecCredential]],
         *,
         clock: Clock,
         wall: Callable[[], datetime],
@@ -65,17 +65,17 @@ class Plugin:
         self._run = run
         self._clock = clock
         self._wall = wall
-        self._grant = Grant()
-        self._granted_at = wall()
+        self._credential = ExecCredential()
+        self._issued_at = wall()
         self._running: asyncio.Task[None] | None = None
         self._not_before = clock.time()
         self._interval = SHORTEST_INTERVAL
         self._failure: ConfigurationError | None = None
 
     @property
-    def latest(self) -> Grant:
+    def latest(self) -> ExecCredential:
         """What is in use, possibly expired."""
-        return self._grant
+        return self._credential
 
     async def start(self) -> None:
         """Run the plugin for the first time. Raises `ConfigurationError`."""
@@ -83,26 +83,26 @@ class Plugin:
         if self._failure is not None:
             raise self._failure
 
-    async def current(self) -> Grant:
-        """A grant that has not expired.
+    async def current(self) -> ExecCredential:
+        """A credential that has not expired.
 
         Raises:
             NotSent: it has expired, and the plugin does not give another one.
         """
         left = self._left()
         if left is None or left > self._margin():
-            return self._grant
+            return self._credential
         if left > timedelta(0):
-            self._begin()
-            return self._grant
+            self._start_run()
+            return self._credential
         await self._renew()
         left = self._left()
         if left is not None and left <= timedelta(0):
             raise NotSent(f"credentials have expired and cannot be renewed: {self._failure}")
-        return self._grant
+        return self._credential
 
-    async def refused(self) -> None:
-        """The server does not take the present grant: get another one, if it is not too soon."""
+    async def refresh(self) -> None:
+        """Replace a credential that the server refused, unless the last run was too recent."""
         await self._renew()
         self._not_before = max(self._not_before, self._clock.time() + REFUSED_INTERVAL)
 
@@ -113,14 +113,14 @@ class Plugin:
             await asyncio.gather(self._running, return_exceptions=True)
 
     def _left(self) -> timedelta | None:
-        expires = self._grant.expires
+        expires = self._credential.expires
         return None if expires is None else expires - self._wall()
 
     def _margin(self) -> timedelta:
-        assert self._grant.expires is not None
-        return min(RENEW_BEFORE, (self._grant.expires - self._granted_at) / 5)
+        assert self._credential.expires is not None
+        return min(RENEW_BEFORE, (self._credential.expires - self._issued_at) / 5)
 
-    def _begin(self) -> asyncio.Task[None] | None:
+    def _start_run(self) -> asyncio.Task[None] | None:
         """The run under way, a new one if it is time, else None."""
         if self._running is not None and not self._running.done():
             return self._running
@@ -130,21 +130,21 @@ class Plugin:
         return self._running
 
     async def _renew(self) -> None:
-        running = self._begin()
+        running = self._start_run()
         if running is not None:
             await asyncio.shield(running)
 
     async def _run_once(self) -> None:
         try:
             async with asyncio.timeout(RUN_TIMEOUT):
-                grant = await self._run()
+                credential = await self._run()
         except TimeoutError:
             self._failed(ConfigurationError(f"The exec plugin took more than {RUN_TIMEOUT:g} s."))
         except ConfigurationError as error:
             self._failed(error)
         else:
-            self._grant = grant
-            self._granted_at = self._wall()
+            self._credential = credential
+            self._issued_at = self._wall()
             self._failure = None
             self._interval = SHORTEST_INTERVAL
             self._not_before = self._clock.time()

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.kube.credentials import Credentials
-    from controller.kube.transport import Answer
+    from controller.kube.transport import RawResponse
 
 _PATH_SAFE = "/:~!$&'()*+,;=@"
 
 _KEEPALIVE_IDLE = 30
 _KEEPALIVE_INTERVAL = 10
 _KEEPALIVE_PROBES = 3
-_UNACKNOWLEDGED = 60_000
+_USER_TIMEOUT = 60_000
 """Milliseconds after which the kernel gives up on data that the peer does not acknowledge."""
 
-_FAREWELL = 1.0
+_CLOSE_TIMEOUT = 1.0
 """Seconds that closed connections get to say good-bye before the loop may end."""
 
 
@@ -46,7 +46,7 @@ class Timeouts:
 
     Attributes:
         connect: name resolution, TCP and TLS together.
-        silence: between two pieces of an ordinary answer. The API server ends any request
+        idle: between two pieces of an ordinary answer. The API server ends any request
             after a minute.
         total: a whole ordinary request; callers usually allow less.
         watch_grace: how much longer a watch may live than its `timeoutSeconds` (INF-24).
@@ -54,7 +54,7 @@ class Timeouts:
     """
 
     connect: float = 10.0
-    silence: float = 65.0
+    idle: float = 65.0
     total: float = 120.0
     watch_grace: float = 10.0
     watch_total: float = 3600.0
@@ -93,7 +93,7 @@ class HttpTransport:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         """Send a request; see `Transport.request`.
 
         A 401 makes the credentials be refreshed and the request be sent once more.
@@ -114,7 +114,7 @@ class HttpTransport:
         await self._watches.close()
         await self._credentials.aclose()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_FAREWELL):
+            async with asyncio.timeout(_CLOSE_TIMEOUT):
                 while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  sockets tell nobody
                     await asyncio.sleep(0.01)  # TLS says good-bye in the background
 
@@ -152,7 +152,7 @@ class HttpTransport:
 
     def _limits(self, request: Request) -> aiohttp.ClientTimeout:
         limits = self._timeouts
-        total, silence = limits.total, limits.silence
+        total, silence = limits.total, limits.idle
         if request.watching:
             asked = request.query.get("timeoutSeconds", "")
             total = float(asked) + limits.watch_grace if asked.isdigit() else limits.watch_total
@@ -222,7 +222,7 @@ def _socket(address: tuple[Any, ...]) -> socket.socket:
         "TCP_KEEPIDLE": _KEEPALIVE_IDLE,
         "TCP_KEEPINTVL": _KEEPALIVE_INTERVAL,
         "TCP_KEEPCNT": _KEEPALIVE_PROBES,
-        "TCP_USER_TIMEOUT": _UNACKNOWLEDGED,
+        "TCP_USER_TIMEOUT": _USER_TIMEOUT,
     }
     for name, value in options.items():
         if hasattr(socket, name):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.kube.credentials import Endpoint
+from controller.kube.credentials import ServerEndpoint
 from controller.kube.errors import ConfigurationError
 from controller.kube.files import RotatedFile
 from controller.kube.tls import client_context
@@ -41,7 +41,7 @@ class InClusterCredentials:
                 "KUBERNETES_SERVICE_PORT are not set. Outside a cluster name a kubeconfig with "
                 "--kubeconfig or KUBECONFIG."
             )
-        self._endpoint = Endpoint(
+        self._endpoint = ServerEndpoint(
             f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
         )
         self._token = RotatedFile(folder / "token", "service account token")
@@ -50,7 +50,7 @@ class InClusterCredentials:
         self._context = client_context(self._trusted)
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ServerEndpoint:
         """The `kubernetes` service as the pod sees it."""
         return self._endpoint
 

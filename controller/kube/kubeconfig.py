@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
-from controller.kube.credentials import Endpoint
+from controller.kube.credentials import ServerEndpoint
 from controller.kube.errors import ConfigurationError
-from controller.kube.exec_credential import Grant, Plugin
+from controller.kube.exec_credential import ExecCredential, ExecCredentialRefresher
 from controller.kube.files import RotatedFile
 from controller.kube.tls import ClientCertificate, client_context
 
@@ -37,25 +37,25 @@ class KubeconfigCredentials:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ServerEndpoint,
         *,
         authority: bytes,
         verify: bool,
-        grant: Grant,
+        static: ExecCredential,
         token_file: RotatedFile | None = None,
-        plugin: Plugin | None = None,
+        plugin: ExecCredentialRefresher | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._authority = authority
         self._verify = verify
-        self._grant = grant
+        self._static = static
         self._token_file = token_file
         self._plugin = plugin
         self._context: ssl.SSLContext | None = None
         self._context_of: ClientCertificate | None = None
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ServerEndpoint:
         """The cluster's server."""
         return self._endpoint
 
@@ -64,7 +64,7 @@ class KubeconfigCredentials:
         if not self._endpoint.url.startswith("https:"):
             return None
         given = self._plugin.latest.certificate if self._plugin else None
-        certificate = given or self._grant.certificate
+        certificate = given or self._static.certificate
         if self._context is None or certificate != self._context_of:
             self._context = client_context(
                 self._authority, certificate=certificate, verify=self._verify
@@ -78,12 +78,12 @@ class KubeconfigCredentials:
             return (await self._plugin.current()).authorization
         if self._token_file is not None:
             return f"Bearer {self._token_file.read().decode().strip()}"
-        return self._grant.authorization
+        return self._static.authorization
 
     async def refresh(self) -> None:
         """Run the plugin, if there is one."""
         if self._plugin is not None:
-            await self._plugin.refused()
+            await self._plugin.refresh()
 
     async def aclose(self) -> None:
         """End a running plugin."""
@@ -116,12 +116,12 @@ async def load_kubeconfig(
     chosen = _choose(files, context)
     plugin = None
     if chosen.user.get("exec"):
-        plugin = Plugin(_ExecPlugin(chosen).run, clock=clock, wall=wall)
+        plugin = ExecCredentialRefresher(_ExecPlugin(chosen).run, clock=clock, wall=wall)
     credentials = KubeconfigCredentials(
         _endpoint(chosen),
         authority=_content(chosen.cluster, "certificate-authority", chosen.cluster_folder),
         verify=not chosen.cluster.get("insecure-skip-tls-verify"),
-        grant=_static_grant(chosen),
+        static=_static_credential(chosen),
         token_file=_token_file(chosen),
         plugin=plugin,
     )
@@ -175,7 +175,7 @@ def _parse(path: Path) -> Mapping[str, Any]:
 
 
 def _check_entries(path: Path, section: str, entries: Any) -> None:
-    """The library takes these for granted."""
+    """Check what the library assumes of each entry."""
     listed = cast("list[Any]", entries if isinstance(entries, list) else [None])
     for entry in listed:
         if not isinstance(entry, dict) or not cast("dict[str, Any]", entry).get("name"):
@@ -244,7 +244,7 @@ def _section(merged: Any, section: str, name: str, whose: str) -> tuple[Mapping[
     return cast("dict[str, Any]", content or {}), Path(entry.path).absolute().parent
 
 
-def _endpoint(chosen: _Choice) -> Endpoint:
+def _endpoint(chosen: _Choice) -> ServerEndpoint:
     server = str(chosen.cluster.get("server", "")).rstrip("/")
     if not server.startswith(("https://", "http://")):
         raise ConfigurationError(
@@ -257,10 +257,10 @@ def _endpoint(chosen: _Choice) -> Endpoint:
             f"The proxy-url {proxy!r} of context {chosen.context!r} is not supported. "
             "Use an HTTP proxy."
         )
-    return Endpoint(server, proxy, str(chosen.cluster.get("tls-server-name") or ""))
+    return ServerEndpoint(server, proxy, str(chosen.cluster.get("tls-server-name") or ""))
 
 
-def _static_grant(chosen: _Choice) -> Grant:
+def _static_credential(chosen: _Choice) -> ExecCredential:
     """What the file itself holds: token, password or certificate."""
     user = chosen.user
     for unsupported in ("as", "as-groups", "as-user-extra", "as-uid"):
@@ -287,7 +287,7 @@ def _static_grant(chosen: _Choice) -> Grant:
     elif user.get("username"):
         plain = f"{user['username']}:{user.get('password') or ''}"
         authorization = f"Basic {base64.b64encode(plain.encode()).decode()}"
-    return Grant(authorization, ClientCertificate(chain, key) if chain else None)
+    return ExecCredential(authorization, ClientCertificate(chain, key) if chain else None)
 
 
 def _token_file(chosen: _Choice) -> RotatedFile | None:
@@ -321,7 +321,7 @@ class _ExecPlugin:
         self._section = section
         self._name = command or "(no command)"
 
-    async def run(self) -> Grant:
+    async def run(self) -> ExecCredential:
         """Run it once. Raises `ConfigurationError`."""
         from kubernetes_asyncio.config.config_exception import (  # noqa: PLC0415  see the docstring above
             ConfigException,
@@ -341,13 +341,13 @@ class _ExecPlugin:
                 f"The exec plugin {self._name!r} of the kubeconfig failed: {error}. "
                 "Run it by hand to see why; often a login has expired."
             ) from error
-        return self._grant(status)
+        return self._parse(status)
 
-    def _grant(self, status: Any) -> Grant:
+    def _parse(self, status: Any) -> ExecCredential:
         try:
             token, expires = status.get("token"), status.get("expirationTimestamp")
             chain, key = status.get("clientCertificateData"), status.get("clientKeyData")
-            grant = Grant(
+            credential = ExecCredential(
                 f"Bearer {token}" if token else "",
                 ClientCertificate(chain.encode(), key.encode()) if chain else None,
                 datetime.fromisoformat(expires) if expires else None,
@@ -356,8 +356,8 @@ class _ExecPlugin:
             raise ConfigurationError(
                 f"The exec plugin {self._name!r} gave an unusable answer ({error}). Update it."
             ) from error
-        if not grant.authorization and grant.certificate is None:
+        if not credential.authorization and credential.certificate is None:
             raise ConfigurationError(
                 f"The exec plugin {self._name!r} gave neither a token nor a certificate. Update it."
             )
-        return grant
+        return credential

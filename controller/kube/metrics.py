@@ -8,22 +8,22 @@ from typing import Protocol
 class ClientMetrics(Protocol):
     """Called by a client for each attempt. `method` is the HTTP method."""
 
-    def answered(self, method: str, code: str, seconds: float | None) -> None:
+    def record_attempt(self, method: str, code: str, seconds: float | None) -> None:
         """Record an attempt that ended with `code`, `<error>` if there was no response.
 
         `seconds` is None for streams.
         """
         ...
 
-    def retried(self, method: str, code: str) -> None:
+    def record_retry(self, method: str, code: str) -> None:
         """Record that the request will be sent again because of `code`."""
         ...
 
-    def waited(self, method: str, seconds: float) -> None:
+    def record_wait(self, method: str, seconds: float) -> None:
         """Record how long the request waited for the shared pause and for a slot."""
         ...
 
-    def transferred(self, method: str, sent: int, received: int) -> None:
+    def record_transfer(self, method: str, sent: int, received: int) -> None:
         """Record the sizes of both bodies of a complete exchange, in bytes."""
         ...
 
@@ -31,16 +31,16 @@ class ClientMetrics(Protocol):
 class _NoMetrics:
     """Discards everything."""
 
-    def answered(self, method: str, code: str, seconds: float | None) -> None:
+    def record_attempt(self, method: str, code: str, seconds: float | None) -> None:
         pass
 
-    def retried(self, method: str, code: str) -> None:
+    def record_retry(self, method: str, code: str) -> None:
         pass
 
-    def waited(self, method: str, seconds: float) -> None:
+    def record_wait(self, method: str, seconds: float) -> None:
         pass
 
-    def transferred(self, method: str, sent: int, received: int) -> None:
+    def record_transfer(self, method: str, sent: int, received: int) -> None:
         pass
 
 

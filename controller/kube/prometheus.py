@@ -72,7 +72,7 @@ class RestClientMetrics:
             registry=registry,
         )
 
-    def of(self, host: str) -> ClientMetrics:
+    def for_host(self, host: str) -> ClientMetrics:
         """Return the metrics of a client of `host` (`10.0.0.1:6443`)."""
         return _HostMetrics(self, host)
 
@@ -84,17 +84,17 @@ class _HostMetrics:
         self._metrics = metrics
         self._host = host
 
-    def answered(self, method: str, code: str, seconds: float | None) -> None:
+    def record_attempt(self, method: str, code: str, seconds: float | None) -> None:
         self._metrics.requests.labels(code, method, self._host).inc()
         if seconds is not None:
             self._metrics.duration.labels(method, self._host).observe(seconds)
 
-    def retried(self, method: str, code: str) -> None:
+    def record_retry(self, method: str, code: str) -> None:
         self._metrics.retries.labels(code, method, self._host).inc()
 
-    def waited(self, method: str, seconds: float) -> None:
+    def record_wait(self, method: str, seconds: float) -> None:
         self._metrics.waiting.labels(method, self._host).observe(seconds)
 
-    def transferred(self, method: str, sent: int, received: int) -> None:
+    def record_transfer(self, method: str, sent: int, received: int) -> None:
         self._metrics.request_size.labels(method, self._host).observe(sent)
         self._metrics.response_size.labels(method, self._host).observe(received)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from controller.kube.errors import PathNotFound, Status, StatusError, UnexpectedAnswer, error_for
+from controller.kube.errors import PathNotFound, Status, StatusError, UnexpectedResponse, error_for
 from controller.kube.objects import KubeObject, ObjectList
 from controller.kube.retry import retry_after
 
@@ -33,7 +33,7 @@ MAX_EXCERPT = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """One complete answer.
 
     Attributes:
@@ -102,7 +102,7 @@ async def read_body(status: int, chunks: Chunks, limit: int | None = None) -> by
         async for chunk in chunks:
             read += len(chunk)
             if left is None and limit is not None and read > limit:
-                raise UnexpectedAnswer(f"the answer has more than {limit} bytes")
+                raise UnexpectedResponse(f"the answer has more than {limit} bytes")
             parts.append(chunk if left is None else chunk[:left])
             if left is not None:
                 left -= len(parts[-1])
@@ -111,7 +111,7 @@ async def read_body(status: int, chunks: Chunks, limit: int | None = None) -> by
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def status_of(answer: Answer) -> Status | None:
+def parse_status(answer: Response) -> Status | None:
     """The `Status` object that the answer consists of, None if it is anything else."""
     try:
         body = _status.decode(answer.body)
@@ -122,14 +122,14 @@ def status_of(answer: Answer) -> Status | None:
     return Status(answer.status, body.reason or "", body.message or "", body.details or {})
 
 
-def error_of(answer: Answer) -> StatusError:
+def error_from_response(answer: Response) -> StatusError:
     """The exception that stands for a non-2xx answer.
 
     A 404 that is not a `Status` object is `PathNotFound`, never `NotFound`: a page of a proxy or
     of a server without this API must not be taken for the news that an object is gone.
     """
     wait = retry_after(answer.headers)
-    status = status_of(answer)
+    status = parse_status(answer)
     if status is not None:
         return error_for(status, retry_after=wait)
     foreign = Status(answer.status, message=f"HTTP {answer.status}: {excerpt(answer.body)}")
@@ -153,9 +153,11 @@ def check_kind(body: bytes, expected: str) -> None:
     try:
         found = _kind.decode(body).kind
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnexpectedAnswer(f"expected {expected}, got: {excerpt(body)}") from error
+        raise UnexpectedResponse(f"expected {expected}, got: {excerpt(body)}") from error
     if found != expected:
-        raise UnexpectedAnswer(f"expected kind {expected}, got {found or 'none'}: {excerpt(body)}")
+        raise UnexpectedResponse(
+            f"expected kind {expected}, got {found or 'none'}: {excerpt(body)}"
+        )
 
 
 def decode_object(body: bytes, resource: Resource[T]) -> T:
@@ -169,7 +171,7 @@ def decode_object(body: bytes, resource: Resource[T]) -> T:
     try:
         return _object_decoder(resource.view).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnexpectedAnswer(f"{resource.kind} cannot be read: {error}") from error
+        raise UnexpectedResponse(f"{resource.kind} cannot be read: {error}") from error
 
 
 def decode_plain(body: bytes, kind: str = "") -> Any:
@@ -179,7 +181,7 @@ def decode_plain(body: bytes, kind: str = "") -> Any:
     try:
         return _plain.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnexpectedAnswer(f"expected JSON, got: {excerpt(body)}") from error
+        raise UnexpectedResponse(f"expected JSON, got: {excerpt(body)}") from error
 
 
 def decode_list(body: bytes, resource: Resource[T]) -> ObjectList[T]:
@@ -187,9 +189,9 @@ def decode_list(body: bytes, resource: Resource[T]) -> ObjectList[T]:
     try:
         page: _Page[T] = _page_decoder(resource.view).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnexpectedAnswer(
+        raise UnexpectedResponse(
             f"list of {resource} cannot be read: {error}: {excerpt(body)}"
         ) from error
     if page.kind != f"{resource.kind}List" or page.metadata is None:
-        raise UnexpectedAnswer(f"expected kind {resource.kind}List, got: {excerpt(body)}")
+        raise UnexpectedResponse(f"expected kind {resource.kind}List, got: {excerpt(body)}")
     return ObjectList(page.items or [], page.metadata.resource_version, page.metadata.continue_)

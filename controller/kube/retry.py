@@ -23,7 +23,7 @@ MAX_PAUSE = 60.0
 RESET_DELAY = 1.0
 """Seconds before a read is repeated whose connection broke."""
 
-NOT_CERTAIN = frozenset({"Timeout", "ServerTimeout"})
+AMBIGUOUS_REASONS = frozenset({"Timeout", "ServerTimeout"})
 """Reasons of a Status after which a write may nevertheless have been carried out."""
 
 
@@ -77,12 +77,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return float(value) if value.isascii() and value.isdigit() else None
 
 
-def asks_all_to_wait(status: int) -> bool:
+def applies_to_all_requests(status: int) -> bool:
     """Whether a `Retry-After` with this status is about the server, not about the request."""
     return status in {429, 503}
 
 
-def may_repeat(method: str, status: int, reason: str) -> bool:
+def is_retryable(method: str, status: int, reason: str) -> bool:
     """Whether a request that got this answer *with* `Retry-After` may be sent again.
 
     Reads always may. A write only if the server says that it did nothing: a time-out behind the
@@ -90,4 +90,4 @@ def may_repeat(method: str, status: int, reason: str) -> bool:
     """
     if status != 429 and status < 500:
         return False
-    return method == "GET" or (status != 504 and reason not in NOT_CERTAIN)
+    return method == "GET" or (status != 504 and reason not in AMBIGUOUS_REASONS)

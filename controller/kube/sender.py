@@ -12,15 +12,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from controller.kube import retry
-from controller.kube.errors import NotSent, OutcomeUnknown, Paused, UnexpectedAnswer
+from controller.kube.errors import NotSent, OutcomeUnknown, Paused, UnexpectedResponse
 from controller.kube.metrics import NO_METRICS
-from controller.kube.responses import Answer, read_body, status_of
+from controller.kube.responses import Response, parse_status, read_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from controller.kube.metrics import ClientMetrics
-    from controller.kube.transport import Answer as RawAnswer
+    from controller.kube.transport import RawResponse as RawAnswer
     from controller.kube.transport import Request, Transport
     from informers import Clock
 
@@ -61,7 +61,7 @@ class Sender:
         *,
         timeout: float | None = None,  # noqa: ASYNC109  part of the public time budget
         repeat: bool = True,
-    ) -> Answer:
+    ) -> Response:
         """Send `request`, repeat it where that is safe, and give back the last answer.
 
         Args:
@@ -86,7 +86,7 @@ class Sender:
                     assert failure is not None
                     raise failure
                 return answer
-            self._metrics.retried(
+            self._metrics.record_retry(
                 request.method, "<error>" if answer is None else str(answer.status)
             )
             await retry.sleep_until(self._clock, self._clock.time() + wait)
@@ -97,7 +97,7 @@ class Sender:
         *,
         timeout: float,  # noqa: ASYNC109  as above
         limit: int | None = None,
-    ) -> Answer:
+    ) -> Response:
         """Send `request` without slot, pause or repetition: for requests to another server.
 
         What a service behind the API server's proxy answers says nothing about the API server,
@@ -114,18 +114,18 @@ class Sender:
         """
         started = self._clock.time()
         await self.pause.wait()
-        self._metrics.waited(request.method, self._clock.time() - started)
+        self._metrics.record_wait(request.method, self._clock.time() - started)
         try:
             async with asyncio.timeout(start_timeout):
                 answer = await self._request(request)
         except TimeoutError:
-            self._metrics.answered(request.method, "<error>", None)
+            self._metrics.record_attempt(request.method, "<error>", None)
             raise OutcomeUnknown(f"{request}: no answer within {start_timeout:g} s") from None
         except (NotSent, OutcomeUnknown):
-            self._metrics.answered(request.method, "<error>", None)
+            self._metrics.record_attempt(request.method, "<error>", None)
             raise
         status, headers, chunks = answer
-        self._metrics.answered(request.method, str(status), None)
+        self._metrics.record_attempt(request.method, str(status), None)
         self._note_pause(status, headers)
         try:
             yield answer
@@ -134,7 +134,7 @@ class Sender:
 
     async def _try(
         self, request: Request, deadline: float
-    ) -> tuple[Answer | None, OutcomeUnknown | None]:
+    ) -> tuple[Response | None, OutcomeUnknown | None]:
         """One attempt. A broken connection is given back, everything else is raised."""
         await self._take_slot(request, deadline)
         try:
@@ -162,13 +162,13 @@ class Sender:
             except TimeoutError:
                 raise NotSent(f"{request}: not sent, too many requests in flight") from None
             if not self.pause.remaining:
-                self._metrics.waited(request.method, self._clock.time() - started)
+                self._metrics.record_wait(request.method, self._clock.time() - started)
                 return
             self._slots.release()
 
     async def _exchange(
         self, request: Request, deadline: float, max_bytes: int | None = None
-    ) -> Answer:
+    ) -> Response:
         """Send once and read the whole answer before `deadline`."""
         started = self._clock.time()
         limit = deadline - started
@@ -177,14 +177,14 @@ class Sender:
                 status, headers, chunks = await self._request(request)
                 body = await read_body(status, chunks, max_bytes)
         except TimeoutError:
-            self._metrics.answered(request.method, "<error>", self._clock.time() - started)
+            self._metrics.record_attempt(request.method, "<error>", self._clock.time() - started)
             raise OutcomeUnknown(f"{request}: no complete answer within {limit:.1f} s") from None
-        except (NotSent, OutcomeUnknown, UnexpectedAnswer):
-            self._metrics.answered(request.method, "<error>", self._clock.time() - started)
+        except (NotSent, OutcomeUnknown, UnexpectedResponse):
+            self._metrics.record_attempt(request.method, "<error>", self._clock.time() - started)
             raise
-        self._metrics.answered(request.method, str(status), self._clock.time() - started)
-        self._metrics.transferred(request.method, len(request.body or b""), len(body))
-        return Answer(status, headers, body)
+        self._metrics.record_attempt(request.method, str(status), self._clock.time() - started)
+        self._metrics.record_transfer(request.method, len(request.body or b""), len(body))
+        return Response(status, headers, body)
 
     async def _request(self, request: Request) -> RawAnswer:
         headers = {**self._headers, **request.headers}
@@ -192,18 +192,18 @@ class Sender:
             request.method, request.path, request.query, headers, request.body
         )
 
-    def _wait_before_repeating(self, request: Request, answer: Answer | None) -> float | None:
+    def _wait_before_repeating(self, request: Request, answer: Response | None) -> float | None:
         """Seconds after which `request` may be sent again, None if it must not be."""
         if answer is None:
             return retry.RESET_DELAY if request.method == "GET" else None
         wait = retry.retry_after(answer.headers)
         if wait is None or answer.ok:
             return None
-        status = status_of(answer)
-        repeat = retry.may_repeat(request.method, answer.status, status.reason if status else "")
+        status = parse_status(answer)
+        repeat = retry.is_retryable(request.method, answer.status, status.reason if status else "")
         return wait if repeat else None
 
     def _note_pause(self, status: int, headers: Mapping[str, str]) -> None:
         wait = retry.retry_after(headers)
-        if wait is not None and retry.asks_all_to_wait(status):
+        if wait is not None and retry.applies_to_all_requests(status):
             self.pause.extend(wait)

@@ -14,7 +14,7 @@ from controller.kube.errors import (
     OutcomeUnknown,
     Paused,
     StatusError,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from informers import (
     ConnectionRefused,
@@ -61,7 +61,7 @@ class ResourceSource:
 
     async def list(self, query: Mapping[str, str]) -> bytes:
         """Body of one page; see `informers.Source.list`."""
-        with translated():
+        with translate_errors():
             body = await self._client.read_page(self._path, {**self._selectors, **query})
             responses.check_kind(body, self._list_kind)
         return body
@@ -69,7 +69,7 @@ class ResourceSource:
     @asynccontextmanager
     async def watch(self, query: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Open a stream; see `informers.Source.watch`."""
-        with translated():
+        with translate_errors():
             async with (
                 self._client.stream(self._path, {**self._selectors, **query}) as chunks,
                 aclosing(_translating(chunks)) as lines,
@@ -78,13 +78,13 @@ class ResourceSource:
 
 
 async def _translating(chunks: Chunks) -> Chunks:
-    with translated():
+    with translate_errors():
         async for chunk in chunks:
             yield chunk
 
 
 @contextmanager
-def translated() -> Generator[None]:
+def translate_errors() -> Generator[None]:
     """Raise informers' errors for ours: they say what a person or a reflector can do about it."""
     try:
         yield
@@ -94,7 +94,7 @@ def translated() -> Generator[None]:
         raise ConnectionRefused(str(error)) from error
     except OutcomeUnknown as error:
         raise Disconnected(str(error)) from error
-    except UnexpectedAnswer as error:
+    except UnexpectedResponse as error:
         raise Malformed(str(error)) from error
     except StatusError as error:
         raise error_from_status(

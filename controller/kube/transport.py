@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     Chunks: TypeAlias = AsyncGenerator[bytes, None]
-    Answer: TypeAlias = tuple[int, Mapping[str, str], Chunks]
+    RawResponse: TypeAlias = tuple[int, Mapping[str, str], Chunks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Transport(Protocol):
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         """Send a request.
 
         Args:

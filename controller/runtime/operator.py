@@ -28,9 +28,8 @@ from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.plan import Event
 from controller.runtime.reconcile.writer import Writer
 from controller.runtime.settings import parse_address
-from informers.prometheus import Identity
-from informers.prometheus import InformerMetrics as InformerCollector
-from workqueue.prometheus import PrometheusMetrics
+from informers.prometheus import InformerCollector, InformerLabels
+from workqueue.prometheus import QueueCollector
 
 if TYPE_CHECKING:
     import random
@@ -46,8 +45,7 @@ if TYPE_CHECKING:
     from controller.runtime.leaderelection.election import Election
     from controller.runtime.reconcile.kind import Kind
     from controller.runtime.settings import Settings
-    from informers import Clock
-    from informers import Metrics as InformerMetrics
+    from informers import Clock, InformerMetrics
 
 _log = structlog.stdlib.get_logger("manta.operator")
 
@@ -105,7 +103,7 @@ class Operator:
             client, instance=settings.identity or "manta-operator", clock=clock, wall=wall, rng=rng
         )
         registry.register(EventCollector(lambda: self.recorder.statistics))
-        queues = PrometheusMetrics(registry)
+        queues = QueueCollector(registry)
         self.controllers: dict[str, Controller[Any]] = {
             kind.name: Controller(
                 kind,
@@ -274,7 +272,7 @@ def _informer_metrics(
     def of(selection: Selection) -> InformerMetrics:
         resource = selection.resource
         return collector.recorder(
-            Identity(selection.name, resource.group, resource.version, resource.plural)
+            InformerLabels(selection.name, resource.group, resource.version, resource.plural)
         )
 
     return of

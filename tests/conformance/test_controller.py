@@ -23,7 +23,7 @@ from controller.runtime.reconcile.plan import Plan, Replace
 from controller.runtime.reconcile.writer import Writer
 from controller.runtime.settings import Settings
 from informers import Tombstone
-from tests.faults.faulty_transport import Refusal, Refused, Rule, SlowAnswer
+from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Refused, Rule
 from tests.runtime.flock import EGGS, FLOCKS, FlockKind, flock_world
 from tests.runtime.kit import OWNER, Book, ScriptedClient, bird, target
 from workqueue import LOW_PRIORITY
@@ -108,7 +108,7 @@ async def test_T248_M29_a_cache_that_cannot_be_read_is_named_with_verb_scope_and
 
 
 async def test_T249_a_server_that_never_answers_ends_in_the_same_bound(flocks: FlockWorld):
-    silent = Rule(SlowAnswer(1e5), "configmaps", frozenset({"list", "watch"}))
+    silent = Rule(DelayedResponse(1e5), "configmaps", frozenset({"list", "watch"}))
     operator = flocks.start(rules=[silent])
     assert await operator.task == 1
     assert flocks.loop.time() < 130
@@ -222,7 +222,7 @@ async def test_T245_T253_an_exception_costs_only_its_own_key(flocks: FlockWorld)
 
 async def test_T246_what_takes_too_long_is_cut_off_and_then_unknown(flocks: FlockWorld):
     registry = CollectorRegistry()
-    slow = Rule(SlowAnswer(20.0), "configmaps", frozenset({"create"}), times=1)
+    slow = Rule(DelayedResponse(20.0), "configmaps", frozenset({"create"}), times=1)
     flocks.start(rules=[slow], registry=registry, settings=settings(reconcile_timeout_seconds=5.0))
     await flocks.create(size=1)
     await flocks.counted(1)
@@ -241,10 +241,10 @@ class SomebodyElsesTimeout(FlockKind):
 async def test_T247_the_time_out_metric_counts_nothing_else(flocks: FlockWorld, cause: str):
     registry = CollectorRegistry()
     kind = FlockKind()
-    slow = Rule(SlowAnswer(8.0), "configmaps", frozenset({"create"}), times=1)
+    slow = Rule(DelayedResponse(8.0), "configmaps", frozenset({"create"}), times=1)
     if cause == "own error":
         kind = SomebodyElsesTimeout()
-        slow = Rule(Refusal(422, "Invalid"), "configmaps", frozenset({"create"}))
+        slow = Rule(ErrorResponse(422, "Invalid"), "configmaps", frozenset({"create"}))
     operator = flocks.start(
         kind=kind,
         rules=[slow],
@@ -275,7 +275,7 @@ async def test_T254_a_terminal_error_is_said_and_not_retried(flocks: FlockWorld)
 
 
 async def test_T255_the_back_off_is_reset_only_by_success(flocks: FlockWorld):
-    refused = Rule(Refusal(422, "Invalid"), "configmaps", frozenset({"create"}), times=4)
+    refused = Rule(ErrorResponse(422, "Invalid"), "configmaps", frozenset({"create"}), times=4)
     operator = flocks.start(rules=[refused])
     queue, counts = queue_of(operator), []
     await flocks.create(size=1)
@@ -302,7 +302,7 @@ async def test_T257_an_error_wins_over_a_wake_up(flocks: FlockWorld):
     kind.plan_hook = lambda seen: Plan(
         stages=((kind.create(seen.flock, "bird"),),), wake_after=5000.0
     )
-    refused = Rule(Refusal(422, "Invalid"), "configmaps", frozenset({"create"}), times=3)
+    refused = Rule(ErrorResponse(422, "Invalid"), "configmaps", frozenset({"create"}), times=3)
     flocks.start(kind=kind, rules=[refused])
     await flocks.create(size=1)
     await flocks.eventually(lambda: flocks.birds == 1, seconds=10)

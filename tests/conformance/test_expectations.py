@@ -24,8 +24,8 @@ from controller.runtime.reconcile.writer import Fate, Writer
 from informers import Store
 from informers.events import Replaced
 from tests.faults.faulty_transport import (
-    LostAnswer,
     LostRequest,
+    LostResponse,
     Refused,
     Rule,
     watch_cut,
@@ -686,7 +686,7 @@ async def test_M18_a_lost_answer_to_a_create_makes_exactly_one_child(
     flocks: FlockWorld, resource: Resource
 ):
     for skip in range(4):
-        lost = Rule(LostAnswer(), str(resource), frozenset({"create"}), skip=skip, times=1)
+        lost = Rule(LostResponse(), str(resource), frozenset({"create"}), skip=skip, times=1)
         operator = flocks.start(kind=FlockKind(bird=resource), rules=[watch_lag("", 5.0), lost])
         await flocks.create(f"f{skip}", size=4)
         await flocks.counted(4, f"f{skip}")
@@ -715,9 +715,9 @@ async def test_M21_a_deleted_object_is_not_seen_as_alive_by_the_next_sync(
     assert (len(flocks.created), len(flocks.deleted)) == (6, 2)
 
 
-@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 async def test_EXP32_a_lost_delete_is_repeated_with_the_same_uid(
-    flocks: FlockWorld, fault: LostAnswer | LostRequest
+    flocks: FlockWorld, fault: LostResponse | LostRequest
 ):
     flocks.start(
         rules=[

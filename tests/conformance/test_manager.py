@@ -9,7 +9,7 @@ import pytest
 
 from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
 from controller.runtime.manager import Group, Manager
-from tests.faults.faulty_transport import Rule, SlowAnswer
+from tests.faults.faulty_transport import DelayedResponse, Rule
 from tests.runtime.flock import FlockKind, flock_world
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ async def test_T239_the_queue_is_filled_before_the_lead_is_won(flocks: FlockWorl
 
 
 async def test_M28_a_stop_between_two_writes_lets_the_reconcile_finish(flocks: FlockWorld):
-    slow = Rule(SlowAnswer(2.0), "configmaps", frozenset({"create"}))
+    slow = Rule(DelayedResponse(2.0), "configmaps", frozenset({"create"}))
     operator = flocks.start(kind=FlockKind(), rules=[slow])
     await flocks.create(size=3)
     await flocks.eventually(lambda: len(flocks.created) == 1)

@@ -28,15 +28,15 @@ from informers import (
     Unsupported,
     error_from_status,
 )
-from informers.backoff import Backoff
+from informers.backoff import RetryBackoff
 from informers.requests import list_request, watch_query
 from informers.states import (
     ON_ERROR,
-    Action,
     Broken,
     Ended,
     Listing,
-    Memory,
+    RecoveryAction,
+    ReflectorContext,
     Silent,
     Stale,
     Streaming,
@@ -311,18 +311,18 @@ class TestErrors:
         def after(state, error, now):
             return step(state, Broken(error, started=True, lived=5), now, settings)
 
-        opened = after(Watching(Memory()), InternalError(), 100)
-        assert (opened.state, opened.delayed) == (Watching(opened.state.memory), False)
+        opened = after(Watching(ReflectorContext()), InternalError(), 100)
+        assert (opened.state, opened.delayed) == (Watching(opened.state.context), False)
         other = after(opened.state, Disconnected(), 105)
-        assert other.state.memory.internal_errors == (100, 100)
+        assert other.state.context.internal_errors == (100, 100)
         assert not after(other.state, InternalError(), 110).delayed
         late = after(other.state, InternalError(), 111)
         assert late.delayed
         assert isinstance(late.state, Listing)
         healthy = after(late.state, InternalError(), 111 + 60)
-        assert healthy.state.memory.internal_errors == (171, 171)
+        assert healthy.state.context.internal_errors == (171, 171)
         assert not step(
-            Watching(late.state.memory), Broken(InternalError(), started=True), 171, settings
+            Watching(late.state.context), Broken(InternalError(), started=True), 171, settings
         ).delayed
 
     async def test_T027_an_object_deleted_as_corrupt_goes_with_the_relist(self):
@@ -370,13 +370,13 @@ class TestTables:
     @pytest.mark.parametrize(
         ("error", "listing", "streaming", "starting", "watching"),
         [
-            (ConnectionRefused(), "RELIST", "AGAIN_LATER", "AGAIN_LATER", "AGAIN_LATER"),
-            (Throttled(), "RELIST", "AGAIN_LATER", "AGAIN_LATER", "AGAIN_LATER"),
-            (Disconnected(), "RELIST", "FEW_TIMES", "AGAIN_LATER", "RELIST"),
+            (ConnectionRefused(), "RELIST", "RETRY_LATER", "RETRY_LATER", "RETRY_LATER"),
+            (Throttled(), "RELIST", "RETRY_LATER", "RETRY_LATER", "RETRY_LATER"),
+            (Disconnected(), "RELIST", "RETRY_FEW_TIMES", "RETRY_LATER", "RELIST"),
             (Expired(), "ESCALATE", "ESCALATE", "RELIST", "RELIST"),
             (ResourceVersionTooLarge(), "ESCALATE", "ESCALATE", "RELIST", "RELIST"),
             (Unsupported(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
-            (InternalError(), "RELIST", "FALL_BACK", "RELIST", "IN_WINDOW"),
+            (InternalError(), "RELIST", "FALL_BACK", "RELIST", "RETRY_IN_WINDOW"),
             (Malformed(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
             (Failed(403), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
             (SourceError(), "RELIST", "FALL_BACK", "RELIST", "RELIST"),
@@ -385,7 +385,7 @@ class TestTables:
     def test_the_action_for_each_error_in_each_state(
         self, error, listing, streaming, starting, watching
     ):
-        settings, memory = ReflectorSettings(), Memory()
+        settings, memory = ReflectorSettings(), ReflectorContext()
         actions = [
             decide(Listing(memory), Broken(error), settings),
             decide(Streaming(memory), Broken(error), settings),
@@ -404,24 +404,27 @@ class TestTables:
     @pytest.mark.parametrize("error", [Disconnected(), Malformed()])
     @pytest.mark.parametrize(
         ("lived", "progressed", "action"),
-        [(0.9, False, "RELIST"), (0.9, True, "AGAIN"), (1.0, False, "AGAIN"), (9, True, "AGAIN")],
+        [(0.9, False, "RELIST"), (0.9, True, "RETRY"), (1.0, False, "RETRY"), (9, True, "RETRY")],
     )
     def test_a_broken_watch_is_a_clean_end_unless_it_was_useless(
         self, error, lived, progressed, action
     ):
-        settings, watching = ReflectorSettings(), Watching(Memory())
+        settings, watching = ReflectorSettings(), Watching(ReflectorContext())
         broken = Broken(error, started=True, lived=lived, progressed=progressed)
         assert decide(watching, broken, settings).name == action
         assert decide(watching, Ended(lived, progressed), settings).name == action
 
     def test_the_action_for_what_is_not_an_error(self):
-        settings, memory = ReflectorSettings(), Memory()
+        settings, memory = ReflectorSettings(), ReflectorContext()
         for state in (Listing(memory), Streaming(memory)):
-            assert decide(state, Synced(), settings) is Action.WATCH
-            assert decide(state, Stale(), settings) is Action.ESCALATE
-        assert decide(Streaming(memory), Silent(), settings) is Action.FALL_BACK
-        assert decide(Streaming(memory), Ended(9, progressed=True), settings) is Action.FALL_BACK
-        assert decide(Watching(memory), Silent(), settings) is Action.AGAIN
+            assert decide(state, Synced(), settings) is RecoveryAction.WATCH
+            assert decide(state, Stale(), settings) is RecoveryAction.ESCALATE
+        assert decide(Streaming(memory), Silent(), settings) is RecoveryAction.FALL_BACK
+        assert (
+            decide(Streaming(memory), Ended(9, progressed=True), settings)
+            is RecoveryAction.FALL_BACK
+        )
+        assert decide(Watching(memory), Silent(), settings) is RecoveryAction.RETRY
 
     def test_every_state_and_outcome_has_a_transition_that_cannot_spin(self):
         """What is not delayed makes progress: it leaves the state, escalates, or ran a while."""
@@ -431,7 +434,7 @@ class TestTables:
         settings = ReflectorSettings()
         for kind in (Listing, Streaming, Watching):
             for quorum in (False, True):
-                state = kind(Memory(at_quorum=quorum))
+                state = kind(ReflectorContext(at_quorum=quorum))
                 for outcome in outcomes:
                     if isinstance(outcome, Stale | Silent | Ended) and kind is Listing:
                         continue
@@ -639,7 +642,7 @@ class TestTimeouts:
             assert max(timeouts) - min(timeouts) > effective / 2
 
     def test_T178_only_a_streaming_list_asks_for_initial_events(self):
-        memory = Memory()
+        memory = ReflectorContext()
         streaming = watch_query(Streaming(memory), "7", 300)
         assert streaming == {
             "watch": "1",
@@ -650,7 +653,9 @@ class TestTimeouts:
             "sendInitialEvents": "true",
         }
         assert "resourceVersion" not in watch_query(Streaming(memory), "", 300)
-        assert "resourceVersion" not in watch_query(Streaming(Memory(at_quorum=True)), "7", 300)
+        assert "resourceVersion" not in watch_query(
+            Streaming(ReflectorContext(at_quorum=True)), "7", 300
+        )
         assert watch_query(Watching(memory), "7", 300) == {
             "watch": "1",
             "allowWatchBookmarks": "true",
@@ -666,7 +671,11 @@ class TestTimeouts:
         assert all("sendInitialEvents" not in query for query in source.queries("watch"))
 
     def test_the_server_s_rules_for_parameters_are_kept_in_every_state(self):
-        for memory in (Memory(), Memory(at_quorum=True), Memory(paginates=True)):
+        for memory in (
+            ReflectorContext(),
+            ReflectorContext(at_quorum=True),
+            ReflectorContext(paginates=True),
+        ):
             for held in ("", "7"):
                 request = list_request(Listing(memory), held, ReflectorSettings())
                 assert "resourceVersionMatch" not in request.first_page()
@@ -725,7 +734,7 @@ class TestTimeouts:
 
 class TestBackoff:
     def test_T180_each_delay_is_its_step_times_one_to_two(self):
-        ladder = Backoff(BackoffSettings(), random.Random(3))
+        ladder = RetryBackoff(BackoffSettings(), random.Random(3))
         steps = [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30]
         delays = [ladder.delay(0.0) for _ in steps]
         assert all(step <= delay < 2 * step for step, delay in zip(steps, delays, strict=True))
@@ -733,7 +742,7 @@ class TestBackoff:
 
     def test_T181_only_quiet_time_since_the_last_delay_resets_the_ladder(self):
         settings = BackoffSettings(jitter=0, reset_after=40)
-        ladder = Backoff(settings, random.Random(3))
+        ladder = RetryBackoff(settings, random.Random(3))
         now, delays = 0.0, []
         for _ in range(20):
             delays.append(ladder.delay(now))
@@ -814,5 +823,5 @@ async def test_T113_the_store_s_revision_reaches_the_one_that_was_written():
 
 
 def test_a_reflector_begins_with_a_streaming_list_if_it_may():
-    assert first_state(ReflectorSettings()) == Streaming(Memory())
-    assert first_state(PAGED) == Listing(Memory())
+    assert first_state(ReflectorSettings()) == Streaming(ReflectorContext())
+    assert first_state(PAGED) == Listing(ReflectorContext())

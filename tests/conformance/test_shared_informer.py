@@ -25,11 +25,11 @@ from informers import (
     InformerStopped,
     NotWatched,
     ReflectorSettings,
-    Selection,
     ShapeConflict,
     Throttled,
     Tombstone,
     Transform,
+    WatchSelection,
     key_of,
 )
 from tests.informers.doubles import (
@@ -1034,11 +1034,11 @@ class TestFactory:
         class Other(msgspec.Struct, frozen=True):
             metadata: Meta = Meta()
 
-        selection = Selection("things", label_selector="a=b")
+        selection = WatchSelection("things", label_selector="a=b")
         factory = self.factory({selection: FakeServer()})
         first = factory.informer(selection, Thing, indexes={"one": lambda obj: []})
         again = factory.informer(
-            Selection("things", label_selector="a=b"), Thing, indexes={"two": lambda obj: []}
+            WatchSelection("things", label_selector="a=b"), Thing, indexes={"two": lambda obj: []}
         )
         assert first is again
         assert first.name == "things (a=b)"
@@ -1048,7 +1048,7 @@ class TestFactory:
             factory.informer(selection, Thing, indexes={"one": lambda obj: []})
 
     async def test_T274_T280_what_nobody_watches_or_has_not_synced_cannot_be_read(self):
-        selection = Selection("things", "ns")
+        selection = WatchSelection("things", "ns")
         factory = self.factory({selection: ScriptedSource(lists=[EMPTY])}, settings=PAGED)
         with pytest.raises(NotWatched, match="nobody watches things/ns"):
             factory.lister(selection)
@@ -1059,30 +1059,30 @@ class TestFactory:
         await factory.wait_for_sync()
         assert factory.lister(selection).list() == []
         with pytest.raises(NotWatched):
-            factory.lister(Selection("things"))
+            factory.lister(WatchSelection("things"))
         run.cancel()
         await asyncio.wait([run])
         with pytest.raises(AlreadyStarted):
             await factory.run()
 
     async def test_T278_informers_can_be_stopped_and_started_again_while_others_run(self):
-        servers = {Selection("things"): FakeServer(), Selection("others"): FakeServer()}
+        servers = {WatchSelection("things"): FakeServer(), WatchSelection("others"): FakeServer()}
         factory = self.factory(servers)
-        first = factory.informer(Selection("things"), Thing)
+        first = factory.informer(WatchSelection("things"), Thing)
         run = asyncio.create_task(factory.run())
         await factory.wait_for_sync()
-        other = factory.informer(Selection("others"), Thing)
+        other = factory.informer(WatchSelection("others"), Thing)
         await factory.wait_for_sync()
-        await factory.remove(Selection("things"))
+        await factory.remove(WatchSelection("things"))
         assert first.stopped
-        assert servers[Selection("things")].open_streams == 0
+        assert servers[WatchSelection("things")].open_streams == 0
         assert not other.stopped
-        servers[Selection("things")].put("a")
-        second = factory.informer(Selection("things"), Thing)
+        servers[WatchSelection("things")].put("a")
+        second = factory.informer(WatchSelection("things"), Thing)
         await second.wait_for_sync()
         assert names(second) == ["a"]
         with pytest.raises(NotWatched):
-            await factory.remove(Selection("nothing"))
+            await factory.remove(WatchSelection("nothing"))
         run.cancel()
         await asyncio.wait([run])
         assert second.stopped

@@ -26,7 +26,7 @@ from informers import (
 )
 from informers.events import Replaced, Upserted
 from informers.processor import Processor
-from informers.prometheus import Identity, InformerMetrics
+from informers.prometheus import InformerCollector, InformerLabels
 from tests.informers.doubles import Meta, Thing
 
 
@@ -269,16 +269,16 @@ class TestKeys:
 
 
 class TestNames:
-    IDENTITY = Identity("pods", "", "v1", "pods")
+    IDENTITY = InformerLabels("pods", "", "v1", "pods")
 
     def test_T111_empty_and_repeated_names_are_refused_and_released_ones_are_free(self):
         class Clock:
             def time(self) -> float:
                 return 0.0
 
-        metrics = InformerMetrics(CollectorRegistry(), clock=Clock())
+        metrics = InformerCollector(CollectorRegistry(), clock=Clock())
         with pytest.raises(ValueError, match="without a name"):
-            metrics.recorder(Identity("", "", "v1", "pods"))
+            metrics.recorder(InformerLabels("", "", "v1", "pods"))
         first = metrics.recorder(self.IDENTITY)
         with pytest.raises(ValueError, match="already"):
             metrics.recorder(self.IDENTITY)

@@ -159,7 +159,7 @@ async def test_T116_a_connection_is_abandoned_after_a_timeout():
     """Its late answer would else be taken for that of the next request."""
     async with HoldingServer(silent_connections=1) as server:
         transport = HttpTransport(
-            StaticCredentials(server.url), timeouts=Timeouts(silence=0.2, total=5)
+            StaticCredentials(server.url), timeouts=Timeouts(idle=0.2, total=5)
         )
         with pytest.raises(errors.OutcomeUnknown):
             await transport.request("GET", "/first", {}, {}, None)

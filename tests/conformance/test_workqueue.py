@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from tests.workqueue.fakes import FakeClock, about
 from workqueue import LOW_PRIORITY, Backoff, Closed, WorkQueue
 from workqueue.backoff import Failures
-from workqueue.prometheus import PrometheusMetrics
+from workqueue.prometheus import QueueCollector
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -310,7 +310,7 @@ async def test_T139_back_off_feeds_the_delays():
 
 async def test_T140_no_timer_ticks_after_shutdown():
     clock = FakeClock()
-    queue = make(name="q", clock=clock, metrics=PrometheusMetrics(CollectorRegistry()))
+    queue = make(name="q", clock=clock, metrics=QueueCollector(CollectorRegistry()))
     queue.add_after("a", 10)
     queue.add("b")
     assert clock.armed == [1010.0]
@@ -328,7 +328,7 @@ class Scrape:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.clock = FakeClock()
-        self.queue = make(name="q", clock=self.clock, metrics=PrometheusMetrics(self.registry))
+        self.queue = make(name="q", clock=self.clock, metrics=QueueCollector(self.registry))
 
     def __call__(self, metric: str, **labels: str) -> float | None:
         labels = {"name": "q", "controller": "q", **labels}

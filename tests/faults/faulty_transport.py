@@ -17,12 +17,12 @@ from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.transport import Request
 from tests.faults.attributes import Attributes, attributes_of, attributes_of_event
 from tests.faults.faulty_watch import Delivery, FaultyWatch
-from tests.faults.journal import Entry, Journal, SeenEvent
+from tests.faults.journal import DeliveredEvent, Journal, JournalEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from controller.kube.transport import Answer, Chunks, Transport
+    from controller.kube.transport import Chunks, RawResponse, Transport
     from informers.clock import Clock
 
 EXPIRED = (
@@ -43,26 +43,26 @@ class LostRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class LostAnswer:
+class LostResponse:
     """The request is carried out, and its answer is lost: `OutcomeUnknown`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class DelayedRequest:
     """The request waits so many seconds before it is carried out."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class SlowAnswer:
+class DelayedResponse:
     """The request is carried out at once, its answer waits so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ErrorResponse:
     """The server answers with an error `Status` and does nothing.
 
     `retry_after` is in seconds; None leaves the header out.
@@ -93,7 +93,9 @@ class Gone:
     """An ERROR event with 410 takes the place of an event, and the watch ends."""
 
 
-RequestFault: TypeAlias = Refused | LostRequest | LostAnswer | Late | SlowAnswer | Refusal
+RequestFault: TypeAlias = (
+    Refused | LostRequest | LostResponse | DelayedRequest | DelayedResponse | ErrorResponse
+)
 EventFault: TypeAlias = Lag | Cut | Gone
 
 
@@ -172,8 +174,8 @@ class FaultyTransport:
     def __init__(self, inner: Transport, rules: Iterable[Rule] = (), *, clock: Clock) -> None:
         self.rules = list(rules)
         self.journal = Journal()
-        self.on_request: list[Callable[[Entry], None]] = []
-        self.on_answer: list[Callable[[Entry], None]] = []
+        self.on_request: list[Callable[[JournalEntry], None]] = []
+        self.on_answer: list[Callable[[JournalEntry], None]] = []
         self._inner = inner
         self._clock = clock
         self._severed = False
@@ -186,10 +188,10 @@ class FaultyTransport:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         """Send a request, unless a rule says otherwise; see `Transport.request`."""
         request = Request(method, path, query, headers, body)
-        entry = Entry(len(self.journal.entries), attributes_of(request))
+        entry = JournalEntry(len(self.journal.entries), attributes_of(request))
         self.journal.entries.append(entry)
         for callback in self.on_request:
             callback(entry)
@@ -211,7 +213,7 @@ class FaultyTransport:
             and rule.applies(about.verb, about.resource, about.name)
         ]
 
-    async def _before(self, faults: list[RequestFault], entry: Entry) -> Answer | None:
+    async def _before(self, faults: list[RequestFault], entry: JournalEntry) -> RawResponse | None:
         """Apply the faults before the server; return an answer if the request does not reach it."""
         if self._severed:
             self._finish(entry, "severed")
@@ -224,16 +226,18 @@ class FaultyTransport:
                 case LostRequest():
                     self._finish(entry, "lost request")
                     raise OutcomeUnknown("connection reset (injected)")
-                case Refusal():
+                case ErrorResponse():
                     self._finish(entry, str(fault.code))
                     return _refusal(fault)
-                case Late(seconds):
+                case DelayedRequest(seconds):
                     await self._sleep(seconds)
-                case LostAnswer() | SlowAnswer():
+                case LostResponse() | DelayedResponse():
                     pass
         return None
 
-    async def _forward(self, request: Request, faults: list[RequestFault], entry: Entry) -> Answer:
+    async def _forward(
+        self, request: Request, faults: list[RequestFault], entry: JournalEntry
+    ) -> RawResponse:
         """Forward the request and apply the faults of its answer."""
         entry.forwarded = True
         try:
@@ -252,11 +256,11 @@ class FaultyTransport:
             chunks = self._with_event_faults(entry.attributes, chunks)
         return status, headers, chunks
 
-    async def _after(self, faults: list[RequestFault], status: int, entry: Entry) -> None:
+    async def _after(self, faults: list[RequestFault], status: int, entry: JournalEntry) -> None:
         for fault in faults:
-            if isinstance(fault, SlowAnswer):
+            if isinstance(fault, DelayedResponse):
                 await self._sleep(fault.seconds)
-        lost = LostAnswer() in faults
+        lost = LostResponse() in faults
         self._finish(entry, "lost answer" if lost else str(status))
         if lost or self._severed:
             raise OutcomeUnknown("connection reset before the answer (injected)")
@@ -266,7 +270,7 @@ class FaultyTransport:
             return self._delivery(about.resource, line)
 
         def delivered(line: bytes) -> None:
-            self.journal.events.append(SeenEvent(about.resource, attributes_of_event(line)))
+            self.journal.events.append(DeliveredEvent(about.resource, attributes_of_event(line)))
 
         watch = FaultyWatch(chunks, self._clock, schedule, delivered, self._forget)
         self._watches[watch] = None
@@ -285,7 +289,7 @@ class FaultyTransport:
                 delivery = _after_event_fault(delivery, rule.fault)
         return delivery
 
-    def _finish(self, entry: Entry, outcome: str) -> None:
+    def _finish(self, entry: JournalEntry, outcome: str) -> None:
         entry.outcome = outcome
         for callback in self.on_answer:
             callback(entry)
@@ -304,7 +308,7 @@ def _after_event_fault(delivery: Delivery, fault: EventFault) -> Delivery:
             return replace(delivery, ends="cleanly", last=EXPIRED)
 
 
-def _refusal(fault: Refusal) -> Answer:
+def _refusal(fault: ErrorResponse) -> RawResponse:
     status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",

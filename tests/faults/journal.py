@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Entry:
+class JournalEntry:
     """One request and its outcome.
 
     Attributes:
@@ -28,7 +28,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenEvent:
+class DeliveredEvent:
     """One line of a watch that reached the client."""
 
     resource: str
@@ -39,10 +39,10 @@ class SeenEvent:
 class Journal:
     """Every request and every event that arrived, in order."""
 
-    entries: list[Entry] = field(default_factory=list[Entry])
-    events: list[SeenEvent] = field(default_factory=list[SeenEvent])
+    entries: list[JournalEntry] = field(default_factory=list[JournalEntry])
+    events: list[DeliveredEvent] = field(default_factory=list[DeliveredEvent])
 
     @property
-    def writes(self) -> list[Entry]:
+    def writes(self) -> list[JournalEntry]:
         """The requests that change something, in order."""
         return [entry for entry in self.entries if entry.attributes.writes]

@@ -17,7 +17,7 @@ from tests.kube.fakes import POD, FakeTransport, answer, client
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from controller.kube.transport import Answer
+    from controller.kube.transport import RawResponse
 
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}'
 
@@ -30,7 +30,7 @@ def faulty(inner, *rules: Rule) -> FaultyTransport:
     return FaultyTransport(inner, rules, clock=asyncio.get_running_loop())
 
 
-def good() -> Answer:
+def good() -> RawResponse:
     return answer(200, POD)
 
 
@@ -48,7 +48,7 @@ class Stream:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         return 200, {"content-type": "application/json"}, self._read()
 
     async def _read(self) -> AsyncGenerator[bytes, None]:
@@ -96,10 +96,10 @@ async def test_without_rules_everything_passes_and_is_written_down():
     [
         (faults.Refused(), errors.NotSent, False, "refused"),
         (faults.LostRequest(), errors.OutcomeUnknown, False, "lost request"),
-        (faults.LostAnswer(), errors.OutcomeUnknown, True, "lost answer"),
-        (faults.Refusal(409, "Conflict"), errors.Conflict, False, "409"),
-        (faults.Refusal(500), errors.ServerError, False, "500"),
-        (faults.Refusal(503, retry_after=99), errors.ServerError, False, "503"),
+        (faults.LostResponse(), errors.OutcomeUnknown, True, "lost answer"),
+        (faults.ErrorResponse(409, "Conflict"), errors.Conflict, False, "409"),
+        (faults.ErrorResponse(500), errors.ServerError, False, "500"),
+        (faults.ErrorResponse(503, retry_after=99), errors.ServerError, False, "503"),
     ],
 )
 async def test_a_fault_strikes_one_write(fault, error, forwarded: bool, outcome: str):
@@ -127,7 +127,7 @@ async def test_a_rule_is_narrowed_by_resource_verb_and_name():
     api = client(faulty(FakeTransport(good), rule))
     await api.create(PODS, "ns", {"metadata": {"name": "a"}})
     await api.get(PODS, "ns", "b")
-    with pytest.raises(errors.UnexpectedAnswer):
+    with pytest.raises(errors.UnexpectedResponse):
         await api.create(SERVICES, "ns", {"metadata": {"name": "b"}})
     with pytest.raises(errors.NotSent):
         await api.create(PODS, "ns", {"metadata": {"name": "b"}})
@@ -147,15 +147,15 @@ async def test_rules_may_come_and_go():
 async def test_a_late_request_is_carried_out_late_and_a_slow_answer_arrives_late():
     inner = FakeTransport(good)
     loop = asyncio.get_running_loop()
-    await client(faulty(inner, Rule(faults.Late(5)))).get(PODS, "ns", "a")
+    await client(faulty(inner, Rule(faults.DelayedRequest(5)))).get(PODS, "ns", "a")
     assert (inner.times, loop.time()) == ([5.0], 5.0)
-    await client(faulty(inner, Rule(faults.SlowAnswer(5)))).get(PODS, "ns", "a")
+    await client(faulty(inner, Rule(faults.DelayedResponse(5)))).get(PODS, "ns", "a")
     assert (inner.times, loop.time()) == ([5.0, 5.0], 10.0)
 
 
 async def test_a_cancelled_slow_answer_is_closed():
     given = good()
-    transport = faulty(FakeTransport(lambda: given), Rule(faults.SlowAnswer(50)))
+    transport = faulty(FakeTransport(lambda: given), Rule(faults.DelayedResponse(50)))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
             await client(transport).get(PODS, "ns", "a")
@@ -164,7 +164,7 @@ async def test_a_cancelled_slow_answer_is_closed():
 
 
 async def test_a_refusal_is_a_status_with_its_header():
-    refusal = faults.Refusal(429, "TooManyRequests", "slow down", retry_after=7)
+    refusal = faults.ErrorResponse(429, "TooManyRequests", "slow down", retry_after=7)
     transport = faulty(FakeTransport(good), Rule(refusal))
     with pytest.raises(errors.TooManyRequests, match="slow down") as caught:
         await client(transport).read_page("/api/v1/pods", {})

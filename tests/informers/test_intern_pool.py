@@ -7,7 +7,7 @@ import json
 import msgspec
 
 from informers import Codec
-from informers.intern_pool import Pool
+from informers.intern_pool import InternPool
 from tests.informers.doubles import Thing, added, page, thing
 
 
@@ -32,7 +32,7 @@ def whole(**fields) -> Whole:
 
 
 def shared_pair(**fields) -> tuple[Whole, Whole]:
-    pool = Pool()
+    pool = InternPool()
     pair = whole(**fields), whole(**fields)
     for each in pair:
         pool.share(each)
@@ -61,7 +61,7 @@ def test_equal_tuples_are_shared_whole():
 
 
 def test_unequal_tuples_share_their_parts():
-    pool = Pool()
+    pool = InternPool()
     first = whole(parts=[{"state": "Running", "count": 3}])
     second = whole(parts=[{"state": "Running", "count": 4}])
     pool.share(first)
@@ -76,7 +76,7 @@ def test_parts_without_a_hash_are_shared_one_by_one():
 
 
 def test_the_pool_forgets_instead_of_growing():
-    pool = Pool()
+    pool = InternPool()
     for number in range(20_000):
         pool.share(whole(labels={"number": str(number)}))
         assert len(pool._parts) < 5000

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from informers import ReflectorSettings, Transform
-from informers.prometheus import Identity, InformerMetrics
+from informers.prometheus import InformerCollector, InformerLabels
 from tests.informers.doubles import (
     Hang,
     Recorder,
@@ -31,7 +31,7 @@ REVISION = "9" + "1234567890" * 2
 async def registry():
     """What is exposed after an eventful life of a minute."""
     registry = CollectorRegistry()
-    metrics = InformerMetrics(registry, clock=asyncio.get_running_loop())
+    metrics = InformerCollector(registry, clock=asyncio.get_running_loop())
     odd = event("ADDED", thing("odd", 4, size="large"))
     source = ScriptedSource(
         lists=[page([thing("a", 1), thing("b", 2)], 3), page([thing("a", 1)], REVISION)],
@@ -42,7 +42,7 @@ async def registry():
     informer = informer_of(
         source,
         settings=ReflectorSettings(),
-        metrics=metrics.recorder(Identity(**LABELS)),
+        metrics=metrics.recorder(InformerLabels(**LABELS)),
         transform=Transform(lambda obj: obj.nothing),
     )
     informer.add_handler(Recorder(fail_on={"a"}))
@@ -89,17 +89,17 @@ async def test_the_exposition_has_no_series_twice(registry):
 
 async def test_an_informer_that_has_ended_is_not_exposed():
     registry = CollectorRegistry()
-    metrics = InformerMetrics(registry, clock=asyncio.get_running_loop())
-    informer = informer_of(ScriptedSource(), metrics=metrics.recorder(Identity(**LABELS)))
+    metrics = InformerCollector(registry, clock=asyncio.get_running_loop())
+    informer = informer_of(ScriptedSource(), metrics=metrics.recorder(InformerLabels(**LABELS)))
     assert registry.get_sample_value("informer_synced", LABELS) == 0
     async with running(informer):
         await asyncio.sleep(0)
     assert registry.get_sample_value("informer_synced", LABELS) is None
-    metrics.recorder(Identity(**LABELS))
+    metrics.recorder(InformerLabels(**LABELS))
 
 
 def test_two_sets_of_metrics_in_one_registry_are_refused():
     registry = CollectorRegistry()
-    InformerMetrics(registry, clock=None)
+    InformerCollector(registry, clock=None)
     with pytest.raises(ValueError, match="Duplicated"):
-        InformerMetrics(registry, clock=None)
+        InformerCollector(registry, clock=None)

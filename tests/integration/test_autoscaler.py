@@ -18,7 +18,7 @@ from tests.simulation.autoscaler import Autoscaler
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.faults.faulty_transport import Entry
+    from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator, World
 
 GROUP = "workers"
@@ -176,7 +176,7 @@ def restart_at_every_write(world: World) -> Callable[[], int]:
     def start() -> None:
         operator = world.start_operator(rules=[Rule(Lag(LAG), "pods")])
 
-        def strike(entry: Entry) -> None:
+        def strike(entry: JournalEntry) -> None:
             if entry.attributes.writes and entry.attributes.resource == "pods":
                 operator.transport.sever()
                 operator.transport.on_answer.clear()

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.faulty_transport import Gone, Lag, LostAnswer, LostRequest, Rule
+from tests.faults.faulty_transport import Gone, Lag, LostRequest, LostResponse, Rule
 from tests.integration.harness import embedded_world
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tests.faults.faulty_transport import Entry
+    from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator, World
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
@@ -86,7 +86,7 @@ def kill_at(
         await operator.kill()
         world.start_operator(rules=[lag()])
 
-    def strike(entry: Entry) -> None:
+    def strike(entry: JournalEntry) -> None:
         nonlocal seen, killed
         if not entry.attributes.writes or killed:
             return
@@ -117,10 +117,10 @@ async def test_killed_at_any_single_write_the_numbers_are_the_same(applied: bool
     assert wrong == {}
 
 
-@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 @in_shards
 async def test_bug_02_with_any_single_answer_lost_the_numbers_are_the_same(
-    fault: LostAnswer | LostRequest, shard: int
+    fault: LostResponse | LostRequest, shard: int
 ):
     writes, _ = await writes_and_events()
     wrong: dict[int, Counts] = {}

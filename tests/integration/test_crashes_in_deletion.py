@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube.resources import JOBS
-from tests.faults.faulty_transport import Lag, LostAnswer, LostRequest, Rule
+from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.integration.harness import embedded_world, role
 from tests.integration.test_crashes import kill_at
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster
@@ -99,9 +99,9 @@ async def test_killed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_l
     assert wrong == {}
 
 
-@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 async def test_with_any_single_answer_lost_the_cleanup_runs_once_and_nothing_is_left(
-    fault: LostAnswer | LostRequest,
+    fault: LostResponse | LostRequest,
 ):
     wrong: dict[int, Counts] = {}
     for number in range(await writes_of_deletion()):

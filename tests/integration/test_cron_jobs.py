@@ -24,7 +24,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.job import RayJobKind
-from tests.faults.faulty_transport import Lag, LostAnswer, LostRequest, Refusal, Rule
+from tests.faults.faulty_transport import ErrorResponse, Lag, LostRequest, LostResponse, Rule
 from tests.integration.harness import embedded_world, example_cluster, install_crds
 from tests.integration.rays import Rays
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.rayjob import RayJob
-    from tests.faults.faulty_transport import Entry
+    from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator, World
 
 SHARED = Path(__file__).parents[3] / "shared"
@@ -193,7 +193,7 @@ def kill_at(world: World, operator: RunningOperator, number: int, *, applied: bo
         await operator.kill()
         start(world)
 
-    def strike(entry: Entry) -> None:
+    def strike(entry: JournalEntry) -> None:
         nonlocal seen
         if entry.attributes.writes:
             seen += 1
@@ -209,7 +209,7 @@ FAULTS: dict[str, Callable[[World, RunningOperator, int], None]] = {
     "killed before": lambda w, o, n: kill_at(w, o, n, applied=False),
     "killed after": lambda w, o, n: kill_at(w, o, n, applied=True),
     "answer lost": lambda _, o, n: o.transport.rules.append(
-        Rule(LostAnswer(), verbs=frozenset({"create", "patch", "delete"}), skip=n, times=1)
+        Rule(LostResponse(), verbs=frozenset({"create", "patch", "delete"}), skip=n, times=1)
     ),
     "request lost": lambda _, o, n: o.transport.rules.append(
         Rule(LostRequest(), verbs=frozenset({"create", "patch", "delete"}), skip=n, times=1)
@@ -337,7 +337,7 @@ async def test_a_deleted_ones_rayjobs_go_with_it(world: World):
 @embedded_only
 async def test_a_refused_rayjob_is_said_and_tried_again(world: World):
     await prepare(world)
-    refusal = Refusal(403, "Forbidden", "exceeded quota")
+    refusal = ErrorResponse(403, "Forbidden", "exceeded quota")
     rule = Rule(refusal, resource="rayjobs.ray.io", verbs=frozenset({"create"}))
     operator = start(world, rule)
     await create(world)

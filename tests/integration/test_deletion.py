@@ -10,7 +10,7 @@ import pytest
 from controller.kube.errors import NotFound
 from controller.kube.resources import EVENTS, JOBS, NAMESPACES, PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import Refusal, Rule
+from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.harness import example_cluster, role
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ async def test_bug_67_a_job_that_hangs_is_left_behind_at_the_deadline(world: Wor
 
 
 async def test_bug_67_a_job_that_is_refused_does_not_put_off_the_deadline(world: World):
-    refused = Refusal(403, "Forbidden", "jobs are not allowed here")
+    refused = ErrorResponse(403, "Forbidden", "jobs are not allowed here")
     rules = [Rule(refused, resource="jobs.batch", verbs=frozenset({"create"}))]
     world.start_operator(rules=rules)
     await ready_cluster(world, redis_cluster(timeout=13))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import Late, Rule
+from tests.faults.faulty_transport import DelayedRequest, Rule
 from tests.integration.harness import cluster_of, embedded_world, example_cluster
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ async def test_bug_80_clusters_that_grow_by_a_thousand_delay_no_small_one():
 async def seconds_to_all_pods(*, growing: bool) -> float:
     """Seconds from the creation of the small clusters until all of them have all their pods."""
     async with embedded_world() as world:
-        world.start_operator(rules=[Rule(Late(LATENCY))])
+        world.start_operator(rules=[Rule(DelayedRequest(LATENCY))])
         for name in BIG:
             body = example_cluster(name, replicas=0)
             body["spec"]["workerGroupSpecs"][0]["maxReplicas"] = GROWTH

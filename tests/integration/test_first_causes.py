@@ -9,7 +9,7 @@ import pytest
 from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, NODES, PODS, Resource
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import LostRequest, Refusal, Refused, Rule
+from tests.faults.faulty_transport import ErrorResponse, LostRequest, Refused, Rule
 from tests.integration.harness import REAL_KUBECONFIG, example_cluster, role
 
 if TYPE_CHECKING:
@@ -152,12 +152,12 @@ async def test_a_quota_that_is_too_small(world: World):
 @pytest.mark.parametrize(
     ("refusal", "reason", "words"),
     [
-        (Refusal(400, "BadRequest", WEBHOOK), "AdmissionDenied", "every pod needs a team"),
-        (Refusal(403, "Forbidden", RIGHT), "Forbidden", "allow system:serviceaccount:manta:"),
+        (ErrorResponse(400, "BadRequest", WEBHOOK), "AdmissionDenied", "every pod needs a team"),
+        (ErrorResponse(403, "Forbidden", RIGHT), "Forbidden", "allow system:serviceaccount:manta:"),
     ],
 )
 async def test_pods_that_may_not_be_created(
-    world: World, refusal: Refusal, reason: str, words: str
+    world: World, refusal: ErrorResponse, reason: str, words: str
 ):
     running = world.start_operator(rules=[Rule(refusal, resource="pods", verbs=CREATE)])
     await create(world)
@@ -191,7 +191,7 @@ async def test_a_group_whose_pods_are_refused_costs_no_other_group_its_pods(worl
 
 @pytest.mark.embedded_only
 async def test_a_refusal_is_not_told_again_by_the_next_operator(world: World):
-    rules = [Rule(Refusal(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)]
+    rules = [Rule(ErrorResponse(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)]
     first = world.start_operator(rules=rules)
     await create(world)
     await said(world, "Forbidden")
@@ -284,7 +284,7 @@ async def lose(world: World, value: str | None) -> None:
 
 @pytest.mark.embedded_only
 async def test_bug_78_a_refusal_stays_said_while_the_api_server_gives_no_answer(world: World):
-    refused = Rule(Refusal(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)
+    refused = Rule(ErrorResponse(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)
     running = world.start_operator(rules=[refused])
     await create(world)
     await said(world, "Forbidden")
@@ -297,7 +297,7 @@ async def test_bug_78_a_refusal_stays_said_while_the_api_server_gives_no_answer(
             await world.settle(0.1)
 
     world.background(watch())
-    for fault in (Refusal(503, "ServiceUnavailable"), LostRequest(), Refused()):
+    for fault in (ErrorResponse(503, "ServiceUnavailable"), LostRequest(), Refused()):
         running.transport.rules[:] = [Rule(fault, resource="pods", verbs=CREATE)]
         await world.settle(60)
     assert verdicts == {("False", "Forbidden")}

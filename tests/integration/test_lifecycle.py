@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import Refusal, Rule
+from tests.faults.faulty_transport import ErrorResponse, Rule
 from tests.integration.harness import example_cluster, role
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ async def test_a_live_read_that_is_refused_is_named_on_the_cluster(world: World)
     await world.user.delete(PODS, world.namespace, head.metadata.name)
     await world.eventually(lambda: head.metadata.uid not in world.journal.present)
 
-    refused = Refusal(403, "Forbidden", "pods may not be read")
+    refused = ErrorResponse(403, "Forbidden", "pods may not be read")
     world.start_operator(rules=[Rule(refused, resource="pods", verbs=frozenset({"get"}))])
 
     async def said() -> bool:

@@ -11,7 +11,7 @@ import gc
 import pytest
 
 from controller.ray.dashboard.actors import CONCURRENCY
-from tests.faults.faulty_transport import Late, Rule
+from tests.faults.faulty_transport import DelayedRequest, Rule
 from tests.integration.crowds import DEAD, LATER, LIVE, Crowd
 from tests.integration.harness import embedded_world
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 @pytest.mark.timeout(1200)
 async def test_a_hundred_dead_dashboards_of_a_thousand_delay_nothing_else():
     async with embedded_world(components=frozenset({"kubelet"})) as world:
-        crowd = Crowd(world, (Rule(Late(LATENCY)),))
+        crowd = Crowd(world, (Rule(DelayedRequest(LATENCY)),))
         began = crowd.waits()
         await asyncio.gather(
             crowd.create(DEAD, SILENT, pause=PAUSE),

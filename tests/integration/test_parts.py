@@ -22,7 +22,7 @@ from controller.kube.resources import (
 )
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.permissions import PERMISSIONS
-from tests.faults.faulty_transport import LostAnswer, LostRequest, on_write
+from tests.faults.faulty_transport import LostRequest, LostResponse, on_write
 from tests.integration.harness import OPERATOR, example_cluster
 
 if TYPE_CHECKING:
@@ -481,7 +481,7 @@ async def test_an_ingress_of_somebody_else_is_left_alone_and_said(world: World):
 
 @pytest.mark.embedded_only
 async def test_a_token_whose_answer_was_lost_is_not_made_twice(world: World):
-    world.start_operator(rules=[on_write(LostAnswer(), 1, resource="secrets")])
+    world.start_operator(rules=[on_write(LostResponse(), 1, resource="secrets")])
     await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
     await world.eventually(lambda: exists(world, SECRETS, "example"))
     token = (await raw(world, SECRETS, "example"))["data"]["auth_token"]
@@ -671,10 +671,10 @@ async def test_a_change_that_is_refused_is_said_and_repeated_with_back_off_only(
 
 
 @pytest.mark.embedded_only
-@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 @pytest.mark.parametrize("number", range(1, 15))
 async def test_whichever_write_gets_lost_every_part_is_made_once(
-    world: World, fault: LostAnswer | LostRequest, number: int
+    world: World, fault: LostResponse | LostRequest, number: int
 ):
     made: list[tuple[str, str]] = []
     assert world.server is not None

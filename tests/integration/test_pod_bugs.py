@@ -16,7 +16,7 @@ from tests.integration.harness import embedded_world, example_cluster, live, rol
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
-    from tests.faults.faulty_transport import Entry
+    from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator, World
 
 LAG = 5.0
@@ -135,7 +135,7 @@ async def test_bug_14_every_write_is_in_the_ledger_before_it_is_sent(world: Worl
     unrecorded: list[str] = []
     sent = Counter[str]()
 
-    def check(entry: Entry) -> None:
+    def check(entry: JournalEntry) -> None:
         about = entry.attributes
         if about.writes and about.resource == "pods":
             sent[about.verb] += 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.ray.dashboard.results import JobStatus
-from tests.faults.faulty_transport import LostAnswer, LostRequest, Rule, watch_lag
+from tests.faults.faulty_transport import LostRequest, LostResponse, Rule, watch_lag
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import Course
@@ -21,7 +21,7 @@ from tests.ray.dashboard.simulated import Course
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tests.faults.faulty_transport import Entry
+    from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator
 
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
@@ -84,7 +84,7 @@ async def play(rays: Rays, mode: str) -> Outcome:
     )
 
 
-def is_ours(entry: Entry) -> bool:
+def is_ours(entry: JournalEntry) -> bool:
     """Writes to RayJobs and Jobs, creations and deletions of clusters: not the cluster's status."""
     about = entry.attributes
     if about.resource == "rayclusters.ray.io":
@@ -92,7 +92,7 @@ def is_ours(entry: Entry) -> bool:
     return about.writes and about.resource in {"rayjobs.ray.io", "jobs.batch"}
 
 
-async def count_writes(mode: str, meant: Callable[[Entry], bool] = is_ours) -> int:
+async def count_writes(mode: str, meant: Callable[[JournalEntry], bool] = is_ours) -> int:
     async with a_world() as rays:
         operator = rays.start_operator()
         assert await play(rays, mode) == EXPECTED
@@ -108,7 +108,7 @@ def kill_at(rays: Rays, operator: RunningOperator, number: int, *, applied: bool
         await operator.kill()
         rays.start_operator()
 
-    def strike(entry: Entry) -> None:
+    def strike(entry: JournalEntry) -> None:
         nonlocal seen, killed
         if killed or not is_ours(entry):
             return
@@ -137,14 +137,14 @@ async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: b
     assert wrong == {}
 
 
-@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 @pytest.mark.parametrize("resource", ["rayjobs.ray.io", "rayclusters.ray.io", "jobs.batch"])
 async def test_with_any_single_answer_lost_a_job_has_the_same_attempts(
-    resource: str, fault: LostAnswer | LostRequest
+    resource: str, fault: LostResponse | LostRequest
 ):
     verbs = frozenset({"create", "delete"} if resource != "rayjobs.ray.io" else {"patch"})
 
-    def meant(entry: Entry) -> bool:
+    def meant(entry: JournalEntry) -> bool:
         return entry.attributes.resource == resource and entry.attributes.verb in verbs
 
     wrong: dict[int, Outcome] = {}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.audit import Attributes
     from controller.kube.transport import Transport
     from controller.ray.api.rayjob import RayJob
-    from tests.faults.faulty_transport import Entry
+    from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import World
 
 RULES = Path(__file__).parents[2] / "charts" / "manta-operator" / "rules.yaml"
@@ -89,7 +89,7 @@ class Limited:
             for rule in rules
         )
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: JournalEntry) -> None:
         if entry.outcome == "403":
             about = entry.attributes
             self.refused.append("/".join(filter(None, (about.resource, about.subresource))))

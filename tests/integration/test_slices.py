@@ -9,13 +9,20 @@ import pytest
 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import Lag, LostAnswer, LostRequest, Refusal, Rule, on_write
+from tests.faults.faulty_transport import (
+    ErrorResponse,
+    Lag,
+    LostRequest,
+    LostResponse,
+    Rule,
+    on_write,
+)
 from tests.integration.harness import embedded_world, example_cluster, live, role
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from tests.faults.faulty_transport import Entry
+    from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator, World
 
 HOSTS = 3
@@ -100,7 +107,7 @@ async def test_naming_one_host_takes_its_slice_away(world: World):
 
 @pytest.mark.parametrize("number", range(HOSTS * REPLICAS))
 async def test_while_pods_are_refused_no_host_that_exists_is_deleted(world: World, number: int):
-    quota = Refusal(403, "Forbidden", "exceeded quota: pods")
+    quota = ErrorResponse(403, "Forbidden", "exceeded quota: pods")
     rule = Rule(quota, "pods", CREATES, lambda name: "-worker-" in name, skip=number, times=8)
     await start(world, rule)
     await world.eventually(world.is_ready, seconds=120)
@@ -110,10 +117,10 @@ async def test_while_pods_are_refused_no_host_that_exists_is_deleted(world: Worl
 
 
 @pytest.mark.embedded_only
-@pytest.mark.parametrize("fault", [LostAnswer(), LostRequest()], ids=["answer", "request"])
+@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 @pytest.mark.parametrize("number", range(1, HOSTS * REPLICAS + 3))
 async def test_a_lost_write_neither_doubles_a_host_nor_costs_a_slice(
-    world: World, fault: LostAnswer | LostRequest, number: int
+    world: World, fault: LostResponse | LostRequest, number: int
 ):
     await start(world, on_write(fault, number, "pods"))
     await world.eventually(world.is_ready, seconds=120)
@@ -137,7 +144,7 @@ async def test_killed_between_the_hosts_of_a_slice_it_is_removed_once_and_made_a
             await operator.kill()
             world.start_operator(rules=[Rule(Lag(2.0), resource="pods")])
 
-        def strike(entry: Entry) -> None:
+        def strike(entry: JournalEntry) -> None:
             nonlocal seen
             if entry.attributes.verb == "create" and entry.attributes.resource == "pods":
                 seen += 1

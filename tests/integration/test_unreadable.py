@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from controller.kube.transport import Answer, Chunks, Transport
+    from controller.kube.transport import Chunks, RawResponse, Transport
     from tests.integration.harness import World
 
 pytestmark = pytest.mark.embedded_only
@@ -28,7 +28,7 @@ class Garbled:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         status, fields, chunks = await self._inner.request(method, path, query, headers, body)
         return status, fields, garbled(chunks) if path.endswith("/pods") else chunks
 

@@ -12,7 +12,7 @@ from controller.kube.transport import Request
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
 
-    from controller.kube.transport import Answer
+    from controller.kube.transport import RawResponse
 
 JSON = {"content-type": "application/json"}
 HTML = b"<html><body>Bad gateway</body></html>"
@@ -32,7 +32,7 @@ def status_body(code: int, reason: str = "", message: str = "no", **details: Any
     return json.dumps(status | ({"details": details} if details else {})).encode()
 
 
-def answer(status: int, body: bytes = b"", **headers: str) -> Answer:
+def answer(status: int, body: bytes = b"", **headers: str) -> RawResponse:
     fields = {name.replace("_", "-"): value for name, value in headers.items()}
     return status, JSON | fields, chunks(body)
 
@@ -51,7 +51,7 @@ class FakeTransport:
     A step is an exception to raise, or a function that makes an answer.
     """
 
-    def __init__(self, *script: BaseException | Callable[[], Answer]) -> None:
+    def __init__(self, *script: BaseException | Callable[[], RawResponse]) -> None:
         self.script = list(script)
         self.requests: list[Request] = []
         self.times: list[float] = []
@@ -66,7 +66,7 @@ class FakeTransport:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         self.requests.append(Request(method, path, query, headers, body))
         self.times.append(asyncio.get_running_loop().time())
         step = self.script.pop(0) if len(self.script) > 1 else self.script[0]

@@ -193,7 +193,7 @@ async def test_request_json_gives_data_or_text():
     assert await api.request_json("GET", "/version") == {"major": "1"}
     text = FakeTransport(lambda: answer(200, b"ok", content_type="text/plain; charset=utf-8"))
     assert await client(text).request_json("GET", "/healthz") == "ok"
-    with pytest.raises(errors.UnexpectedAnswer):
+    with pytest.raises(errors.UnexpectedResponse):
         await client(answering(HTML)).request_json("GET", "/version")
 
 
@@ -202,7 +202,7 @@ async def test_request_json_gives_data_or_text():
 
 async def test_requests_are_counted_under_upstreams_names():
     registry = CollectorRegistry()
-    metrics = RestClientMetrics(registry).of("10.0.0.1:6443")
+    metrics = RestClientMetrics(registry).for_host("10.0.0.1:6443")
     transport = FakeTransport(
         lambda: answer(429, status_body(429), retry_after="1"),
         lambda: answer(200, POD),

@@ -9,7 +9,7 @@ import pytest
 
 from controller.kube import exec_credential as module
 from controller.kube.errors import ConfigurationError, NotSent
-from controller.kube.exec_credential import Grant, Plugin
+from controller.kube.exec_credential import ExecCredential, ExecCredentialRefresher
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0
@@ -28,22 +28,22 @@ class FakeProgram:
         self.broken = False
         self.runs: list[float] = []
 
-    async def __call__(self) -> Grant:
+    async def __call__(self) -> ExecCredential:
         self.runs.append(asyncio.get_running_loop().time())
         await asyncio.sleep(self.takes)
         if self.broken:
             raise ConfigurationError("login expired")
         expires = None if self.life is None else now() + timedelta(seconds=self.life)
-        return Grant(f"Bearer {len(self.runs)}", expires=expires)
+        return ExecCredential(f"Bearer {len(self.runs)}", expires=expires)
 
 
-async def started(program: FakeProgram) -> Plugin:
-    plugin = Plugin(program, clock=asyncio.get_running_loop(), wall=now)
+async def started(program: FakeProgram) -> ExecCredentialRefresher:
+    plugin = ExecCredentialRefresher(program, clock=asyncio.get_running_loop(), wall=now)
     await plugin.start()
     return plugin
 
 
-async def token(plugin: Plugin) -> str:
+async def token(plugin: ExecCredentialRefresher) -> str:
     return (await plugin.current()).authorization
 
 
@@ -135,13 +135,13 @@ async def test_a_cancelled_request_does_not_cancel_the_plugin_for_the_others():
 async def test_a_refused_token_without_expiry_is_replaced_but_not_in_a_hot_loop():
     program = FakeProgram(life=None)
     plugin = await started(program)
-    await plugin.refused()
+    await plugin.refresh()
     assert await token(plugin) == "Bearer 2"
     for _ in range(5):
-        await plugin.refused()
+        await plugin.refresh()
     assert await token(plugin) == "Bearer 2"
     await asyncio.sleep(module.REFUSED_INTERVAL)
-    await plugin.refused()
+    await plugin.refresh()
     assert await token(plugin) == "Bearer 3"
 
 

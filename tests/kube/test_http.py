@@ -14,7 +14,7 @@ import trustme
 
 from controller.kube import errors
 from controller.kube.client import Client
-from controller.kube.credentials import Endpoint, StaticCredentials
+from controller.kube.credentials import ServerEndpoint, StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts, _socket
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.real_time
 
-QUICK = Timeouts(connect=2, silence=0.3, total=5, watch_grace=0.2, watch_total=0.3)
+QUICK = Timeouts(connect=2, idle=0.3, total=5, watch_grace=0.2, watch_total=0.3)
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ async def test_a_quiet_watch_lives_longer_than_the_silence_limit(opened):
         writer.close()
 
     async with RawServer(respond) as server:
-        source = ResourceSource(client(opened(server.url, Timeouts(silence=0.1))), PODS)
+        source = ResourceSource(client(opened(server.url, Timeouts(idle=0.1))), PODS)
         assert await watched(source, {"timeoutSeconds": "300"}) == b"{}\n"
 
 
@@ -373,7 +373,7 @@ async def test_new_certificates_are_used_for_new_connections_while_old_ones_live
         credentials.context = client_context(old.cert_pem.bytes())
         transport = opened(credentials)
         assert (await all_of(transport, "GET", "/"))[0] == 200
-        credentials._endpoint = Endpoint(second.url)  # as if the server had been replaced
+        credentials._endpoint = ServerEndpoint(second.url)  # as if the server had been replaced
         with pytest.raises(errors.NotSent):
             await all_of(transport, "GET", "/")
         credentials.context = client_context(new.cert_pem.bytes())
@@ -402,7 +402,7 @@ async def test_a_client_certificate_and_another_server_name(opened):
         credentials = StaticCredentials(server.url, ssl_context=context)
         with pytest.raises(errors.NotSent, match="localhost"):
             await all_of(opened(credentials), "GET", "/")
-        credentials._endpoint = Endpoint(server.url, server_name="kubernetes.internal")
+        credentials._endpoint = ServerEndpoint(server.url, server_name="kubernetes.internal")
         assert (await all_of(opened(credentials), "GET", "/"))[1] == POD
 
 
@@ -425,7 +425,7 @@ async def test_proxy_variables_of_the_environment_are_ignored(opened, monkeypatc
 async def test_the_proxy_of_the_kubeconfig_is_used(opened):
     async with RawServer(answer_pod) as proxy:
         credentials = StaticCredentials("http://api.invalid:6443")
-        credentials._endpoint = Endpoint("http://api.invalid:6443", proxy=proxy.url)
+        credentials._endpoint = ServerEndpoint("http://api.invalid:6443", proxy=proxy.url)
         assert (await all_of(opened(credentials), "GET", "/x"))[1] == POD
         assert proxy.requests[0][1] == "http://api.invalid:6443/x"
 
@@ -436,7 +436,7 @@ async def test_a_proxy_that_refuses_the_tunnel_means_not_sent(opened):
 
     async with RawServer(respond) as proxy:
         credentials = StaticCredentials("https://api.invalid:6443")
-        credentials._endpoint = Endpoint("https://api.invalid:6443", proxy=proxy.url)
+        credentials._endpoint = ServerEndpoint("https://api.invalid:6443", proxy=proxy.url)
         with pytest.raises(errors.NotSent):
             await opened(credentials).request("POST", "/x", {}, {}, b"{}")
         assert proxy.requests[0][0] == "CONNECT"

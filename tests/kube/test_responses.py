@@ -37,7 +37,7 @@ CLASSES = {
     405: errors.MethodNotAllowed,
     409: errors.Conflict,
     410: errors.Expired,
-    413: errors.TooLarge,
+    413: errors.RequestEntityTooLarge,
     415: errors.UnsupportedMediaType,
     422: errors.Invalid,
     429: errors.TooManyRequests,
@@ -75,7 +75,7 @@ async def test_every_status_with_every_body_on_reads(body: str, call, good: str)
         if code < 300 and body == good:
             await call(api)
         elif code < 300:
-            with pytest.raises(errors.UnexpectedAnswer):
+            with pytest.raises(errors.UnexpectedResponse):
                 await call(api)
         else:
             with pytest.raises(errors.StatusError) as caught:
@@ -94,7 +94,7 @@ async def test_every_status_with_every_body_on_writes(body: str, call):
         elif code < 300:
             with pytest.raises(errors.OutcomeUnknown) as unknown:
                 await call(api)
-            assert isinstance(unknown.value, errors.UnexpectedAnswer)
+            assert isinstance(unknown.value, errors.UnexpectedResponse)
         else:
             with pytest.raises(errors.StatusError) as caught:
                 await call(api)
@@ -132,19 +132,19 @@ async def test_a_gateways_404_page_is_not_taken_for_the_news_that_a_pod_is_gone(
 
 
 async def test_an_object_of_another_kind_is_refused():
-    with pytest.raises(errors.UnexpectedAnswer, match="expected kind Service, got Pod"):
+    with pytest.raises(errors.UnexpectedResponse, match="expected kind Service, got Pod"):
         await client(FakeTransport(lambda: answer(200, POD))).get(SERVICES, "default", "a")
 
 
 async def test_a_table_is_not_taken_for_a_list():
     table = b'{"kind":"Table","metadata":{"resourceVersion":"1"},"rows":[]}'
-    with pytest.raises(errors.UnexpectedAnswer):
+    with pytest.raises(errors.UnexpectedResponse):
         await read_list(client(FakeTransport(lambda: answer(200, table))))
 
 
 async def test_a_field_of_a_wrong_type_is_named():
     pod = b'{"kind":"Pod","metadata":{"name":5}}'
-    with pytest.raises(errors.UnexpectedAnswer, match=r"metadata\.name"):
+    with pytest.raises(errors.UnexpectedResponse, match=r"metadata\.name"):
         await get(client(FakeTransport(lambda: answer(200, pod))))
 
 

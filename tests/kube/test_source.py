@@ -30,7 +30,7 @@ from tests.kube.fakes import HTML, JSON, POD, FakeTransport, answer, chunks, cli
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controller.kube.transport import Answer
+    from controller.kube.transport import RawResponse
 
 PAGE = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":[%b]}' % POD
 
@@ -97,7 +97,7 @@ async def test_a_source_describes_itself(arguments, description: str):
 class OneGoodList:
     """The first list is good; every later request gets the same answer."""
 
-    def __init__(self, bad: Callable[[], Answer]) -> None:
+    def __init__(self, bad: Callable[[], RawResponse]) -> None:
         self.bad = bad
         self.requests: list[Request] = []
 
@@ -108,7 +108,7 @@ class OneGoodList:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         request = Request(method, path, query, headers, body)
         self.requests.append(request)
         if query.get("sendInitialEvents"):

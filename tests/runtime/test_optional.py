@@ -20,7 +20,7 @@ from tests.runtime.flock import FlockKind, definition
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
-    from controller.kube.transport import Answer, Transport
+    from controller.kube.transport import RawResponse, Transport
     from controller.runtime.reconcile.kind import Reads
     from tests.runtime.flock import FlockWorld, RunningOperator, Seen
 
@@ -66,7 +66,7 @@ class Reluctant:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         if path == ROOT:
             self.asked += 1
             if self.asked <= self._left:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from tests.faults.faulty_transport import (
     Cut,
+    DelayedRequest,
+    DelayedResponse,
+    ErrorResponse,
     Gone,
     Lag,
-    Late,
-    LostAnswer,
     LostRequest,
-    Refusal,
+    LostResponse,
     Refused,
     Rule,
-    SlowAnswer,
 )
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ ANY = frozenset[str]()
 READS = frozenset({"get", "list", "watch"})
 
 REFUSALS = {
-    "409": Refusal(409, "Conflict"),
-    "already exists": Refusal(409, "AlreadyExists"),
-    "429": Refusal(429, "TooManyRequests", retry_after=1),
-    "500": Refusal(500, "InternalError"),
-    "503": Refusal(503, "ServiceUnavailable"),
-    "504": Refusal(504, "Timeout"),
+    "409": ErrorResponse(409, "Conflict"),
+    "already exists": ErrorResponse(409, "AlreadyExists"),
+    "429": ErrorResponse(429, "TooManyRequests", retry_after=1),
+    "500": ErrorResponse(500, "InternalError"),
+    "503": ErrorResponse(503, "ServiceUnavailable"),
+    "504": ErrorResponse(504, "Timeout"),
 }
 
 
@@ -65,9 +65,9 @@ def _what(fault: scenario.Fault) -> tuple[RequestFault | EventFault, frozenset[s
         "gone": (Gone(), ANY),
         "refused": (Refused(), ANY),
         "lost request": (LostRequest(), WRITES),
-        "lost answer": (LostAnswer(), WRITES),
-        "late": (Late(fault.seconds), WRITES | {"get"}),
-        "slow": (SlowAnswer(fault.seconds), WRITES | {"get"}),
+        "lost answer": (LostResponse(), WRITES),
+        "late": (DelayedRequest(fault.seconds), WRITES | {"get"}),
+        "slow": (DelayedResponse(fault.seconds), WRITES | {"get"}),
         "unreadable": (REFUSALS["503"], READS),
     }
     return kinds.get(fault.kind) or (REFUSALS[fault.kind], WRITES)

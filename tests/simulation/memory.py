@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.kube.objects import Pod
-    from tests.faults.faulty_transport import Entry
+    from tests.faults.faulty_transport import JournalEntry
 
 SUCCESS = frozenset({"200", "201"})
 
@@ -48,7 +48,7 @@ class Memory:
         self._shown: defaultdict[str, set[str]] = defaultdict(set)
         self._vanished: defaultdict[str, set[str]] = defaultdict(set)
 
-    def answered(self, entry: Entry) -> None:
+    def answered(self, entry: JournalEntry) -> None:
         """A request of this operator has its answer."""
         about = entry.attributes
         if about.resource == "pods" and about.verb in self._told and entry.outcome in SUCCESS:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.kube.transport import Answer
+    from controller.kube.transport import RawResponse
 
 NO_STREAMING = (
     b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"Invalid",'
@@ -48,7 +48,7 @@ class Wire:
         self._past = past
         self._streaming = streaming
         self._writes = count(1)
-        self._under_way: dict[asyncio.Task[Answer], None] = {}
+        self._under_way: dict[asyncio.Task[RawResponse], None] = {}
         self.stragglers: list[tuple[int, float]] = []
         self.rewound = False
 
@@ -59,7 +59,7 @@ class Wire:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
-    ) -> Answer:
+    ) -> RawResponse:
         request = Request(method, path, self._from_the_past(query), headers, body)
         if "sendInitialEvents" in query and not self._streaming:
             return 422, {"content-type": "application/json"}, _once(NO_STREAMING)
@@ -89,7 +89,7 @@ class Wire:
         """Wait until nothing is under way any more."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    async def _send(self, request: Request, delay: float = 0.0) -> Answer:
+    async def _send(self, request: Request, delay: float = 0.0) -> RawResponse:
         await asyncio.sleep(delay)
         token = ACTOR.set(f"{self._name}{LATE if delay else ''}")
         try:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.workqueue.fakes import FakeClock
-from workqueue.delay_queue import Delays
+from workqueue.delay_queue import DelayQueue
 
 
 class Releases:
@@ -13,10 +13,10 @@ class Releases:
         self.seen.append((key, due))
 
 
-def make(early: float = 0.0) -> tuple[FakeClock, Releases, Delays[str]]:
+def make(early: float = 0.0) -> tuple[FakeClock, Releases, DelayQueue[str]]:
     clock = FakeClock(early)
     releases = Releases(clock)
-    return clock, releases, Delays(clock, releases)
+    return clock, releases, DelayQueue(clock, releases)
 
 
 def test_WQ18_many_keys_have_one_timer_and_it_is_that_of_the_earliest():

@@ -8,13 +8,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.workqueue.fakes import FakeClock
 from workqueue import LOW_PRIORITY, WorkQueue
-from workqueue.prometheus import MOST_PRIORITIES, OTHER_PRIORITIES, PrometheusMetrics
+from workqueue.prometheus import MOST_PRIORITIES, OTHER_PRIORITIES, QueueCollector
 
 
 class Setting:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = PrometheusMetrics(self.registry)
+        self.metrics = QueueCollector(self.registry)
         self.clock = FakeClock()
 
     def queue(self, name: str = "raycluster") -> WorkQueue[int]:
@@ -148,4 +148,4 @@ def test_queues_are_told_apart_and_a_new_queue_follows_one_of_the_same_name():
 def test_two_sets_of_metrics_do_not_fit_in_one_registry():
     setting = Setting()
     with pytest.raises(ValueError, match="Duplicated"):
-        PrometheusMetrics(setting.registry)
+        QueueCollector(setting.registry)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workqueue.fakes import FakeClock, about
-from workqueue import LOW_PRIORITY, Backoff, Closed, Recorder, Statistics, WorkQueue
+from workqueue import LOW_PRIORITY, Backoff, Closed, QueueRecorder, QueueStatistics, WorkQueue
 
 
 def make(**options) -> WorkQueue:
@@ -18,14 +18,14 @@ def make(**options) -> WorkQueue:
     return WorkQueue(**options)
 
 
-class Counts(Recorder):
+class Counts(QueueRecorder):
     """Metrics of one queue that count."""
 
     def __init__(self) -> None:
         self.adds = 0
         self.retries = 0
 
-    def recorder(self, name: str, snapshot: object) -> Recorder:
+    def recorder(self, name: str, snapshot: object) -> QueueRecorder:
         return self
 
     def added(self) -> None:
@@ -69,7 +69,7 @@ async def test_WQ8_done_of_a_key_that_is_not_in_flight_is_refused_and_harmless()
     queue.done("a")
     with pytest.raises(ValueError, match="'a' is not in flight"):
         queue.done("a")
-    assert queue.statistics() == Statistics(0, {}, 0, 0, 0, 0.0, 0.0)
+    assert queue.statistics() == QueueStatistics(0, {}, 0, 0, 0, 0.0, 0.0)
 
 
 async def test_WQ9_add_wakes_as_many_getters_as_there_are_keys():
@@ -348,7 +348,7 @@ async def test_a_key_that_is_held_and_that_nobody_wants_does_not_run():
     async with queue.take():
         queue.hold("a", 3.0)
     await asyncio.sleep(10)
-    assert queue.statistics() == Statistics(0, {}, 0, 0, 0, 0.0, 0.0)
+    assert queue.statistics() == QueueStatistics(0, {}, 0, 0, 0, 0.0, 0.0)
     queue.add("a")
     assert len(queue) == 1
 
@@ -511,12 +511,12 @@ async def test_getters_are_released_when_another_one_takes_the_last_key_of_a_dra
 
 
 async def test_a_wait_is_never_negative_though_the_clock_calls_early():
-    class Waits(Recorder):
+    class Waits(QueueRecorder):
         def started(self, waited: float, /) -> None:
             waits.append(waited)
 
     class Metrics:
-        def recorder(self, name: str, snapshot: object) -> Recorder:
+        def recorder(self, name: str, snapshot: object) -> QueueRecorder:
             return Waits()
 
     waits: list[float] = []
@@ -542,7 +542,7 @@ async def test_statistics_tell_all_of_one_moment():
     queue.add("low", priority=LOW_PRIORITY)
     queue.add_after("delayed", 10)
     queue.add_rate_limited("failing")
-    assert queue.statistics() == Statistics(
+    assert queue.statistics() == QueueStatistics(
         ready=2,
         dirty={1: 1, 0: 1, LOW_PRIORITY: 1},
         delayed=2,

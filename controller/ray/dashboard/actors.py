@@ -29,7 +29,7 @@ from controller.ray.dashboard.slots import TICK, Slots, Trust
 from controller.ray.dashboard.statistics import NO_METRICS, DashboardStatistics
 from controller.ray.dashboard.subscriber import Subscriber
 from controller.runtime.leaderelection.election import AlwaysLeader
-from workqueue import Delays
+from workqueue import DelayQueue
 
 if TYPE_CHECKING:
     import random
@@ -106,7 +106,7 @@ class DashboardActors:
         self._interests: dict[Subscriber, frozenset[_Subject]] = {}
         self._failing: set[Head] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._due: Delays[Actor] = Delays(clock, self._released)
+        self._due: DelayQueue[Actor] = DelayQueue(clock, self._released)
         self._slots: Slots[Actor] = Slots(
             clock,
             concurrency=concurrency,

@@ -26,7 +26,7 @@ _NO_ANSWER: Final = frozenset({
     "Paused",
     "OutcomeUnknown",
     "WriteUnconfirmed",
-    "UnexpectedAnswer",
+    "UnexpectedResponse",
     "TooManyRequests",
     "ServerTimeout",
     "Timeout",

@@ -15,14 +15,14 @@ import structlog
 from controller.apimachinery.ownership import index_by_owner
 from controller.kube.discovery import is_served
 from controller.kube.errors import Forbidden, KubeError
-from controller.kube.source import ResourceSource, translated
+from controller.kube.source import ResourceSource, translate_errors
 from controller.runtime.caches.diagnostics import explain, failing
 from controller.runtime.caches.enqueue import KeyHandler, own_key, owner_keys
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import Confirmation, Selection
 from controller.runtime.reconcile.kind import OWNER_INDEX, Owned
 from informers import Added, Deleted, InformerFactory, SourceError, Tombstone, Updated
-from informers import Selection as Watched
+from informers import WatchSelection as Watched
 
 if TYPE_CHECKING:
     import random
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectations import Ledger
     from controller.runtime.reconcile.controller import Controller
     from controller.runtime.reconcile.kind import Kind
-    from informers import Clock, Metrics, Notification, Registration, SharedInformer
+    from informers import Clock, HandlerRegistration, InformerMetrics, Notification, SharedInformer
 
 STALE = 900.0
 """Seconds without a word from the server after which a cache makes the process unready: three
@@ -101,7 +101,7 @@ class Caches:
         clock: Clock,
         rng: random.Random,
         sync_timeout: float,
-        metrics: Callable[[Selection], Metrics] | None = None,
+        metrics: Callable[[Selection], InformerMetrics] | None = None,
         on_synced: Callable[[], None] | None = None,
         on_quarantine: Callable[[Resource[Any], str, str], None] | None = None,
     ) -> None:
@@ -119,7 +119,7 @@ class Caches:
         )
         self._stopped = asyncio.Event()
         self._resources: dict[str, Resource[Any]] = {}
-        self._registrations: list[Registration[Any]] = []
+        self._registrations: list[HandlerRegistration[Any]] = []
         self._namespaces = namespaces
         self._subscribers: list[tuple[Resource[Any], KeyHandler[Any], str]] = []
         self._optional: dict[Resource[Any], _Wanted] = {}
@@ -242,7 +242,7 @@ class Caches:
         while True:
             cache.last_error = None
             try:
-                with translated():
+                with translate_errors():
                     return await cache.confirmation.confirm()
             except SourceError as error:
                 cache.last_error = error

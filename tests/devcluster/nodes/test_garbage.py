@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
-from tests.faults.faulty_transport import Late, Rule, watch_lag
+from tests.faults.faulty_transport import DelayedRequest, Rule, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World
@@ -190,7 +190,7 @@ async def test_an_owner_in_the_foreground_goes_when_its_dependent_disowns_it(
 
 
 async def test_nothing_is_let_go_before_all_its_dependents_can_be_known(world: World) -> None:
-    rule = Rule(Late(10.0), "fleets.example.com", frozenset({"list", "watch"}))
+    rule = Rule(DelayedRequest(10.0), "fleets.example.com", frozenset({"list", "watch"}))
     async with world.nodes("gc", rules=(rule,)):
         owner = await config_map(world, "owner")
         await world.user.create(CRDS, "", crd())

@@ -14,7 +14,7 @@ from controller.devcluster.nodes.pods import PODS, Pod
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.devcluster.nodes.views import JOBS, Job
-from tests.faults.faulty_transport import LostAnswer, Rule, watch_lag
+from tests.faults.faulty_transport import LostResponse, Rule, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World
@@ -320,7 +320,7 @@ async def test_a_stale_job_controller_makes_no_pod_too_many(world: World) -> Non
     """The names of pods are idempotency keys: a create that is repeated meets its own pod."""
     rules = (
         watch_lag("pods", 2.0),
-        Rule(LostAnswer(), "pods", frozenset({"create"}), times=3),
+        Rule(LostResponse(), "pods", frozenset({"create"}), times=3),
     )
     async with world.nodes(rules=rules):
         told = {"outcome": "succeed"}

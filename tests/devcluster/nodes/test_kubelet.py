@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.resources import NODES
-from tests.faults.faulty_transport import LostAnswer, Rule, on_write, watch_cut, watch_lag
+from tests.faults.faulty_transport import LostResponse, Rule, on_write, watch_cut, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World
@@ -239,7 +239,7 @@ async def test_a_pod_on_a_foreign_node_is_left_alone(world: World) -> None:
 
 async def test_a_stale_kubelet_counts_restarts_once(world: World) -> None:
     """Each status is written for one version of the pod: the guard is its resourceVersion."""
-    rules = (watch_lag("pods", 0.7), Rule(LostAnswer(), "pods", STATUS_WRITES, skip=2, times=3))
+    rules = (watch_lag("pods", 0.7), Rule(LostResponse(), "pods", STATUS_WRITES, skip=2, times=3))
     starts: set[tuple[int, str]] = set()
 
     async def look() -> None:
@@ -269,7 +269,7 @@ async def test_waits_begin_with_the_report_also_when_its_event_is_late(world: Wo
 
 async def test_lost_answers_and_cut_watches_delay_but_do_not_stop(world: World) -> None:
     rules = (
-        *(on_write(LostAnswer(), number) for number in range(3, 60, 3)),
+        *(on_write(LostResponse(), number) for number in range(3, 60, 3)),
         watch_cut("pods", 10),
         watch_cut("pods", 40, cleanly=True),
     )

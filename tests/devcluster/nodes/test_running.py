@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.nodes import COMPONENTS
 from controller.devcluster.nodes.addresses import PodAddresses, node_address
 from controller.kube.errors import Forbidden
-from tests.faults.faulty_transport import Refusal, Rule
+from tests.faults.faulty_transport import ErrorResponse, Rule
 
 if TYPE_CHECKING:
     from conftest import World
@@ -56,7 +56,7 @@ async def test_a_cancelled_body_stays_cancelled(world: World) -> None:
 
 
 async def test_what_keeps_a_component_from_starting_is_raised(world: World) -> None:
-    rule = Rule(Refusal(403, "Forbidden", "no nodes for you"), "nodes", frozenset({"create"}))
+    rule = Rule(ErrorResponse(403, "Forbidden", "no nodes for you"), "nodes", frozenset({"create"}))
     with pytest.raises(Forbidden, match="no nodes for you"):
         async with world.nodes(rules=(rule,)):
             pass

@@ -22,7 +22,7 @@ from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CLAIMS
 from tests.devcluster.processes.conftest import sh, wall
 from tests.devcluster.processes.machines import exists
-from tests.faults.faulty_transport import LostAnswer, Refusal, Refused, Rule
+from tests.faults.faulty_transport import ErrorResponse, LostResponse, Refused, Rule
 
 MOUNT = {"name": "v", "mountPath": "/v"}
 
@@ -165,7 +165,13 @@ async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
 
 @pytest.mark.real_time
 @pytest.mark.parametrize(
-    "fault", [LostAnswer(), Refused(), Refusal(500, "InternalError"), Refusal(409, "Conflict")]
+    "fault",
+    [
+        LostResponse(),
+        Refused(),
+        ErrorResponse(500, "InternalError"),
+        ErrorResponse(409, "Conflict"),
+    ],
 )
 async def test_an_api_server_that_fails_now_and_then_delays_but_does_not_confuse(
     world, fault, monkeypatch

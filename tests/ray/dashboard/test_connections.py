@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from controller.kube.client import Client
-    from controller.kube.transport import Answer
+    from controller.kube.transport import RawResponse
 
 HEAD = Head("cluster", "pod", 0, "default", "head-svc", token_secret="the-secret")
 RUNNING = recorded("job-get-running").body
@@ -143,7 +143,9 @@ async def test_where_nobody_listens_nothing_was_served():
     await connections.aclose()
 
 
-def proxied(*script: BaseException | Callable[[], Answer]) -> tuple[DashboardClient, FakeTransport]:
+def proxied(
+    *script: BaseException | Callable[[], RawResponse],
+) -> tuple[DashboardClient, FakeTransport]:
     transport = FakeTransport(*script)
     send = ProxiedSend(client(transport), "default", "head-svc", 8265)
     return DashboardClient(send, token="abc"), transport

@@ -144,7 +144,14 @@ def test_rights_are_named_with_their_group():
 
 
 def test_only_an_answer_is_a_refusal():
-    for reason in ("NotSent", "Paused", "TooManyRequests", "ServiceUnavailable", "InternalError"):
+    for reason in (
+        "NotSent",
+        "Paused",
+        "UnexpectedResponse",
+        "TooManyRequests",
+        "ServiceUnavailable",
+        "InternalError",
+    ):
         assert could_not_try(failure(reason, "no")), reason
     assert could_not_try(failure("OutcomeUnknown", "reset", unknown=True))
     assert not could_not_try(failure("Forbidden", QUOTA))

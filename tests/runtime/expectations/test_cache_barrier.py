@@ -13,7 +13,7 @@ from controller.kube.objects import ObjectList
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.cache_barrier import Confirmation, Selection
 from informers import Store
-from tests.faults.faulty_transport import Late, Refusal, Rule, watch_lag
+from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule, watch_lag
 from tests.runtime.flock import flock_world
 from tests.runtime.kit import bird
 
@@ -150,7 +150,7 @@ async def test_an_unreadable_object_keeps_no_operator_from_starting(flocks: Floc
 
 
 async def test_a_start_does_not_wait_for_bookmarks(flocks: FlockWorld):
-    operator = flocks.start(rules=[Rule(Late(0.05), "configmaps", frozenset({"watch"}))])
+    operator = flocks.start(rules=[Rule(DelayedRequest(0.05), "configmaps", frozenset({"watch"}))])
     await flocks.create(size=1)
     await flocks.counted(1, seconds=5)
     assert await operator.stop() == 0
@@ -161,7 +161,9 @@ async def test_EXP28_a_confirmation_that_takes_too_long_ends_the_process(flocks:
     first = flocks.start()
     await flocks.counted(1)
     await first.kill()
-    refused = Rule(Refusal(403, "Forbidden", "not that one"), "configmaps", frozenset({"list"}))
+    refused = Rule(
+        ErrorResponse(403, "Forbidden", "not that one"), "configmaps", frozenset({"list"})
+    )
     with capture_logs() as logs:
         second = flocks.start(rules=[refused, watch_lag("flocks.test.dev", 0.0)])
         assert await second.task == 1
@@ -172,7 +174,7 @@ async def test_EXP28_a_confirmation_that_takes_too_long_ends_the_process(flocks:
 
 
 async def test_a_stop_during_the_confirmation_is_obeyed_at_once(flocks: FlockWorld):
-    refused = Rule(Refusal(403, "Forbidden"), "configmaps", frozenset({"list"}))
+    refused = Rule(ErrorResponse(403, "Forbidden"), "configmaps", frozenset({"list"}))
     operator = flocks.start(rules=[refused])
     await flocks.settle(10)
     began = flocks.loop.time()

@@ -17,7 +17,7 @@ from controller.runtime.operator import Operator
 from controller.runtime.reconcile.controller import LEAST_INTERVAL
 from controller.runtime.reconcile.plan import Plan
 from controller.runtime.settings import Settings
-from tests.faults.faulty_transport import Refusal, Rule, SlowAnswer, watch_lag
+from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Rule, watch_lag
 from tests.runtime.flock import FlockKind
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ async def test_a_key_that_takes_long_to_plan_leaves_nine_tenths_of_the_time_to_o
 
 async def test_workers_bound_how_many_reconciles_run_at_once(flocks: FlockWorld):
     registry = CollectorRegistry()
-    slow = Rule(SlowAnswer(5.0), "configmaps", frozenset({"create"}))
+    slow = Rule(DelayedResponse(5.0), "configmaps", frozenset({"create"}))
     settings = Settings(workers=3, metrics_address="", health_address="")
     flocks.start(rules=[slow], registry=registry, settings=settings)
     for number in range(8):
@@ -118,7 +118,7 @@ async def test_a_cache_that_hears_nothing_makes_the_process_unready(flocks: Floc
 
 
 async def test_a_line_says_what_was_done_and_how_long_it_took(flocks: FlockWorld):
-    slow = Rule(SlowAnswer(1.5), "configmaps", frozenset({"create"}))
+    slow = Rule(DelayedResponse(1.5), "configmaps", frozenset({"create"}))
     with capture_logs() as logs:
         flocks.start(rules=[slow])
         await flocks.create(size=1)
@@ -188,7 +188,7 @@ async def test_the_back_off_of_a_failure_does_not_put_off_a_deadline(flocks: Flo
         return Plan(stages=((write,),), wake_after=left if left > 0 else None)
 
     kind.plan_hook = fail
-    refused = Rule(Refusal(403, "Forbidden", "no"), verbs=frozenset({"create"}))
+    refused = Rule(ErrorResponse(403, "Forbidden", "no"), verbs=frozenset({"create"}))
     flocks.start(kind=kind, rules=[refused])
     await flocks.create(size=0)
     await flocks.settle(80)

@@ -10,7 +10,7 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.reconcile.plan import Lookup, MergePatch, Plan, Target
-from tests.faults.faulty_transport import LostAnswer, Refusal, Rule, SlowAnswer
+from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, LostResponse, Rule
 from tests.runtime.flock import FLOCKS, FlockKind
 
 if TYPE_CHECKING:
@@ -137,9 +137,9 @@ async def test_no_command_is_handed_over_when_the_commit_met_another_state(flock
     assert weather.of("hand over") == []
 
 
-@pytest.mark.parametrize("trouble", [Refusal(403), LostAnswer()])
+@pytest.mark.parametrize("trouble", [ErrorResponse(403), LostResponse()])
 async def test_no_command_is_handed_over_until_a_commit_is_confirmed(
-    flocks: FlockWorld, trouble: Refusal | LostAnswer
+    flocks: FlockWorld, trouble: ErrorResponse | LostResponse
 ):
     weather = Weather()
 
@@ -169,7 +169,7 @@ async def test_an_object_that_is_gone_has_no_interests_any_more(flocks: FlockWor
 
 async def test_a_namesake_does_not_inherit_interests(flocks: FlockWorld):
     weather = Weather()
-    slow = Rule(SlowAnswer(3.0), "configmaps", frozenset({"create"}))
+    slow = Rule(DelayedResponse(3.0), "configmaps", frozenset({"create"}))
     kind = FlockKind(outside=weather)
 
     def plan(seen: Seen) -> Plan:
@@ -203,7 +203,7 @@ async def test_the_outside_is_closed_after_the_last_worker(flocks: FlockWorld):
     weather = Weather()
     kind = FlockKind(outside=weather)
     kind.plan_hook = lambda seen: Plan(stages=((kind.create(seen.flock, "a"),),))
-    slow = Rule(SlowAnswer(3.0), "configmaps", frozenset({"create"}))
+    slow = Rule(DelayedResponse(3.0), "configmaps", frozenset({"create"}))
     operator = flocks.start(kind=kind, rules=[slow])
     await flocks.create(size=0)
     await flocks.eventually(lambda: weather.of("sync"))

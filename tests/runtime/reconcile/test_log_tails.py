@@ -14,7 +14,7 @@ from controller.runtime.expectations.owners import MOST_LOGS
 from controller.runtime.reconcile.kind import LogText
 from controller.runtime.reconcile.plan import LogTail, Plan
 from controller.runtime.reconcile.writer import Writer
-from tests.faults.faulty_transport import FaultyTransport, Refusal, Rule
+from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
 from tests.runtime.flock import FlockKind
 from tests.runtime.kit import OWNER, Book
 
@@ -81,7 +81,7 @@ async def test_missing_rights_are_an_answer(flocks: FlockWorld, verb: str):
 async def test_a_server_that_cannot_be_reached_is_an_answer(flocks: FlockWorld):
     await add_pod(flocks, "a")
     before = flocks.loop.time()
-    text = await look(flocks, fault=Refusal(500))
+    text = await look(flocks, fault=ErrorResponse(500))
     assert text is not None
     assert text.unavailable
     assert flocks.loop.time() - before < 120
