@@ -18,7 +18,6 @@ TO_BE_RENAMED = {
     "CacheBarrier": "Confirmation",
     "Child": "Part",
     "CreateErrors": "Refusals",
-    "DelayQueue": "Delays",
     "DesiredCluster": "Design",
     "DesiredFields": "Wish",
     "EnqueueHandler": "KeyHandler",
