@@ -6,6 +6,7 @@ would share strings, but keeps what it has seen for ever on newer Pythons; this 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, cast
 
 import msgspec
@@ -20,7 +21,6 @@ class InternPool:
 
     def __init__(self) -> None:
         self._parts: dict[Any, Any] = {}
-        self._fields: dict[type[Any], tuple[str, ...]] = {}
 
     def share(self, struct: msgspec.Struct) -> None:
         """Replace parts of a frozen Struct, which nobody else holds yet, by equal ones."""
@@ -29,11 +29,7 @@ class InternPool:
         self._share_fields(struct)
 
     def _share_fields(self, struct: msgspec.Struct) -> None:
-        kind = type(struct)
-        fields = self._fields.get(kind)
-        if fields is None:
-            fields = self._fields[kind] = _fields_worth_sharing(kind)
-        for field in fields:
+        for field in _fields_worth_sharing(type(struct)):
             value = getattr(struct, field)
             if value and (shared := self._shared(value)) is not value:
                 msgspec.structs.force_setattr(struct, field, shared)
@@ -64,6 +60,7 @@ class InternPool:
         return known
 
 
+@cache
 def _fields_worth_sharing(kind: type[msgspec.Struct]) -> tuple[str, ...]:
     fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
     skipped = _IDENTITY if "resource_version" in fields else frozenset[str]()

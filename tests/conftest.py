@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections import Counter
 from pathlib import Path
@@ -26,6 +27,12 @@ def pytest_asyncio_loop_factories(
     if against_real_server or item.get_closest_marker("real_time"):
         return {"real": asyncio.new_event_loop}
     return {"virtual": VirtualLoop}
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the tests themselves: a tenth of the time of simulated worlds."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:

@@ -15,6 +15,7 @@ import pytest
 from controller.kube.resources import JOBS
 from tests.faults.faulty_transport import Lag, LostRequest, LostResponse, Rule
 from tests.integration.harness import embedded_world, role
+from tests.integration.measuring import measured_once
 from tests.integration.test_crashes import kill_at
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster
 
@@ -69,7 +70,7 @@ async def delete_it(world: World) -> Counts:
     world.server.on_write.append(watch)
     began = world.loop.time()
     await delete(world)
-    await world.eventually(world.is_gone, seconds=400)
+    await world.eventually(world.is_gone, seconds=400, pause=0.5)
     took = world.loop.time() - began
     await world.settle(30)
     jobs = (await world.user.list(JOBS, world.namespace)).items
@@ -77,6 +78,7 @@ async def delete_it(world: World) -> Counts:
     return Counts(most, len(cleaners(world)), len(jobs), len(left), seconds_over=took > 120)
 
 
+@measured_once
 async def writes_of_deletion() -> int:
     async with one_cluster() as (world, operator):
         before = len(operator.transport.journal.writes)

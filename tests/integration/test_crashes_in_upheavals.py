@@ -8,6 +8,7 @@ import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import embedded_world, example_cluster
+from tests.integration.measuring import measured_once
 from tests.integration.test_crashes import SHARDS, in_shards, kill_at, lag
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ async def recreate(world: World) -> None:
 
 async def suspend_and_resume(world: World) -> None:
     await change(world, suspend=True)
-    await world.eventually(lambda: is_suspended(world), seconds=600)
+    await world.eventually(lambda: is_suspended(world), seconds=600, pause=0.5)
     assert not world.journal.present, "nothing is left when it is said"
     await change(world, suspend=False)
 
@@ -66,6 +67,7 @@ async def play(upheaval: Any, disturb: Callable[[World, RunningOperator], object
         return [words for words, right in facts.items() if not right]
 
 
+@measured_once
 async def writes_of(upheaval: Any) -> int:
     """How many writes the upheaval takes, undisturbed."""
     seen: list[RunningOperator] = []

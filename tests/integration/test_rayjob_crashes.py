@@ -15,11 +15,13 @@ import pytest
 from controller.ray.dashboard.results import JobStatus
 from tests.faults.faulty_transport import LostRequest, LostResponse, Rule, watch_lag
 from tests.integration.harness import embedded_world
+from tests.integration.measuring import measured_once
 from tests.integration.rays import Rays
+from tests.integration.test_crashes import SHARDS, in_shards
 from tests.ray.dashboard.simulated import Course
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
 
 MODES = ["HTTPMode", "K8sJobMode"]
-SHARDS = 4
-in_shards = pytest.mark.parametrize("shard", range(SHARDS), ids=lambda n: f"shard{n}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,13 @@ def is_ours(entry: JournalEntry) -> bool:
     return about.writes and about.resource in {"rayjobs.ray.io", "jobs.batch"}
 
 
-async def count_writes(mode: str, meant: Callable[[JournalEntry], bool] = is_ours) -> int:
+@measured_once
+async def entries_of(mode: str) -> list[JournalEntry]:
+    """All requests of the operator when nothing disturbs it."""
     async with a_world() as rays:
         operator = rays.start_operator()
         assert await play(rays, mode) == EXPECTED
-        return sum(map(meant, operator.transport.journal.entries))
+        return operator.transport.journal.entries
 
 
 def kill_at(rays: Rays, operator: RunningOperator, number: int, *, applied: bool) -> None:
@@ -126,7 +128,8 @@ def kill_at(rays: Rays, operator: RunningOperator, number: int, *, applied: bool
 @in_shards
 async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: bool, shard: int):
     wrong: dict[int, Outcome] = {}
-    for number in range(shard, await count_writes("HTTPMode"), SHARDS):
+    writes = sum(map(is_ours, await entries_of("HTTPMode")))
+    for number in range(shard, writes, SHARDS):
         async with a_world() as rays:
             kill_at(rays, rays.start_operator(), number, applied=applied)
             outcome = await play(rays, "HTTPMode")
@@ -148,7 +151,7 @@ async def test_with_any_single_answer_lost_a_job_has_the_same_attempts(
         return entry.attributes.resource == resource and entry.attributes.verb in verbs
 
     wrong: dict[int, Outcome] = {}
-    for number in range(await count_writes("K8sJobMode", meant)):
+    for number in range(sum(map(meant, await entries_of("K8sJobMode")))):
         async with a_world() as rays:
             rays.start_operator(rules=[Rule(fault, resource, verbs, skip=number, times=1)])
             outcome = replace(await play(rays, "K8sJobMode"), retries_told=1)
