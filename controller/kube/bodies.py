@@ -1,7 +1,7 @@
-"""Plain data to request bodies.
+"""Encodes plain data as request bodies.
 
-Only dictionaries, lists and scalars pass. A partial view has dropped fields, so writing it back
-would delete them on the server: it is refused wherever in the body it hides.
+Only dictionaries, lists and scalars are accepted. A partial view lacks fields of its object, so
+writing it back would delete them on the server: `encode` rejects a view at any depth.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def encode(body: Any) -> bytes:
-    """The JSON form of plain data.
+    """Encode plain data as JSON.
 
     Raises:
-        TypeError: something in it is a `msgspec.Struct` or otherwise not plain.
+        TypeError: the body contains a `msgspec.Struct` or another value that is not plain data.
     """
     _refuse_views(body)
     return _encode(body)
@@ -28,7 +28,7 @@ def encode(body: Any) -> bytes:
 
 def _refuse_views(body: Any) -> None:
     values: list[object] = [body]
-    for value in values:  # grows while it is gone through
+    for value in values:  # grows during the iteration
         kind: type[object] = type(value)
         if kind in _SCALARS:
             continue

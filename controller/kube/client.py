@@ -1,7 +1,7 @@
 """The verbs of the Kubernetes API over any transport, typed by resource.
 
 Reads give partial views, writes take plain data. Every non-2xx status is an exception of
-`errors.py`; every 2xx body is checked for its kind before it is believed.
+`errors.py`, and the kind of every 2xx body is checked.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ LIST_TIMEOUT = 60.0
 """Seconds: the API server itself gives up after a minute."""
 
 CONCURRENCY = 80
-"""Requests in flight at most, unless told otherwise."""
+"""Default limit of concurrent requests."""
 
 LOG_TIMEOUT = 10.0
-"""Seconds for the tail of a log: the API server asks a node for it, which may be gone."""
+"""Seconds for the tail of a log, which the API server reads from a node that may be down."""
 
 LOG_OVERFETCH = 16
-"""A server that limits a tail leaves out its end, so it is asked for this many times the limit."""
+"""`limitBytes` cuts off the end of a tail, so this many times the wanted bytes are requested."""
 
 PROXY_TIMEOUT = 10.0
-"""Seconds for a request to a service behind the API server, unless told otherwise."""
+"""Default seconds for a request to a service through the API server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,16 @@ class _Target(Generic[T]):
 class Client:
     """Access to one API server.
 
-    A lost answer is not a failure: writes raise `OutcomeUnknown` when the request may have been
-    carried out, and after a cancellation the caller has to assume the same.
+    A lost response is not a failure: a write raises `OutcomeUnknown` if the server may have
+    executed it. After a cancellation the caller must assume the same.
 
     Args:
-        transport: the seam to the server.
+        transport: sends the requests.
         user_agent: names the program, and the part of it, in the server's audit log.
         clock: for time limits, pauses and retries; production passes the running loop.
-        concurrency: requests in flight at most (THR-2). Watches and proxied requests are exempt.
-        timeout: seconds that one call may take, waiting and repetitions included.
-        metrics: told of every request.
+        concurrency: limit of concurrent requests (THR-2); watches and proxied requests are exempt.
+        timeout: seconds for one call, including waiting and retries.
+        metrics: records every request.
 
     Attributes:
         concurrency: see above.
@@ -100,7 +100,7 @@ class Client:
 
     @property
     def pause(self) -> Pause:
-        """The pause that the server asked all requests of this client to make."""
+        """The pause that the server demanded of all requests of this client."""
         return self._sender.pause
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
@@ -111,7 +111,7 @@ class Client:
     async def get_raw(
         self, resource: Resource[T], namespace: str, name: str, *, subresource: str = ""
     ) -> dict[str, Any]:
-        """Read one object as plain data: complete, thus fit to be changed and `replace`d."""
+        """Read one object as plain data: complete, so that it can be changed and `replace`d."""
         answer = await self._read(resource.path(namespace, _non_empty(name), subresource))
         return responses.decode_plain(answer.body, "" if subresource else resource.kind)
 
@@ -126,9 +126,9 @@ class Client:
         continue_: str = "",
         resource_version: str | None = None,
     ) -> ObjectList[T]:
-        """Read one page of a collection, the whole of it unless `limit` is given.
+        """Read one page of a collection, or all of it without a `limit`.
 
-        `resource_version=None` reads at quorum; "0" takes whatever the server has cached.
+        `resource_version=None` is a quorum read; "0" accepts anything from the server's cache.
         """
         query = {
             "labelSelector": label_selector,
@@ -144,17 +144,18 @@ class Client:
     async def read_log_tail(
         self, namespace: str, pod: str, *, container: str, lines: int, limit_bytes: int
     ) -> str:
-        """The last lines that a container has written, or the end of them.
+        """Read the last lines of a container's log.
 
         Args:
-            namespace: of the pod.
-            pod: its name.
-            container: its container; may have ended.
-            lines: at most so many.
-            limit_bytes: at most so many bytes, from the end; what is not UTF-8 is replaced.
+            namespace: namespace of the pod.
+            pod: name of the pod.
+            container: name of the container, which may have terminated.
+            lines: maximum number of lines.
+            limit_bytes: maximum number of bytes, counted from the end; bytes that are not UTF-8
+                are replaced.
 
         Raises:
-            BadRequest: there is no such container, or it has not started.
+            BadRequest: the container does not exist or has not started.
         """
         query = {
             "container": container,
@@ -196,7 +197,7 @@ class Client:
         *,
         subresource: str = "",
     ) -> T:
-        """Apply operations (RFC 6902). A `test` that fails raises `Invalid`."""
+        """Apply operations (RFC 6902). A failed `test` raises `Invalid`."""
         target = _Target(resource, namespace, _non_empty(name), subresource)
         request = _with_body("PATCH", target.path, list(operations), content_types.JSON_PATCH)
         return await self._write(request, resource)
@@ -214,7 +215,7 @@ class Client:
 
         Raises:
             TypeError: `body` is or contains a partial view.
-            Conflict: its `metadata.resourceVersion` is not the present one.
+            Conflict: its `metadata.resourceVersion` is outdated.
         """
         target = _Target(resource, namespace, _non_empty(name), subresource)
         request = _with_body("PUT", target.path, body, content_types.JSON)
@@ -233,15 +234,15 @@ class Client:
         """Delete one object.
 
         Args:
-            resource: its resource.
-            namespace: its namespace, empty if cluster-scoped.
-            name: its name.
-            uid: precondition; `Conflict` if the object with that name is another one.
-            grace_seconds: instead of the object's own grace period.
+            resource: resource of the object.
+            namespace: namespace of the object, empty if cluster-scoped.
+            name: name of the object.
+            uid: precondition; `Conflict` if the object of that name has another uid.
+            grace_seconds: overrides the object's own grace period.
             propagation: `Background`, `Foreground` or `Orphan`.
 
         Returns:
-            The object as the server now has it, or None if the server only said that it is gone.
+            The object in its new state, or None if the server only confirmed the deletion.
         """
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if uid is not None:
@@ -273,12 +274,12 @@ class Client:
     ) -> Response:
         """Send a request to a service through the API server.
 
-        The answer of the service comes back whatever its status. It is sent once: no slot, no
-        pause, no repetition. `limit` is in bytes of a 2xx body.
+        The response of the service is returned whatever its status. The request is sent once:
+        without a slot, a pause or a retry. `limit` is the maximum size of a 2xx body in bytes.
 
         Raises:
-            StatusError: the API server refused or could not reach the service.
-            UnexpectedAnswer: the answer is longer than `limit`.
+            StatusError: the API server rejected the request or could not reach the service.
+            UnexpectedResponse: the body is longer than `limit`.
             TransportError: see `errors.py`.
         """
         service = _Target(SERVICES, namespace, f"{_non_empty(name)}:{port}", "proxy")
@@ -314,7 +315,7 @@ class Client:
         return responses.decode_plain(answer.body)
 
     async def read_page(self, path: str, query: Mapping[str, str]) -> bytes:
-        """Body of a 2xx answer to one GET, never repeated: for readers with their own back-off."""
+        """Return the body of one GET, which is not retried: for readers with their own back-off."""
         answer = await self._sender.send(
             Request("GET", path, query), timeout=LIST_TIMEOUT, repeat=False
         )
@@ -324,11 +325,11 @@ class Client:
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[Chunks]:
-        """Open an endless GET; iterate over its chunks. Leaving the context closes it.
+        """Open an endless GET and yield its chunks. Leaving the context closes it.
 
         Raises:
-            StatusError: the answer was not 2xx.
-            UnexpectedAnswer: it is not JSON.
+            StatusError: the status is not 2xx.
+            UnexpectedResponse: the content type is not JSON.
             TransportError: on opening and while iterating.
         """
         request = Request("GET", path, query)
@@ -347,7 +348,7 @@ class Client:
         path: str,
         query: Mapping[str, str] | None = None,
         *,
-        timeout: float | None = None,  # noqa: ASYNC109  handed on to the sender
+        timeout: float | None = None,  # noqa: ASYNC109  passed on to the sender
     ) -> Response:
         return await self._send(Request("GET", path, query or {}), timeout=timeout)
 
@@ -362,7 +363,7 @@ class Client:
 
 
 def _non_empty(name: str) -> str:
-    """Refuse an empty name: the path would be that of the whole collection."""
+    """Reject an empty name, which would give the path of the whole collection."""
     if not name:
         raise ValueError("an object's name must not be empty")
     return name
@@ -379,7 +380,7 @@ def _with_body(
 
 
 def _confirmed(answer: Response, resource: Resource[T]) -> T:
-    """The object that a write was answered with; without it nothing is certain."""
+    """Return the object in the response to a write; without it the outcome is unknown."""
     try:
         return responses.decode_object(answer.body, resource)
     except UnexpectedResponse as error:

@@ -20,7 +20,7 @@ class ServerEndpoint:
     Attributes:
         url: scheme, host, port and, behind some proxies, a path; no slash at the end.
         proxy: URL of an HTTP proxy, empty for none. The environment is never consulted.
-        server_name: name expected in the server's certificate, empty for that of the URL.
+        server_name: name expected in the server's certificate, empty for the host of the URL.
     """
 
     url: str
@@ -34,35 +34,35 @@ class ServerEndpoint:
 
 
 class Credentials(Protocol):
-    """How to be let in, kept fresh."""
+    """Authentication to one API server, kept up to date."""
 
     @property
     def endpoint(self) -> ServerEndpoint:
-        """The server. Never changes."""
+        """The server; constant."""
         ...
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """For new connections; another object whenever certificates have changed.
+        """Return the TLS context for new connections; a new object after a change of certificates.
 
         None for plain HTTP.
         """
         ...
 
     async def authorization(self) -> str:
-        """Value of the `Authorization` header, empty for none."""
+        """Return the value of the `Authorization` header, empty for none."""
         ...
 
     async def refresh(self) -> None:
-        """The server has refused the present credentials (401): get others, if there are any."""
+        """Replace credentials that the server rejected (401), if there are others."""
         ...
 
     async def aclose(self) -> None:
-        """End whatever keeps them fresh."""
+        """Stop refreshing."""
         ...
 
 
 class StaticCredentials:
-    """Credentials that never change: plain HTTP to the embedded server, and tests."""
+    """Credentials that never change, such as those of the embedded server."""
 
     def __init__(
         self, url: str, *, ssl_context: ssl.SSLContext | None = None, authorization: str = ""
@@ -77,15 +77,15 @@ class StaticCredentials:
         return self._endpoint
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """As given."""
+        """Return what was given."""
         return self._ssl_context
 
     async def authorization(self) -> str:
-        """As given."""
+        """Return what was given."""
         return self._authorization
 
     async def refresh(self) -> None:
-        """There are no others."""
+        """Do nothing: there are no other credentials."""
 
     async def aclose(self) -> None:
-        """Nothing to end."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Which optional APIs a server has."""
+"""Discovers which optional APIs a server has."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 async def is_served(client: Client, resource: Resource[Any]) -> bool:
-    """Whether the server serves this resource in this version.
+    """Return whether the server serves this resource in this version.
 
     Raises:
-        KubeError: it did not answer the question.
+        KubeError: the server gave no usable response.
     """
     root = resource.path().rpartition("/")[0]
     try:

@@ -1,25 +1,25 @@
-"""Everything that can go wrong between Manta and an API server.
+"""Exceptions of the access to an API server.
 
 KubeError
 +-- ConfigurationError      kubeconfig or in-cluster credentials unusable
 +-- TransportError
-|   +-- NotSent             certain: the server never saw the request
-|   |   +-- Paused            the server asked for a longer pause than the request may take
-|   +-- OutcomeUnknown      time-out, reset or truncated answer: a write may have happened
-|       +-- WriteUnconfirmed  a write answered with success and an unusable body
-+-- UnexpectedAnswer        HTML, wrong kind, broken JSON with a 2xx status
+|   +-- NotSent             the server certainly never received the request
+|   |   +-- Paused            the server demands a longer pause than the request may take
+|   +-- OutcomeUnknown      time-out, reset or truncated response: a write may have happened
+|       +-- WriteUnconfirmed  the response to a write has status 2xx and an unusable body
++-- UnexpectedResponse      HTML, wrong kind, broken JSON with a 2xx status
 |   +-- WriteUnconfirmed      (both)
-+-- StatusError             the server answered with a Status or a non-2xx code
++-- StatusError             the response is a Status or has a non-2xx code
     +-- BadRequest            400
     +-- Unauthorized          401
     +-- Forbidden             403
     +-- NotFound              404 of the API server: there is no such object
-    +-- PathNotFound          404 without a Status: no such API, or not the API server's answer
+    +-- PathNotFound          404 without a Status: no such API, or the response of a proxy
     +-- MethodNotAllowed      405
-    +-- Conflict              409, reason Conflict: precondition or resourceVersion lost
+    +-- Conflict              409, reason Conflict: precondition or resourceVersion failed
     +-- AlreadyExists         409, reason AlreadyExists
     +-- Expired               410: resourceVersion or continue token too old
-    +-- TooLarge              413
+    +-- RequestEntityTooLarge 413
     +-- UnsupportedMediaType  415
     +-- Invalid               422: validation or admission
     +-- TooManyRequests       429
@@ -39,19 +39,19 @@ class KubeError(Exception):
 
 
 class ConfigurationError(KubeError):
-    """Credentials or endpoint cannot be used. The message names cause and remedy."""
+    """Credentials or endpoint are unusable. The message names the cause and the remedy."""
 
 
 class TransportError(KubeError):
-    """No usable answer came back."""
+    """There is no usable response."""
 
 
-class NotSent(TransportError):  # noqa: N818  the names say what is known, not that it is bad
-    """The request certainly never reached the server (connection refused, DNS)."""
+class NotSent(TransportError):  # noqa: N818  named after what is known
+    """The request certainly never reached the server (connection refused, DNS failure)."""
 
 
 class Paused(NotSent):
-    """Not sent: the server asked every client to wait. `retry_after` is in seconds."""
+    """Not sent because the server asked all clients to wait. `retry_after` is in seconds."""
 
     def __init__(self, message: str, *, retry_after: float) -> None:
         super().__init__(message)
@@ -59,20 +59,20 @@ class Paused(NotSent):
 
 
 class OutcomeUnknown(TransportError):  # noqa: N818
-    """The request may have been carried out: time-out, reset, or an answer cut short."""
+    """The server may have executed the request: time-out, reset or truncated response."""
 
 
 class UnexpectedResponse(KubeError):  # noqa: N818
-    """The server said success, but the body is not what was asked for."""
+    """The status is 2xx, but the body is not what was requested."""
 
 
 class WriteUnconfirmed(OutcomeUnknown, UnexpectedResponse):
-    """A write was answered with 2xx, but not with the object: who answered is not certain."""
+    """The response to a write is 2xx without the object; it may come from a proxy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The `Status` object of an error answer, or what could be salvaged of another body."""
+    """The `Status` object of an error response, or what is known of another error body."""
 
     code: int
     reason: str = ""
@@ -87,7 +87,7 @@ class Status:
 
 
 class StatusError(KubeError):
-    """The server refused or failed. `retry_after` is in seconds, None if it did not say."""
+    """The server rejected the request or failed. `retry_after` is in seconds, None if not given."""
 
     def __init__(self, status: Status, *, retry_after: float | None = None) -> None:
         super().__init__(status.message or f"HTTP {status.code} {status.reason}".rstrip())
@@ -96,10 +96,10 @@ class StatusError(KubeError):
 
 
 def may_have_happened(error: BaseException) -> bool:
-    """Whether a write that ended with `error` may nevertheless have been carried out.
+    """Return whether a write that ended with `error` may nevertheless have been executed.
 
-    True for an unknown outcome, for cancellation, and for those 5xx answers that do not say
-    that nothing was done: a time-out behind the API server, a gateway's page.
+    True for an unknown outcome, a cancellation, and 5xx responses that do not exclude it: a
+    time-out behind the API server or the error page of a gateway.
     """
     if isinstance(error, StatusError):
         timed_out = error.status.code == 504 or error.status.reason in {"Timeout", "ServerTimeout"}
@@ -112,11 +112,11 @@ class BadRequest(StatusError):  # noqa: N818
 
 
 class Unauthorized(StatusError):  # noqa: N818
-    """401, after the one refresh of credentials did not help."""
+    """401, also after the credentials were refreshed once."""
 
 
 class Forbidden(StatusError):  # noqa: N818
-    """403: RBAC, quota or another admission plug-in. The message says which."""
+    """403: RBAC, quota or another admission plug-in; the message names it."""
 
 
 class NotFound(StatusError):  # noqa: N818
@@ -124,7 +124,7 @@ class NotFound(StatusError):  # noqa: N818
 
 
 class PathNotFound(StatusError):  # noqa: N818
-    """404 that is no Status object. It says nothing about any object."""
+    """404 without a Status object. It says nothing about any object."""
 
 
 class MethodNotAllowed(StatusError):  # noqa: N818
@@ -184,7 +184,7 @@ _BY_CODE: dict[int, type[StatusError]] = {
 
 
 def error_for(status: Status, *, retry_after: float | None = None) -> StatusError:
-    """The exception of the tree that stands for `status`. Total: every code has one."""
+    """Return the exception of the tree for `status`. Every code has one."""
     kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else StatusError)
     if kind is Conflict and status.reason == "AlreadyExists":
         kind = AlreadyExists

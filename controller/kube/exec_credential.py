@@ -1,7 +1,7 @@
-"""Upkeep of credentials that a program hands out (`exec` in a kubeconfig).
+"""Refreshes the credentials of an exec plugin (`exec` in a kubeconfig).
 
-The program is run again before what it gave expires, in the background while the old is still
-good. Its failures are survived: nothing here ends because a plugin failed once.
+The plugin runs again before its credential expires, in the background while the old one is
+still valid. A failed run is retried with back-off.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 RENEW_BEFORE = timedelta(minutes=5)
-"""How long before its expiry a credential is renewed; a fifth of its life if that is less."""
+"""Time before its expiry at which a credential is renewed; at most a fifth of its lifetime."""
 
 SHORTEST_INTERVAL = 1.0
 LONGEST_INTERVAL = 60.0
 """Seconds between runs after failures: doubled from the shortest to the longest."""
 
 REFUSED_INTERVAL = 10.0
-"""Seconds between runs because the server refuses what the plugin gives."""
+"""Least seconds between runs caused by rejected credentials."""
 
 RUN_TIMEOUT = 120.0
-"""Seconds that a plugin may take; it may have to wait for a person."""
+"""Seconds for one run, which may have to wait for a person to log in."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecCredential:
-    """What a plugin gave: a header, a certificate, or both; `expires` is in UTC."""
+    """The result of a plugin: a header, a certificate, or both; `expires` is in UTC."""
 
     authorization: str = ""
     certificate: ClientCertificate | None = None
@@ -47,12 +47,12 @@ class ExecCredential:
 
 
 class ExecCredentialRefresher:
-    """Keeps the credential of one plugin fresh.
+    """Keeps the credential of one plugin valid.
 
     Args:
-        run: runs the program once; raises `ConfigurationError` with cause and remedy.
+        run: runs the plugin once; raises `ConfigurationError` with cause and remedy.
         clock: for the intervals between runs.
-        wall: time in UTC, which expiry is measured by.
+        wall: the current time in UTC, compared with the expiry.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ExecCredentialRefresher:
 
     @property
     def latest(self) -> ExecCredential:
-        """What is in use, possibly expired."""
+        """The latest credential, which may have expired."""
         return self._credential
 
     async def start(self) -> None:
@@ -84,10 +84,10 @@ class ExecCredentialRefresher:
             raise self._failure
 
     async def current(self) -> ExecCredential:
-        """A credential that has not expired.
+        """Return a credential that has not expired.
 
         Raises:
-            NotSent: it has expired, and the plugin does not give another one.
+            NotSent: it has expired and the plugin returns no other one.
         """
         left = self._left()
         if left is None or left > self._margin():
@@ -107,7 +107,7 @@ class ExecCredentialRefresher:
         self._not_before = max(self._not_before, self._clock.time() + REFUSED_INTERVAL)
 
     async def aclose(self) -> None:
-        """End a running plugin."""
+        """Cancel a running plugin."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -121,7 +121,7 @@ class ExecCredentialRefresher:
         return min(RENEW_BEFORE, (self._credential.expires - self._issued_at) / 5)
 
     def _start_run(self) -> asyncio.Task[None] | None:
-        """The run under way, a new one if it is time, else None."""
+        """Return the current run, a new one if one is due, else None."""
         if self._running is not None and not self._running.done():
             return self._running
         if self._clock.time() < self._not_before:

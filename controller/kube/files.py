@@ -1,4 +1,4 @@
-"""Files that change under a running process: rotated tokens and certificate authorities."""
+"""Reads files that change while the process runs: tokens and certificate authorities."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 
 class RotatedFile:
-    """A small file, read again whenever it was replaced.
+    """A small file that is read again after each replacement.
 
-    While it is missing, empty or unreadable the last good content stays in use: the kubelet and
-    other tools replace files, and a moment without one must not end a process.
+    While the file is missing, empty or unreadable, the last good content stays in use: the
+    kubelet and other tools replace files, and a short gap must not end the process.
 
     Args:
         path: the file.
-        what: for messages: `service account token`.
+        what: name for messages, such as `service account token`.
 
     Raises:
-        ConfigurationError: it cannot be read now.
+        ConfigurationError: the file cannot be read now.
     """
 
     def __init__(self, path: Path, what: str) -> None:
@@ -38,7 +38,7 @@ class RotatedFile:
             raise ConfigurationError(f"The {what} {path} is empty. Fill it or remove the setting.")
 
     def read(self) -> bytes:
-        """The present content; costs one `stat` while nothing changes."""
+        """Return the current content. Costs one `stat` while nothing changes."""
         signature = self._signature()
         if signature != self._seen:
             self._reread(signature)

@@ -1,8 +1,8 @@
 """The transport over HTTP: connections, TLS, time limits, credentials.
 
-It reports what is known about a failed request: `NotSent` if the connection never came to be,
-`OutcomeUnknown` for everything after that. Statuses pass through, redirects are not followed,
-and proxy variables of the environment are ignored.
+A failed request raises `NotSent` if no connection was established and `OutcomeUnknown`
+otherwise. Statuses are passed through, redirects are not followed, and the proxy variables of
+the environment are ignored.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ _KEEPALIVE_IDLE = 30
 _KEEPALIVE_INTERVAL = 10
 _KEEPALIVE_PROBES = 3
 _USER_TIMEOUT = 60_000
-"""Milliseconds after which the kernel gives up on data that the peer does not acknowledge."""
+"""Milliseconds after which the kernel drops a connection with unacknowledged data."""
 
 _CLOSE_TIMEOUT = 1.0
-"""Seconds that closed connections get to say good-bye before the loop may end."""
+"""Seconds for the TLS shutdown of closed connections before the loop ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds; every wait has one.
+    """Time limits in seconds.
 
     Attributes:
         connect: name resolution, TCP and TLS together.
-        idle: between two pieces of an ordinary answer. The API server ends any request
+        idle: between two chunks of an ordinary response. The API server ends any request
             after a minute.
-        total: a whole ordinary request; callers usually allow less.
-        watch_grace: how much longer a watch may live than its `timeoutSeconds` (INF-24).
-        watch_total: a watch without `timeoutSeconds`.
+        total: for a whole ordinary request; callers usually set less.
+        watch_grace: added to the `timeoutSeconds` of a watch (INF-24).
+        watch_total: for a watch without `timeoutSeconds`.
     """
 
     connect: float = 10.0
@@ -61,14 +61,14 @@ class Timeouts:
 
 
 class HttpTransport:
-    """`Transport` over HTTP/1.1. To be made and used inside one running event loop.
+    """`Transport` over HTTP/1.1. Created and used inside one running event loop.
 
-    Watches have connections of their own, so that they can neither starve nor delay writes.
+    Watches have connections of their own, so that they neither starve nor delay writes.
 
     Args:
         credentials: closed together with the transport.
-        user_agent: for requests that do not bring one.
-        timeouts: limits of everything that waits.
+        user_agent: for requests without one.
+        timeouts: limits of all waits.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class HttpTransport:
     ) -> RawResponse:
         """Send a request; see `Transport.request`.
 
-        A 401 makes the credentials be refreshed and the request be sent once more.
+        After a 401 the credentials are refreshed and the request is sent once more.
         """
         request = Request(method, path, query, headers, body)
         authorization = await self._credentials.authorization()
@@ -109,14 +109,14 @@ class HttpTransport:
         return answer.status, fields, _Body(answer)
 
     async def aclose(self) -> None:
-        """Close all connections and end the upkeep of the credentials."""
+        """Close all connections and the credentials."""
         await self._requests.close()
         await self._watches.close()
         await self._credentials.aclose()
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_TIMEOUT):
-                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  sockets tell nobody
-                    await asyncio.sleep(0.01)  # TLS says good-bye in the background
+                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  sockets have no event for it
+                    await asyncio.sleep(0.01)  # TLS shuts down in the background
 
     def _open(self, address: tuple[Any, ...]) -> socket.socket:
         made = _socket(address)
@@ -145,7 +145,7 @@ class HttpTransport:
             raise _classified(error, str(request)) from error
 
     async def _refresh(self, rejected: str) -> None:
-        """Get other credentials than `rejected`; of many callers only one does."""
+        """Replace the credentials `rejected`; concurrent callers do it only once."""
         async with self._refreshing:
             if await self._credentials.authorization() == rejected:
                 await self._credentials.refresh()
@@ -161,10 +161,10 @@ class HttpTransport:
 
 
 class _Body(AsyncGenerator[bytes, None]):
-    """Chunks of one answer as they arrive.
+    """Chunks of one response as they arrive.
 
-    Not a generator function: closing one that was never started would not run its `finally`,
-    and the connection of every answer that nobody reads would leak.
+    Not a generator function: closing one that was never started does not run its `finally`, so
+    the connection of an unread response would leak.
     """
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
@@ -192,7 +192,7 @@ class _Body(AsyncGenerator[bytes, None]):
         self._closed = True
         connection = self._answer.connection
         if connection is not None and connection.transport is not None:
-            # An answer cut short: closing TLS politely would wait for the other side.
+            # The body is not complete: an orderly TLS shutdown would wait for the peer.
             connection.transport.abort()
         self._answer.close()
 
@@ -207,14 +207,14 @@ def _session(
         skip_auto_headers=("user-agent", "content-type"),
         trust_env=False,
     )
-    # aiohttp would silently repeat a PUT or DELETE whose connection broke: its second answer
-    # (409, 404) would then hide that the first one succeeded.
+    # aiohttp silently repeats a PUT or DELETE whose connection broke: the second response
+    # (409, 404) would hide that the first request succeeded.
     session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     return session
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that notices within a minute or so that the other side is gone."""
+    """Return a socket that detects a dead peer within about a minute."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -236,7 +236,7 @@ def _url(base: str, request: Request) -> URL:
 
 
 def _classified(error: Exception, request: str) -> NotSent | OutcomeUnknown:
-    """What is certain after `error`: a connection that never was carried no request."""
+    """Return the exception for `error`: `NotSent` if no connection was established."""
     text = f"{request}: {error or type(error).__name__}"
     never_connected = (
         aiohttp.ClientConnectorError,

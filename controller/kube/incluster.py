@@ -1,6 +1,6 @@
-"""Credentials of a pod: its service account, read again whenever the kubelet rotates it.
+"""Credentials of a pod: its service account, which the kubelet rotates.
 
-Written by hand because the library for kubeconfig files would double the memory of the process.
+Not taken from the library for kubeconfig files, which would double the memory of the process.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class InClusterCredentials:
     """`Credentials` of the pod's service account.
 
     Args:
-        environment: of the process; the kubelet puts the server's address into it.
+        environment: environment variables; the kubelet sets the server's address.
         folder: where the kubelet mounts `token` and `ca.crt`.
 
     Raises:
-        ConfigurationError: this is no pod, or its service account is not mounted.
+        ConfigurationError: the process does not run in a pod, or no service account is mounted.
     """
 
     def __init__(self, environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> None:
@@ -37,8 +37,8 @@ class InClusterCredentials:
         port = environment.get("KUBERNETES_SERVICE_PORT", "")
         if not host or not port:
             raise ConfigurationError(
-                "This process runs in no pod: KUBERNETES_SERVICE_HOST and "
-                "KUBERNETES_SERVICE_PORT are not set. Outside a cluster name a kubeconfig with "
+                "This process does not run in a pod: KUBERNETES_SERVICE_HOST and "
+                "KUBERNETES_SERVICE_PORT are not set. Outside a cluster, name a kubeconfig with "
                 "--kubeconfig or KUBECONFIG."
             )
         self._endpoint = ServerEndpoint(
@@ -51,11 +51,11 @@ class InClusterCredentials:
 
     @property
     def endpoint(self) -> ServerEndpoint:
-        """The `kubernetes` service as the pod sees it."""
+        """The `kubernetes` service."""
         return self._endpoint
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Trusts the mounted authority; the former one while the present file is unusable."""
+        """Return a context with the mounted authority, or the previous one if it is invalid."""
         authority = self._authority.read()
         if authority != self._trusted:
             self._trusted = authority
@@ -64,11 +64,11 @@ class InClusterCredentials:
         return self._context
 
     async def authorization(self) -> str:
-        """The mounted token."""
+        """Return the mounted token."""
         return f"Bearer {self._token.read().decode().strip()}"
 
     async def refresh(self) -> None:
-        """Nothing to do: the file is looked at before each request."""
+        """Do nothing: the file is checked before each request."""
 
     async def aclose(self) -> None:
-        """Nothing to end."""
+        """Do nothing."""

@@ -1,7 +1,7 @@
-"""Credentials from kubeconfig files: the only module that knows `kubernetes_asyncio`.
+"""Credentials from kubeconfig files: the only module that uses `kubernetes_asyncio`.
 
-Of that library it takes the merging of files and the protocol of exec plugins. Importing it costs
-some forty megabytes, so that happens when a kubeconfig is loaded, never in a pod.
+The library merges files and runs exec plugins. It costs 35 MiB of memory, so it is imported
+when a kubeconfig is loaded, never in a pod.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DEFAULT_PATH = Path("~/.kube/config")
 
 
 class KubeconfigCredentials:
-    """`Credentials` of one context of a kubeconfig. Made by `load_kubeconfig`."""
+    """`Credentials` of one context of a kubeconfig, created by `load_kubeconfig`."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class KubeconfigCredentials:
         return self._endpoint
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """A new one whenever the plugin has given another certificate."""
+        """Return a new context after each change of the plugin's certificate."""
         if not self._endpoint.url.startswith("https:"):
             return None
         given = self._plugin.latest.certificate if self._plugin else None
@@ -73,7 +73,7 @@ class KubeconfigCredentials:
         return self._context
 
     async def authorization(self) -> str:
-        """From the plugin, the token file or the file itself, in this order."""
+        """Return the token of the plugin, the token file or the kubeconfig, in this order."""
         if self._plugin is not None:
             return (await self._plugin.current()).authorization
         if self._token_file is not None:
@@ -81,7 +81,7 @@ class KubeconfigCredentials:
         return self._static.authorization
 
     async def refresh(self) -> None:
-        """Run the plugin, if there is one."""
+        """Run the plugin again, if there is one."""
         if self._plugin is not None:
             await self._plugin.refresh()
 
@@ -99,18 +99,18 @@ async def load_kubeconfig(
     clock: Clock,
     wall: Callable[[], datetime],
 ) -> KubeconfigCredentials:
-    """Read kubeconfig files and get ready to use one of their contexts. No file is written.
+    """Read kubeconfig files and return the credentials of one context. No file is written.
 
     Args:
         paths: one path, or several separated as in `KUBECONFIG`; None takes that variable, then
-            `~/.kube/config`. Of several files the first one that sets a value wins.
+            `~/.kube/config`. If several files set a value, the first one wins.
         context: None takes the current context.
-        environment: of the process, read now.
-        clock: for the upkeep of plugins.
-        wall: UTC time, for the expiry of what plugins give.
+        environment: environment variables, read at the time of the call.
+        clock: for the refresh of plugin credentials.
+        wall: the current time in UTC, compared with the expiry of plugin credentials.
 
     Raises:
-        ConfigurationError: no usable credentials; the message says why and what to do.
+        ConfigurationError: no usable credentials; the message names the cause and the remedy.
     """
     files = _existing(paths or environment.get("KUBECONFIG") or str(DEFAULT_PATH))
     chosen = _choose(files, context)
@@ -133,7 +133,7 @@ async def load_kubeconfig(
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A context with the cluster and user it names; relative paths start at their folders."""
+    """A context with its cluster and user; relative paths start at the folders of their files."""
 
     context: str
     cluster: Mapping[str, Any]
@@ -167,7 +167,7 @@ def _parse(path: Path) -> Mapping[str, Any]:
             f"The kubeconfig {path} is not valid YAML: {reason}. Correct or recreate it."
         ) from error
     if content is not None and not isinstance(content, dict):
-        raise ConfigurationError(f"The kubeconfig {path} holds no mapping. Correct or recreate it.")
+        raise ConfigurationError(f"The kubeconfig {path} is not a mapping. Correct or recreate it.")
     parsed = cast("dict[str, Any]", content or {})
     for section in ("clusters", "contexts", "users"):
         _check_entries(path, section, parsed.get(section) or [])
@@ -180,7 +180,7 @@ def _check_entries(path: Path, section: str, entries: Any) -> None:
     for entry in listed:
         if not isinstance(entry, dict) or not cast("dict[str, Any]", entry).get("name"):
             raise ConfigurationError(
-                f"The kubeconfig {path}: {section} must be a list of mappings with a name each. "
+                f"The kubeconfig {path}: {section} must be a list of mappings, each with a name. "
                 "Correct or recreate the file."
             )
 
@@ -199,7 +199,7 @@ def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Ch
     if named is None:
         raise ConfigurationError(
             f"No current context is set in {listing}. Choose one with --context or "
-            f"`kubectl config use-context`; there are: {_names(merged, 'contexts')}."
+            f"`kubectl config use-context`; available: {_names(merged, 'contexts')}."
         )
     chosen, _ = _section(merged, "contexts", named, f"asked for, in {listing}")
     cluster, cluster_folder = _section(
@@ -215,7 +215,7 @@ def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Ch
 
 
 def _merged(files: Mapping[Path, Mapping[str, Any]]) -> Any:
-    """The library's merge of all files: of equal names the first wins."""
+    """Merge all files with the library: the first of several entries of one name wins."""
     from kubernetes_asyncio.config.kube_config import (  # noqa: PLC0415  see the docstring above
         KubeConfigMerger,
     )
@@ -231,7 +231,7 @@ def _names(merged: Any, section: str) -> str:
 
 
 def _section(merged: Any, section: str, name: str, whose: str) -> tuple[Mapping[str, Any], Path]:
-    """Content of one named entry, and the folder of the file that it came from."""
+    """Return the content of a named entry and the folder of the file that contains it."""
     entry = merged[section].get_with_name(name, safe=True)
     singular = section.removesuffix("s")
     if entry is None:
@@ -240,7 +240,7 @@ def _section(merged: Any, section: str, name: str, whose: str) -> tuple[Mapping[
         )
     content = entry.value.get(singular)
     if content is not None and not isinstance(content, dict):
-        raise ConfigurationError(f"The {singular} {name!r} is no mapping ({whose}). Correct it.")
+        raise ConfigurationError(f"The {singular} {name!r} is not a mapping ({whose}). Correct it.")
     return cast("dict[str, Any]", content or {}), Path(entry.path).absolute().parent
 
 
@@ -261,7 +261,7 @@ def _endpoint(chosen: _Choice) -> ServerEndpoint:
 
 
 def _static_credential(chosen: _Choice) -> ExecCredential:
-    """What the file itself holds: token, password or certificate."""
+    """Return what the file itself contains: a token, a password or a certificate."""
     user = chosen.user
     for unsupported in ("as", "as-groups", "as-user-extra", "as-uid"):
         if user.get(unsupported):
@@ -296,7 +296,7 @@ def _token_file(chosen: _Choice) -> RotatedFile | None:
 
 
 def _content(section: Mapping[str, Any], field: str, folder: Path) -> bytes:
-    """Of `<field>-data` or of the file that `<field>` names; empty if there is neither."""
+    """Return `<field>-data` or the file that `<field>` names; empty if neither is set."""
     data, path = section.get(f"{field}-data"), section.get(field)
     if data:
         try:
@@ -354,10 +354,11 @@ class _ExecPlugin:
             )
         except (AttributeError, TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"The exec plugin {self._name!r} gave an unusable answer ({error}). Update it."
+                f"The exec plugin {self._name!r} returned an unusable result ({error}). Update it."
             ) from error
         if not credential.authorization and credential.certificate is None:
             raise ConfigurationError(
-                f"The exec plugin {self._name!r} gave neither a token nor a certificate. Update it."
+                f"The exec plugin {self._name!r} returned neither a token nor a certificate. "
+                "Update it."
             )
         return credential

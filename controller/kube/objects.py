@@ -1,8 +1,7 @@
 """Partial, immutable views of Kubernetes objects: only the fields that Manta reads.
 
-The views are decoded straight from the bytes of the API server. They have no way back: a view
-that dropped fields must never be PUT, so nothing here encodes. What Manta writes it writes as
-plain dictionaries.
+The views are decoded directly from the bytes of the API server. They have no encoder, because a
+view lacks fields of its object and must never be PUT. Manta writes plain dictionaries.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class ObjectMeta(View, frozen=True):
 
     @property
     def terminating(self) -> bool:
-        """Whether deletion was asked for and finalizers or the kubelet still hold the object."""
+        """Whether the object has a deletion timestamp and still exists."""
         return self.deletion_timestamp is not None
 
     @property
@@ -64,7 +63,7 @@ class ObjectMeta(View, frozen=True):
 
 
 class KubeObject(View, frozen=True):
-    """What every object has. Used as it is where nothing else is read."""
+    """What every object has. Used directly where nothing else is read."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -113,7 +112,7 @@ class ContainerResources(View, frozen=True):
 
 
 class Container(View, frozen=True):
-    """`spec.containers[]`: what probes, services and the kubelet need to know."""
+    """`spec.containers[]`: what probes, services and the kubelet need."""
 
     name: str = ""
     ports: tuple[ContainerPort, ...] = ()
@@ -158,7 +157,7 @@ class ContainerStateRunning(View, frozen=True):
 
 
 class ContainerState(View, frozen=True):
-    """`status.containerStatuses[].state`: at most one of the members is set."""
+    """`status.containerStatuses[].state`: at most one member is set."""
 
     running: ContainerStateRunning | None = None
     waiting: ContainerStateWaiting | None = None
@@ -208,7 +207,7 @@ class ServicePort(View, frozen=True):
 
 
 class ServiceSpec(View, frozen=True):
-    """`spec` of a Service, whole: a user may ask for any of it."""
+    """`spec` of a Service, complete: a user may set any field."""
 
     type: str = "ClusterIP"
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
@@ -239,7 +238,7 @@ class Service(KubeObject, frozen=True):
 
 
 class IngressSpec(View, frozen=True):
-    """`spec` of an Ingress. Rules stay plain data: they are compared, not read."""
+    """`spec` of an Ingress. Rules stay plain data, because they are only compared."""
 
     ingress_class_name: str | None = None
     rules: tuple[dict[str, Any], ...] = ()
@@ -287,7 +286,7 @@ class PersistentVolumeClaim(KubeObject, frozen=True):
 
 
 class Role(KubeObject, frozen=True):
-    """A Role. The API server writes null where there are no rules."""
+    """A Role. The API server writes null if there are no rules."""
 
     rules: tuple[dict[str, Any], ...] | None = None
 
@@ -329,7 +328,7 @@ class Node(KubeObject, frozen=True):
 
 
 class JobSpec(View, frozen=True):
-    """`spec` of a Job. The template stays plain data: it is passed on to pods."""
+    """`spec` of a Job. The template stays plain data, because it is copied into pods."""
 
     parallelism: int | None = None
     completions: int | None = None

@@ -31,45 +31,37 @@ class RestClientMetrics:
     """The `rest_client_*` metrics of one registry, shared by all clients of the process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.requests = Counter(
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(name, text, ("verb", "host"), buckets=buckets, registry=registry)
+
+        self.requests = counter(
             "rest_client_requests_total",
             "Number of HTTP requests, partitioned by status code, method, and host.",
-            ["code", "method", "host"],
-            registry=registry,
+            *("code", "method", "host"),
         )
-        self.retries = Counter(
+        self.retries = counter(
             "rest_client_request_retries_total",
             "Number of request retries, partitioned by status code, verb, and host.",
-            ["code", "verb", "host"],
-            registry=registry,
+            *("code", "verb", "host"),
         )
-        self.duration = Histogram(
+        self.duration = histogram(
             "rest_client_request_duration_seconds",
             "Request latency in seconds, by verb and host.",
-            ["verb", "host"],
-            buckets=DURATIONS,
-            registry=registry,
+            DURATIONS,
         )
-        self.waiting = Histogram(
+        self.waiting = histogram(
             "rest_client_rate_limiter_duration_seconds",
             "Seconds that requests waited in the client, by verb and host.",
-            ["verb", "host"],
-            buckets=DURATIONS,
-            registry=registry,
+            DURATIONS,
         )
-        self.request_size = Histogram(
-            "rest_client_request_size_bytes",
-            "Request size in bytes, by verb and host.",
-            ["verb", "host"],
-            buckets=SIZES,
-            registry=registry,
+        self.request_size = histogram(
+            "rest_client_request_size_bytes", "Request size in bytes, by verb and host.", SIZES
         )
-        self.response_size = Histogram(
-            "rest_client_response_size_bytes",
-            "Response size in bytes, by verb and host.",
-            ["verb", "host"],
-            buckets=SIZES,
-            registry=registry,
+        self.response_size = histogram(
+            "rest_client_response_size_bytes", "Response size in bytes, by verb and host.", SIZES
         )
 
     def for_host(self, host: str) -> ClientMetrics:

@@ -1,4 +1,4 @@
-"""Which API resource is meant: its group, version, plural name, scope and typed view."""
+"""API resources: group, version, plural name, scope and typed view."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ T = TypeVar("T", bound=KubeObject)
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """One resource of the API, as discovery would list it.
+    """One resource of the API, as discovery lists it.
 
     Attributes:
         group: API group, empty for the core group.
         version: API version without the group, `v1`.
-        plural: lower-case plural name as it stands in paths, `pods`.
+        plural: lower-case plural name as used in paths, `pods`.
         kind: the object's `kind`, `Pod`.
-        view: the partial Struct that objects of this resource are decoded into.
+        view: the partial Struct into which objects are decoded.
         namespaced: whether objects live in namespaces.
     """
 
@@ -47,11 +47,11 @@ class Resource(Generic[T]):
 
     @property
     def api_version(self) -> str:
-        """`v1` for the core group, `batch/v1` for others."""
+        """`v1` for the core group, else `group/version`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Path of a collection or object below the server's root, not URL-encoded.
+        """Return the path of a collection or object below the server's root, not URL-encoded.
 
         An empty `namespace` of a namespaced resource means all namespaces.
         """
@@ -63,7 +63,7 @@ class Resource(Generic[T]):
         return "/".join(parts)
 
     def __str__(self) -> str:
-        """`pods` or `rayclusters.ray.io`: how kubectl and metrics name it."""
+        """Return the name that kubectl and metrics use: `pods`, `rayclusters.ray.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -87,7 +87,7 @@ CRDS = Resource(
 )
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", KubeObject)
 SECRETS = Resource("", "v1", "secrets", "Secret", KubeObject)
-"""Without a view of their data: nothing in the process keeps what is secret."""
+"""The view has no data, so that the process never holds secrets."""
 
 CLAIMS = Resource(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim

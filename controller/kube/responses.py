@@ -1,7 +1,7 @@
-"""What an API server answered: status to exception, and bytes to the object that was asked for.
+"""Decodes responses of an API server: statuses into exceptions, bodies into objects.
 
-A body is an object only if the status is 2xx *and* its `kind` is the expected one. Nothing else
-ever passes for one: not a `Status`, not a proxy's HTML page, not half of a JSON document.
+A body is accepted as an object only if the status is 2xx and its `kind` is the expected one.
+A `Status`, the HTML page of a proxy or a truncated JSON document is never taken for an object.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubeObject)
 
 MAX_ERROR_BODY = 256 * 1024
-"""Bytes of an error answer that are read; the rest is dropped with its connection."""
+"""Bytes of an error response that are read; the rest is dropped with its connection."""
 
 MAX_EXCERPT = 300
-"""Characters of a foreign body that are quoted in a message."""
+"""Characters of an unexpected body that are quoted in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One complete answer.
+    """One complete response.
 
     Attributes:
         status: HTTP status code.
         headers: header fields with lower-case names.
-        body: all of it; for errors at most `MAX_ERROR_BODY` bytes.
+        body: the whole body; for errors at most `MAX_ERROR_BODY` bytes.
     """
 
     status: int
@@ -90,10 +90,10 @@ def _page_decoder(view: type[T]) -> msgspec.json.Decoder[_Page[T]]:
 
 
 async def read_body(status: int, chunks: Chunks, limit: int | None = None) -> bytes:
-    """Read and close `chunks`: all of a 2xx body, at most `MAX_ERROR_BODY` bytes of another.
+    """Read and close `chunks`: all of a 2xx body, at most `MAX_ERROR_BODY` bytes of an error.
 
     Raises:
-        UnexpectedAnswer: a 2xx body has more than `limit` bytes.
+        UnexpectedResponse: a 2xx body has more than `limit` bytes.
     """
     parts: list[bytes] = []
     left = None if 200 <= status < 300 else MAX_ERROR_BODY
@@ -112,7 +112,7 @@ async def read_body(status: int, chunks: Chunks, limit: int | None = None) -> by
 
 
 def parse_status(answer: Response) -> Status | None:
-    """The `Status` object that the answer consists of, None if it is anything else."""
+    """Return the `Status` object in the body, None if the body is anything else."""
     try:
         body = _status.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -123,10 +123,10 @@ def parse_status(answer: Response) -> Status | None:
 
 
 def error_from_response(answer: Response) -> StatusError:
-    """The exception that stands for a non-2xx answer.
+    """Return the exception for a non-2xx response.
 
-    A 404 that is not a `Status` object is `PathNotFound`, never `NotFound`: a page of a proxy or
-    of a server without this API must not be taken for the news that an object is gone.
+    A 404 without a `Status` object is `PathNotFound`, never `NotFound`: the error page of a proxy
+    or of a server without this API does not prove that an object is gone.
     """
     wait = retry_after(answer.headers)
     status = parse_status(answer)
@@ -139,7 +139,7 @@ def error_from_response(answer: Response) -> StatusError:
 
 
 def excerpt(body: bytes) -> str:
-    """The beginning of a foreign body, on one line, for a message."""
+    """Return the beginning of an unexpected body on one line, for a message."""
     text = " ".join(body[: 4 * MAX_EXCERPT].decode("utf-8", "replace").split())
     if not text:
         return "(empty body)"
@@ -147,7 +147,7 @@ def excerpt(body: bytes) -> str:
 
 
 def check_kind(body: bytes, expected: str) -> None:
-    """Raise `UnexpectedAnswer` unless `body` is a JSON object of kind `expected`."""
+    """Raise `UnexpectedResponse` unless `body` is a JSON object of kind `expected`."""
     if body.startswith(b'{"kind":"%b"' % expected.encode()):
         return
     try:
@@ -161,11 +161,11 @@ def check_kind(body: bytes, expected: str) -> None:
 
 
 def decode_object(body: bytes, resource: Resource[T]) -> T:
-    """The typed view of one object.
+    """Decode one object into its typed view.
 
     Raises:
-        UnexpectedAnswer: the body is not an object of the resource's kind, or a field that is
-            read has a type that it must not have; the message names it.
+        UnexpectedResponse: the body is not an object of the resource's kind, or a field of the
+            view has the wrong type; the message names the field.
     """
     check_kind(body, resource.kind)
     try:
@@ -175,7 +175,7 @@ def decode_object(body: bytes, resource: Resource[T]) -> T:
 
 
 def decode_plain(body: bytes, kind: str = "") -> Any:
-    """Plain data, of kind `kind` if one is given. Raises `UnexpectedAnswer`."""
+    """Decode plain data, of kind `kind` if one is given. Raises `UnexpectedResponse`."""
     if kind:
         check_kind(body, kind)
     try:
@@ -185,7 +185,7 @@ def decode_plain(body: bytes, kind: str = "") -> Any:
 
 
 def decode_list(body: bytes, resource: Resource[T]) -> ObjectList[T]:
-    """The typed views of one page of a list. Raises `UnexpectedAnswer`."""
+    """Decode one page of a list into typed views. Raises `UnexpectedResponse`."""
     try:
         page: _Page[T] = _page_decoder(resource.view).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

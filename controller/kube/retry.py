@@ -1,7 +1,7 @@
-"""When a request may be sent: waiting, the shared pause, and which answers may be repeated.
+"""Retry rules: the pause shared by all requests, and which requests may be sent again.
 
-There is no rate limit. The server says when it has had enough (429, or 503 with `Retry-After`),
-and then every request of the client waits, not only the one that was told.
+There is no client-side rate limit. When the server is overloaded it answers 429, or 503 with
+`Retry-After`; then every request of the client waits, not only the rejected one.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from informers import Clock
 
 MAX_ATTEMPTS = 10
-"""Times that one request is sent at most, the first included."""
+"""Maximum number of attempts of one request, including the first."""
 
 MAX_PAUSE = 60.0
-"""Seconds: the longest `Retry-After` that is believed."""
+"""Seconds: a longer `Retry-After` is cut to this."""
 
 RESET_DELAY = 1.0
-"""Seconds before a read is repeated whose connection broke."""
+"""Seconds before a read is retried after its connection broke."""
 
 AMBIGUOUS_REASONS = frozenset({"Timeout", "ServerTimeout"})
-"""Reasons of a Status after which a write may nevertheless have been carried out."""
+"""Reasons of a Status after which a write may nevertheless have been executed."""
 
 
 async def sleep_until(clock: Clock, when: float) -> None:
-    """Wait until `clock` shows `when`; returns at once if it already does."""
+    """Wait until `clock` reaches `when`; return at once if it has."""
     if when <= clock.time():
         return
     woken = asyncio.get_running_loop().create_future()
@@ -45,7 +45,7 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 
 class Pause:
-    """A moment before which nobody sends: the latest that any answer asked for."""
+    """The time until which no request is sent: the latest that any response demanded."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -53,7 +53,7 @@ class Pause:
 
     @property
     def end(self) -> float:
-        """Clock time at which the pause is over; in the past if there is none."""
+        """Clock time at which the pause ends; in the past if there is none."""
         return self._end
 
     @property
@@ -66,27 +66,27 @@ class Pause:
         self._end = max(self._end, self._clock.time() + min(seconds, MAX_PAUSE))
 
     async def wait(self) -> None:
-        """Wait until the pause is over, including what is added meanwhile."""
+        """Wait until the pause ends, including extensions made meanwhile."""
         while self.remaining:
             await sleep_until(self._clock, self._end)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks to wait; None if it did not say, or not in whole seconds."""
+    """Return `Retry-After` in seconds, None if it is absent or not a whole number."""
     value = headers.get("retry-after", "").strip()
     return float(value) if value.isascii() and value.isdigit() else None
 
 
 def applies_to_all_requests(status: int) -> bool:
-    """Whether a `Retry-After` with this status is about the server, not about the request."""
+    """Return whether a `Retry-After` with this status applies to all requests of the client."""
     return status in {429, 503}
 
 
 def is_retryable(method: str, status: int, reason: str) -> bool:
-    """Whether a request that got this answer *with* `Retry-After` may be sent again.
+    """Return whether a request may be sent again after this response with `Retry-After`.
 
-    Reads always may. A write only if the server says that it did nothing: a time-out behind the
-    API server (504, or a Status with reason Timeout or ServerTimeout) does not say that.
+    Reads always may. A write may only if the server certainly did nothing, which a time-out
+    behind the API server (504, or reason Timeout or ServerTimeout) leaves open.
     """
     if status != 429 and status < 500:
         return False

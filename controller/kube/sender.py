@@ -1,8 +1,8 @@
-"""Sends one request at a time through a transport, under the rules all requests share.
+"""Sends requests through a transport under the rules that all requests share.
 
 In order: wait for the shared pause, take one of a bounded number of slots, send, read the whole
-answer within a time limit, and repeat only what is safe to repeat (NET-1): at most ten times,
-after 429 or 5xx with `Retry-After`, reads also after a broken connection.
+response within a time limit, and retry only if that is safe (NET-1): at most ten attempts, after
+429 or 5xx with `Retry-After`, and for reads also after a broken connection.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Sender:
     """Sends requests of one client.
 
     Args:
-        transport: the seam to the server.
+        transport: sends each attempt.
         user_agent: sent with each request.
         clock: for time limits and pauses.
-        concurrency: requests in flight at most; streams do not count.
-        timeout: seconds that one request may take, repetitions and waiting included.
-        metrics: told of each attempt.
+        concurrency: limit of concurrent requests; streams do not count.
+        timeout: seconds for one request, including retries and waiting.
+        metrics: records each attempt.
     """
 
     def __init__(
@@ -62,16 +62,16 @@ class Sender:
         timeout: float | None = None,  # noqa: ASYNC109  part of the public time budget
         repeat: bool = True,
     ) -> Response:
-        """Send `request`, repeat it where that is safe, and give back the last answer.
+        """Send `request`, retry it where that is safe, and return the last response.
 
         Args:
             request: what to send.
-            timeout: seconds for all of it, instead of the sender's.
-            repeat: False for callers with a back-off of their own.
+            timeout: seconds for the whole call, instead of the sender's.
+            repeat: False for callers with their own back-off.
 
         Raises:
             NotSent: no attempt reached the server.
-            Paused: not sent, because the server asked for a longer pause than the time limit.
+            Paused: not sent, because the server demands a longer pause than the time limit.
             OutcomeUnknown: the last attempt may have reached the server.
         """
         deadline = self._clock.time() + (self._timeout if timeout is None else timeout)
@@ -98,19 +98,19 @@ class Sender:
         timeout: float,  # noqa: ASYNC109  as above
         limit: int | None = None,
     ) -> Response:
-        """Send `request` without slot, pause or repetition: for requests to another server.
+        """Send `request` without a slot, a pause or a retry: for requests to another server.
 
-        What a service behind the API server's proxy answers says nothing about the API server,
-        and a slow one must not use up the slots of Kubernetes requests.
+        The response of a service behind the API server's proxy says nothing about the API
+        server, and a slow service must not use up the slots of Kubernetes requests.
         """
         return await self._exchange(request, self._clock.time() + timeout, limit)
 
     @asynccontextmanager
     async def stream(self, request: Request, *, start_timeout: float) -> AsyncGenerator[RawAnswer]:
-        """Open an endless answer. It takes no slot; it does wait for the pause.
+        """Open an endless response. It waits for the pause but takes no slot.
 
         Leaving the context closes the stream. `start_timeout` limits the seconds until the
-        status line; after that the time limits are those of whoever reads.
+        status line; from then on the reader sets the time limits.
         """
         started = self._clock.time()
         await self.pause.wait()
@@ -135,7 +135,7 @@ class Sender:
     async def _try(
         self, request: Request, deadline: float
     ) -> tuple[Response | None, OutcomeUnknown | None]:
-        """One attempt. A broken connection is given back, everything else is raised."""
+        """Make one attempt. A broken connection is returned, everything else is raised."""
         await self._take_slot(request, deadline)
         try:
             answer = await self._exchange(request, deadline)
@@ -147,7 +147,7 @@ class Sender:
         return answer, None
 
     async def _take_slot(self, request: Request, deadline: float) -> None:
-        """Wait for the pause and a slot; both in this order, again if a pause began meanwhile."""
+        """Wait for the pause, then for a slot; repeat if a pause began meanwhile."""
         started = self._clock.time()
         while True:
             if self.pause.end >= deadline:
@@ -169,7 +169,7 @@ class Sender:
     async def _exchange(
         self, request: Request, deadline: float, max_bytes: int | None = None
     ) -> Response:
-        """Send once and read the whole answer before `deadline`."""
+        """Send once and read the whole response before `deadline`."""
         started = self._clock.time()
         limit = deadline - started
         try:
@@ -193,7 +193,7 @@ class Sender:
         )
 
     def _wait_before_repeating(self, request: Request, answer: Response | None) -> float | None:
-        """Seconds after which `request` may be sent again, None if it must not be."""
+        """Return the seconds after which `request` may be sent again, None if it must not be."""
         if answer is None:
             return retry.RESET_DELAY if request.method == "GET" else None
         wait = retry.retry_after(answer.headers)

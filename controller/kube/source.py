@@ -1,6 +1,6 @@
-"""What informers read from: one collection of one API server, through a client.
+"""The source of an informer: one collection of one API server, read through a client.
 
-Transport failures and statuses become the closed set of errors that reflectors know.
+Transport failures and statuses become the closed set of errors that reflectors handle.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class ResourceSource:
     """`informers.Source` for one resource, one scope and one pair of selectors.
 
-    Nothing is repeated here: back-off belongs to the reflector (INF-29). The pause that the
-    server asked of the client is kept.
+    Requests are not retried here: back-off belongs to the reflector (INF-29). The client's
+    pause applies.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ResourceSource:
         return self._description
 
     async def list(self, query: Mapping[str, str]) -> bytes:
-        """Body of one page; see `informers.Source.list`."""
+        """Return the body of one page; see `informers.Source.list`."""
         with translate_errors():
             body = await self._client.read_page(self._path, {**self._selectors, **query})
             responses.check_kind(body, self._list_kind)
@@ -85,7 +85,7 @@ async def _translating(chunks: Chunks) -> Chunks:
 
 @contextmanager
 def translate_errors() -> Generator[None]:
-    """Raise informers' errors for ours: they say what a person or a reflector can do about it."""
+    """Raise the matching error of `informers` for each error of `controller.kube`."""
     try:
         yield
     except Paused as error:

@@ -1,4 +1,4 @@
-"""TLS contexts from certificates held in memory."""
+"""Builds TLS contexts from certificates in memory."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def client_context(
     certificate: ClientCertificate | None = None,
     verify: bool = True,
 ) -> ssl.SSLContext:
-    """A context for connections to an API server.
+    """Return a context for connections to an API server.
 
     Args:
-        authority: PEM certificates to trust instead of the system's; empty for the system's.
-        certificate: how to identify ourselves.
+        authority: trusted PEM certificates; empty for those of the system.
+        certificate: the client certificate.
         verify: False accepts any server (`insecure-skip-tls-verify`).
 
     Raises:
-        ConfigurationError: one of them is not what it should be.
+        ConfigurationError: a certificate or key is invalid.
     """
     try:
         context = ssl.create_default_context(cadata=authority.decode("ascii") or None)
@@ -41,7 +41,7 @@ def client_context(
             f"The certificate authority of the API server is not a PEM certificate ({error}). "
             "Check `certificate-authority` of the cluster, or the pod's ca.crt."
         ) from error
-    # Many clusters' own authorities lack the key identifiers that Python 3.13 began to insist on.
+    # Many clusters' authorities lack the key identifiers that Python requires since 3.13.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not verify:
         context.check_hostname = False
@@ -52,7 +52,7 @@ def client_context(
 
 
 def _load(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-    # OpenSSL reads keys from files only: in a folder of our own that is gone a moment later.
+    # OpenSSL reads keys only from files: written to a private folder and deleted at once.
     with tempfile.TemporaryDirectory(prefix="manta-") as folder:
         chain, key = Path(folder, "chain"), Path(folder, "key")
         for path, content in ((chain, certificate.chain), (key, certificate.key)):
@@ -62,11 +62,11 @@ def _load(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
             context.load_cert_chain(chain, key, password=_no_password)
         except (ssl.SSLError, ValueError) as error:
             raise ConfigurationError(
-                f"The client certificate and its key do not fit or are no PEM ({error}). "
+                f"The client certificate and its key do not match or are not PEM ({error}). "
                 "Encrypted keys are not supported: use an unencrypted one or an exec plugin."
             ) from error
 
 
 def _no_password() -> str:
-    """OpenSSL would ask on the terminal."""
+    """Return no password; otherwise OpenSSL would ask on the terminal."""
     return ""

@@ -1,4 +1,4 @@
-"""The seam between Manta and any API server.
+"""The interface between Manta and any API server.
 
 One function, `Transport.request`, is all that a client needs. There are two implementations:
 HTTP (`http.py`) and the embedded API server in the same process. Tests wrap either of them to
@@ -29,16 +29,16 @@ class Request:
 
     @property
     def watching(self) -> bool:
-        """Whether the answer is endless."""
+        """Whether the response is endless."""
         return self.query.get("watch") in {"1", "true"}
 
     def __str__(self) -> str:
-        """For messages: `GET /api/v1/pods`."""
+        """Return the text for messages: `GET /api/v1/pods`."""
         return f"{self.method} {self.path}"
 
 
 class Transport(Protocol):
-    """Sends one request and gives back status, headers and the body as it arrives."""
+    """Sends one request and returns status, headers and the body as it arrives."""
 
     async def request(
         self,
@@ -53,8 +53,8 @@ class Transport(Protocol):
         Args:
             method: upper-case HTTP method.
             path: absolute path below the server's root, not yet URL-encoded.
-            query: parameters, not yet URL-encoded. `watch` set to `1` or `true` makes the
-                answer endless: such requests get a connection of their own.
+            query: parameters, not yet URL-encoded. With `watch` set to `1` or `true` the
+                response is endless and gets a connection of its own.
             headers: header fields. Authentication is added by the implementation.
             body: the whole body, or None.
 

@@ -76,7 +76,7 @@ def test_the_address_is_that_of_the_environment(mounted: Path, host: str, url: s
 
 
 def test_outside_a_pod_the_message_says_what_to_do(mounted: Path):
-    with pytest.raises(ConfigurationError, match=r"runs in no pod.*--kubeconfig"):
+    with pytest.raises(ConfigurationError, match=r"does not run in a pod.*--kubeconfig"):
         InClusterCredentials({}, mounted)
 
 

@@ -164,11 +164,11 @@ async def test_name_and_password_are_basic_authentication(tmp_path: Path):
 
 BAD: dict[str, tuple[Any, str]] = {
     "malformed": ("a: [", r"is not valid YAML: .* line \d"),
-    "no mapping": ("- a", "holds no mapping"),
+    "no mapping": ("- a", "is not a mapping"),
     "empty": ("", "kubeconfig is empty"),
     "no current context": (
         config() | {"current-context": ""},
-        "No current context is set .* there are: one",
+        "No current context is set .* available: one",
     ),
     "no such context": (
         config() | {"current-context": "other"},
@@ -181,7 +181,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "no such user": (config() | {"users": None}, "There is no user 'one'"),
     "nameless entry": (
         config() | {"users": [{"user": {}}]},
-        "users must be a list of mappings with a name",
+        "users must be a list of mappings, each with a name",
     ),
     "no server": (config(server=None), "no usable server"),
     "socks": (config(**{"proxy-url": "socks5://p:1"}), "proxy-url .* is not supported"),
@@ -197,7 +197,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "half a pair": (config(user={"client-certificate-data": b64(CHAIN)}), "Both are needed"),
     "wrong key": (
         config(user={"client-certificate-data": b64(CHAIN), "client-key-data": b64(b"x")}),
-        "do not fit or are no PEM",
+        "do not match or are not PEM",
     ),
     "token file missing": (config(user={"tokenFile": "nowhere"}), "Cannot read the token file"),
     "impersonation": (config(user={"as": "root"}), "impersonates another"),
@@ -325,7 +325,7 @@ async def test_a_certificate_of_an_exec_plugin_is_replaced_too(setup: ExecSetup)
     [
         (None, "'.*python.*' of the kubeconfig failed: .*login expired.* Run it by hand"),
         ({}, "neither a token nor a certificate"),
-        ({"token": "t", "expirationTimestamp": "soon"}, "unusable answer"),
+        ({"token": "t", "expirationTimestamp": "soon"}, "unusable result"),
     ],
 )
 async def test_a_plugin_of_no_use_is_explained(setup: ExecSetup, status, message: str):

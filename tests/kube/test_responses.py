@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube import errors
-from controller.kube.objects import Pod
-from controller.kube.resources import PODS, SERVICES
+from controller.kube.objects import KubeObject, Pod, View
+from controller.kube.resources import PODS, SERVICES, Resource
 from controller.kube.source import ResourceSource
 from informers import Codec, SourceError
+from informers.events import Upserted
 from tests.kube.fakes import HTML, POD, POD_LIST, FakeTransport, answer, chunks, client, status_body
 
 if TYPE_CHECKING:
@@ -152,6 +153,30 @@ async def test_the_kind_is_found_wherever_it_stands():
     pod = b'{ "metadata": {"name": "a"}, "apiVersion": "v1", "kind": "Pod" }'
     found = await get(client(FakeTransport(lambda: answer(200, pod))))
     assert found.metadata.name == "a"
+
+
+class WorkspaceResources(View, frozen=True):
+    count: int = 0
+
+
+class Workspace(KubeObject, frozen=True):
+    """A kind without `.spec`: its fields stand beside `metadata`."""
+
+    resource: WorkspaceResources = WorkspaceResources()
+
+
+WORKSPACES = Resource("kaito.sh", "v1", "workspaces", "Workspace", Workspace)
+WORKSPACE = b"""{"kind":"Workspace","metadata":{"name":"w","resourceVersion":"1"},
+"resource":{"count":2},"inference":{"preset":{"name":"p"}}}"""
+
+
+async def test_a_kind_without_a_spec_is_read_like_any_other():
+    workspace = await client(FakeTransport(lambda: answer(200, WORKSPACE))).get(
+        WORKSPACES, "ns", "w"
+    )
+    assert workspace.resource.count == 2
+    upserted = Codec(Workspace).event(b'{"type":"ADDED","object":%b}' % WORKSPACE)
+    assert upserted == Upserted(workspace)
 
 
 async def test_null_items_are_an_empty_list():
