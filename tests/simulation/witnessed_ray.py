@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.ray.dashboard.send import DashboardAnswer, DashboardRequest
+    from controller.ray.dashboard.send import DashboardRequest, DashboardResponse
     from tests.ray.dashboard.simulated import Incarnation
     from tests.simulation import scenario as s
 
@@ -94,7 +94,7 @@ class WitnessedRay(SimulatedRay):
         """Those of a submission id."""
         return [run for run in self.history if run.job.id == job_id]
 
-    def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardAnswer:
+    def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardResponse:
         if self._alive.get(place[1]) != place[2]:
             raise Unreachable(f"{request}: the head died while it was asked")
         return super()._routed(place, request)

@@ -9,10 +9,10 @@ import math
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from controller.ray.dashboard.commands import Expired
-from controller.ray.dashboard.run import Run
-from controller.ray.dashboard.slots import Trust
-from controller.ray.dashboard.watched import Watched
+from controller.ray.dashboard.commands import CommandExpired
+from controller.ray.dashboard.run import FailureStreak
+from controller.ray.dashboard.slots import Responsiveness
+from controller.ray.dashboard.watched import ProbeState
 from workqueue import KeyHeap
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.dashboard.client import DashboardClient
-    from controller.ray.dashboard.commands import Command, Outcome
+    from controller.ray.dashboard.commands import Command, CommandOutcome
     from controller.ray.dashboard.head import Head
-    from controller.ray.dashboard.pending import CommandId, Pending
+    from controller.ray.dashboard.pending import CommandId, PendingCommand
     from controller.ray.dashboard.probes import Probe
     from controller.ray.dashboard.settings import DashboardSettings
-    from controller.ray.dashboard.statistics import Metrics
+    from controller.ray.dashboard.statistics import RequestMetrics
     from controller.ray.dashboard.subscriber import Subscriber
 
 
-class Actor:
+class HeadActor:
     """One head incarnation.
 
     It has at most one request under way, so that no answer can be older than a command that
@@ -40,33 +40,33 @@ class Actor:
         client: the connection, once it was needed.
         task: the request under way.
         subject: what it is about.
-        silence: the run of requests that were not answered at all.
-        trust: what to expect of the next request.
+        silence_streak: the run of requests that were not answered at all.
+        responsiveness: what to expect of the next request.
         rests_until: loop time before which nothing is asked.
         queued: whether it waits for a slot.
         closed: whether its last interest and its last command have gone.
     """
 
-    def __init__(self, head: Head, settings: DashboardSettings, metrics: Metrics) -> None:
+    def __init__(self, head: Head, settings: DashboardSettings, metrics: RequestMetrics) -> None:
         self._settings = settings
         self._metrics = metrics
         self.head = head
         self.client: DashboardClient | None = None
         self.task: asyncio.Task[None] | None = None
-        self.subject: Pending | Probe | None = None
-        self.silence = Run(settings.failures)
-        self.trust = Trust.FRESH
+        self.subject: PendingCommand | Probe | None = None
+        self.silence_streak = FailureStreak(settings.failure_threshold)
+        self.responsiveness = Responsiveness.UNKNOWN
         self.rests_until = -math.inf
         self.queued = False
         self.closed = False
-        self._probes: dict[Probe, Watched] = {}
+        self._probes: dict[Probe, ProbeState] = {}
         self._due_probes: KeyHeap[Probe] = KeyHeap()
         self._interests: Counter[Subscriber] = Counter()
-        self._pending: dict[CommandId, Pending] = {}
+        self._pending: dict[CommandId, PendingCommand] = {}
         self._due_commands: KeyHeap[CommandId] = KeyHeap()
         self._deadlines: KeyHeap[CommandId] = KeyHeap()
         self._invalidating: Counter[Probe] = Counter()  # by how many open commands
-        self._outcomes: dict[CommandId, Outcome] = {}
+        self._outcomes: dict[CommandId, CommandOutcome] = {}
         self._ids: defaultdict[Subscriber, set[CommandId]] = defaultdict(set)
 
     # What is wanted.
@@ -86,7 +86,7 @@ class Actor:
         """How many commands are open."""
         return len(self._pending)
 
-    def watch(
+    def subscribe(
         self,
         probe: Probe,
         subscriber: Subscriber,
@@ -97,16 +97,16 @@ class Actor:
         """An object is interested in a probe, or was looked at again: ask sooner."""
         watched = self._probes.get(probe)
         if watched is None:
-            watched = self._probes[probe] = Watched(self._settings, now=now, wall=wall)
+            watched = self._probes[probe] = ProbeState(self._settings, now=now, wall=wall)
             self._schedule(probe, now)
         if subscriber not in watched.subscribers:
             self._interests[subscriber] += 1
         watched.subscribers[subscriber] = interval
-        due = watched.hasten(now)
+        due = watched.expedite(now)
         if due is not None and probe in self._due_probes and self._due_probes.rank(probe) > due:
             self._due_probes.push(probe, due)
 
-    def unwatch(self, probe: Probe, subscriber: Subscriber, now: float) -> None:
+    def unsubscribe(self, probe: Probe, subscriber: Subscriber, now: float) -> None:
         """It is not any more. With its last interest its outcomes and submissions go."""
         watched = self._probes[probe]
         del watched.subscribers[subscriber]
@@ -129,7 +129,7 @@ class Actor:
         """Whether the command is open, or its outcome known."""
         return command_id in self._pending or command_id in self._outcomes
 
-    def order(self, pending: Pending, now: float, wall: datetime) -> list[Subscriber]:
+    def add_command(self, pending: PendingCommand, now: float, wall: datetime) -> list[Subscriber]:
         """Take on a command; whom to wake, because it ends another one."""
         command = pending.command
         woken = self._supersede(command, now)
@@ -146,15 +146,15 @@ class Actor:
 
     # What is known.
 
-    def watched(self, probe: Probe) -> Watched | None:
+    def probe_state(self, probe: Probe) -> ProbeState | None:
         """The state of a probe."""
         return self._probes.get(probe)
 
-    def outcome(self, command_id: CommandId) -> Outcome | None:
+    def outcome(self, command_id: CommandId) -> CommandOutcome | None:
         """How a command ended."""
         return self._outcomes.get(command_id)
 
-    def everybody(self) -> set[Subscriber]:
+    def subscribers(self) -> set[Subscriber]:
         """All objects interested in it."""
         return set(self._interests)
 
@@ -173,7 +173,7 @@ class Actor:
         """Whether a command is due."""
         return _lowest(self._due_commands) <= now
 
-    def take(self, now: float) -> Pending | Probe | None:
+    def next_request(self, now: float) -> PendingCommand | Probe | None:
         """What to ask now: commands first."""
         if _lowest(self._due_commands) <= now:
             return self._pending[self._due_commands.pop()]
@@ -187,28 +187,30 @@ class Actor:
         while _lowest(self._deadlines) <= now:
             pending = self._pending[self._deadlines.pop()]
             if pending.id in self._due_commands:  # the one under way ends by itself
-                woken += self.finish(pending, Expired(pending.epitaph), now)
+                woken += self.finish(pending, CommandExpired(pending.expiry_message), now)
         return woken
 
     # What became of it.
 
-    def ask_again(self, probe: Probe, watched: Watched, now: float) -> None:
+    def ask_again(self, probe: Probe, watched: ProbeState, now: float) -> None:
         """Schedule the next question, if it is still the same probe that is wanted."""
         if self._probes.get(probe) is watched:
             self._schedule(probe, watched.next_due(now))
 
-    def try_again(self, pending: Pending, now: float) -> list[Subscriber]:
+    def try_again(self, pending: PendingCommand, now: float) -> list[Subscriber]:
         """A command got no definite answer; whom to wake if that was its last attempt."""
         again = now + self._settings.backoff.delay(pending.failures - 1)
         if pending.given_up or pending.expires_at <= now:
-            return self.finish(pending, Expired(pending.epitaph), now)
+            return self.finish(pending, CommandExpired(pending.expiry_message), now)
         self._due_commands.push(pending.id, again)
         return []
 
-    def finish(self, pending: Pending, outcome: Outcome, now: float) -> list[Subscriber]:
+    def finish(
+        self, pending: PendingCommand, outcome: CommandOutcome, now: float
+    ) -> list[Subscriber]:
         """A command has ended; whom to wake."""
         self._close(pending, now)
-        self._metrics.ended(pending.command.name, type(outcome).__name__.lower())
+        self._metrics.record_command(pending.command.name, type(outcome).__name__.lower())
         if pending.subscriber not in self._interests:
             self._drop_id(pending)
             return []
@@ -217,10 +219,10 @@ class Actor:
 
     def note_silence(self, began: datetime, error: str, now: float, stretch: float) -> bool:
         """A request was not answered; whether the dashboard is failing from now on."""
-        decisive = self.silence.failed(began, error)
-        delay = self._settings.backoff.delay(self.silence.length - 1)
+        decisive = self.silence_streak.add(began, error)
+        delay = self._settings.backoff.delay(self.silence_streak.length - 1)
         self.rests_until = now + delay * stretch
-        self.trust = Trust.SUSPECT
+        self.responsiveness = Responsiveness.UNRESPONSIVE
         return decisive
 
     def note_answer(self, *, usable: bool) -> bool:
@@ -229,19 +231,19 @@ class Actor:
         An answer that is of no use does not say that the others would fare better: their runs
         go on.
         """
-        self.trust = Trust.PROVEN
+        self.responsiveness = Responsiveness.RESPONSIVE
         self.rests_until = -math.inf
-        if not usable and self.silence.length:
+        if not usable and self.silence_streak.length:
             for watched in self._probes.values():
-                watched.run.inherit(self.silence)
-        return self.silence.end()
+                watched.failures.extend(self.silence_streak)
+        return self.silence_streak.end()
 
     def _schedule(self, probe: Probe, when: float) -> None:
         """Ask `probe` at `when`, not before the commands that invalidate it have ended."""
         if not self._invalidating[probe]:
             self._due_probes.push(probe, when)
 
-    def _close(self, pending: Pending, now: float) -> None:
+    def _close(self, pending: PendingCommand, now: float) -> None:
         del self._pending[pending.id]
         self._due_commands.discard(pending.id)
         self._deadlines.discard(pending.id)
@@ -260,11 +262,11 @@ class Actor:
                 woken += self._give_up(pending, f"superseded by a {command.name} command", now)
         return woken
 
-    def _give_up(self, pending: Pending, reason: str, now: float) -> list[Subscriber]:
+    def _give_up(self, pending: PendingCommand, reason: str, now: float) -> list[Subscriber]:
         pending.given_up = reason
         if pending.id not in self._due_commands:
             return []  # under way: it ends with its attempt
-        return self.finish(pending, Expired(pending.epitaph), now)
+        return self.finish(pending, CommandExpired(pending.expiry_message), now)
 
     def _forget(self, subscriber: Subscriber, now: float) -> None:
         """Nobody will read the outcomes of this object's commands."""
@@ -278,7 +280,7 @@ class Actor:
         if not self._ids.get(subscriber):
             self._ids.pop(subscriber, None)
 
-    def _drop_id(self, pending: Pending) -> None:
+    def _drop_id(self, pending: PendingCommand) -> None:
         ids = self._ids[pending.subscriber]
         ids.discard(pending.id)
         if not ids:

@@ -1,6 +1,6 @@
 """All dashboards: one actor per head incarnation, one scheduler for all of them.
 
-There is no task per actor: a heap knows whose time has come, `Slots` whose turn it is, and each
+There is no task per actor: a heap knows whose time has come, `RequestSlots` whose turn it is, and each
 request is a task that ends with its answer. Each controller leaves interests and commands with a
 handle of its own; what is found wakes their keys when it is new.
 """
@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeVar
 
 import structlog
 
-from controller.ray.dashboard.actor import Actor
-from controller.ray.dashboard.commands import Done, Refused
+from controller.ray.dashboard.actor import HeadActor
+from controller.ray.dashboard.commands import CommandDone, CommandRefused
 from controller.ray.dashboard.errors import (
     DashboardError,
     FenceClosed,
-    NoAnswer,
+    NoResponse,
     NotAuthorized,
     RefusedByRay,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
-from controller.ray.dashboard.pending import Pending
+from controller.ray.dashboard.pending import PendingCommand
 from controller.ray.dashboard.settings import DashboardSettings
-from controller.ray.dashboard.slots import TICK, Slots, Trust
+from controller.ray.dashboard.slots import CLOCK_RESOLUTION, RequestSlots, Responsiveness
 from controller.ray.dashboard.statistics import NO_METRICS, DashboardStatistics
 from controller.ray.dashboard.subscriber import Subscriber
 from controller.runtime.leaderelection.election import AlwaysLeader
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.dashboard.client import DashboardClient
-    from controller.ray.dashboard.commands import Order, Outcome
+    from controller.ray.dashboard.commands import CommandOutcome, HeadCommand
     from controller.ray.dashboard.head import Head
-    from controller.ray.dashboard.observation import Observation
+    from controller.ray.dashboard.observation import ProbeObservation
     from controller.ray.dashboard.pending import CommandId
-    from controller.ray.dashboard.probes import Interest, Probe
+    from controller.ray.dashboard.probes import Probe, ProbeSubscription
     from controller.ray.dashboard.results import CommandValue
-    from controller.ray.dashboard.statistics import Metrics
-    from controller.ray.dashboard.watched import Watched
+    from controller.ray.dashboard.statistics import RequestMetrics
+    from controller.ray.dashboard.watched import ProbeState
     from controller.runtime.leaderelection.election import Fence
     from informers import Clock
 
@@ -92,7 +92,7 @@ class DashboardActors:
         fence: Fence | None = None,
         concurrency: int = CONCURRENCY,
         settings: DashboardSettings | None = None,
-        metrics: Metrics = NO_METRICS,
+        metrics: RequestMetrics = NO_METRICS,
     ) -> None:
         self._connect = connect
         self._clock = clock
@@ -102,12 +102,12 @@ class DashboardActors:
         self._settings = settings or DashboardSettings()
         self._metrics = metrics
         self._handles: dict[str, ControllerDashboards] = {}
-        self._actors: dict[Head, Actor] = {}
+        self._actors: dict[Head, HeadActor] = {}
         self._interests: dict[Subscriber, frozenset[_Subject]] = {}
         self._failing: set[Head] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._due: DelayQueue[Actor] = DelayQueue(clock, self._released)
-        self._slots: Slots[Actor] = Slots(
+        self._due: DelayQueue[HeadActor] = DelayQueue(clock, self._released)
+        self._slots: RequestSlots[HeadActor] = RequestSlots(
             clock,
             concurrency=concurrency,
             rate=self._settings.rate,
@@ -129,7 +129,7 @@ class DashboardActors:
         handle = self._handles[name] = ControllerDashboards(self, name)
         return handle
 
-    def sync(self, subscriber: Subscriber, interests: tuple[Interest, ...]) -> None:
+    def sync(self, subscriber: Subscriber, interests: tuple[ProbeSubscription, ...]) -> None:
         """The complete set of probes that an object wants from now on."""
         if self._closed:
             return
@@ -137,9 +137,9 @@ class DashboardActors:
         intervals = _shortest(interests, self._settings.interval)
         former, wanted = self._interests.get(subscriber, frozenset()), frozenset(intervals)
         for (head, probe), interval in intervals.items():
-            self._actor(head).watch(probe, subscriber, interval, now, wall)
+            self._actor(head).subscribe(probe, subscriber, interval, now, wall)
         for head, probe in former - wanted:
-            self._actors[head].unwatch(probe, subscriber, now)
+            self._actors[head].unsubscribe(probe, subscriber, now)
         if wanted:
             self._interests[subscriber] = wanted
         else:
@@ -147,7 +147,7 @@ class DashboardActors:
         for head in {head for head, _ in wanted | former}:
             self._settle(self._actors[head])
 
-    def hand_over(self, subscriber: Subscriber, commands: tuple[Order, ...]) -> None:
+    def hand_over(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
         """Carry out commands; those that are known already only once.
 
         The outcome can be read while the object has an interest in the same head.
@@ -158,9 +158,9 @@ class DashboardActors:
         for order in commands:
             actor, command = self._actor(order.head), order.command
             expires_at = now + (command.deadline - wall).total_seconds()
-            pending = Pending(subscriber, command, expires_at)
+            pending = PendingCommand(subscriber, command, expires_at)
             if not actor.knows(pending.id):
-                self._wake(actor.order(pending, now, wall))
+                self._wake(actor.add_command(pending, now, wall))
             self._settle(actor)
 
     async def leave(self, controller: str) -> None:
@@ -170,9 +170,11 @@ class DashboardActors:
         for actor in list(self._actors.values()):
             subject, task = actor.subject, actor.task
             actor.drop_commands(controller, self._clock.time())
-            if isinstance(subject, Pending) and subject.subscriber.controller == controller:
+            if isinstance(subject, PendingCommand) and subject.subscriber.controller == controller:
                 self._cancel(actor)
-            for subscriber in [each for each in actor.everybody() if each.controller == controller]:
+            for subscriber in [
+                each for each in actor.subscribers() if each.controller == controller
+            ]:
                 self.sync(subscriber, ())
             self._settle(actor)
             if task is not None and task.cancelling():
@@ -193,13 +195,15 @@ class DashboardActors:
 
     # What planners read.
 
-    def observation(self, head: Head, probe: Probe) -> Observation | None:
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
         """What the probe has found; None if nobody is interested in it."""
         actor = self._actors.get(head)
-        watched = None if actor is None else actor.watched(probe)
-        return None if actor is None or watched is None else watched.observation(actor.silence)
+        watched = None if actor is None else actor.probe_state(probe)
+        return (
+            None if actor is None or watched is None else watched.observation(actor.silence_streak)
+        )
 
-    def outcome(self, head: Head, command_id: CommandId) -> Outcome | None:
+    def outcome(self, head: Head, command_id: CommandId) -> CommandOutcome | None:
         """How a command ended; None while it is open, unknown or forgotten."""
         actor = self._actors.get(head)
         return None if actor is None else actor.outcome(command_id)
@@ -217,23 +221,23 @@ class DashboardActors:
 
     # Whose turn it is.
 
-    def _actor(self, head: Head) -> Actor:
+    def _actor(self, head: Head) -> HeadActor:
         actor = self._actors.get(head)
         if actor is None:
-            actor = self._actors[head] = Actor(head, self._settings, self._metrics)
+            actor = self._actors[head] = HeadActor(head, self._settings, self._metrics)
         return actor
 
-    def _settle(self, actor: Actor) -> None:
+    def _settle(self, actor: HeadActor) -> None:
         """After any change: end the actor, queue it, or have it called when its time comes."""
         if actor.closed or self._closed:
             return
         if actor.idle:
             self._end(actor)
             return
-        now = self._clock.time() + TICK
+        now = self._clock.time() + CLOCK_RESOLUTION
         if actor.task is None and actor.next_due() <= now:
             actor.queued = True
-            self._slots.ask(actor, actor.trust, urgent=actor.urgent(now))
+            self._slots.enqueue(actor, actor.responsiveness, urgent=actor.urgent(now))
         waits = actor.task is not None or actor.queued
         when = min(actor.next_deadline(), float("inf") if waits else actor.next_due())
         if when == float("inf"):
@@ -241,13 +245,13 @@ class DashboardActors:
         else:
             self._due.set(actor, when)
 
-    def _released(self, actor: Actor, _due: float) -> None:
-        self._wake(actor.expire(self._clock.time() + TICK))
+    def _released(self, actor: HeadActor, _due: float) -> None:
+        self._wake(actor.expire(self._clock.time() + CLOCK_RESOLUTION))
         self._settle(actor)
 
-    def _start(self, actor: Actor, trust: Trust) -> bool:
+    def _start(self, actor: HeadActor, trust: Responsiveness) -> bool:
         actor.queued = False
-        subject = actor.take(self._clock.time() + TICK)
+        subject = actor.next_request(self._clock.time() + CLOCK_RESOLUTION)
         if subject is None:
             self._settle(actor)
             return False
@@ -258,24 +262,26 @@ class DashboardActors:
         self._settle(actor)
         return True
 
-    def _end(self, actor: Actor) -> None:
+    def _end(self, actor: HeadActor) -> None:
         actor.closed = True
         del self._actors[actor.head]
         self._failing.discard(actor.head)
         self._due.discard(actor)
-        self._slots.withdraw(actor)
+        self._slots.discard(actor)
         self._cancel(actor)
 
     @staticmethod
-    def _cancel(actor: Actor) -> None:
+    def _cancel(actor: HeadActor) -> None:
         if actor.task is not None:
             actor.task.cancel()
 
     # One request.
 
-    async def _serve(self, actor: Actor, subject: Pending | Probe, trust: Trust) -> None:
+    async def _serve(
+        self, actor: HeadActor, subject: PendingCommand | Probe, trust: Responsiveness
+    ) -> None:
         try:
-            if isinstance(subject, Pending):
+            if isinstance(subject, PendingCommand):
                 await self._command(actor, subject)
             else:
                 await self._probe(actor, subject)
@@ -284,12 +290,12 @@ class DashboardActors:
             self._slots.release(trust)
             self._settle(actor)
 
-    async def _probe(self, actor: Actor, probe: Probe) -> None:
-        watched = actor.watched(probe)
+    async def _probe(self, actor: HeadActor, probe: Probe) -> None:
+        watched = actor.probe_state(probe)
         if watched is None:
             return
         began, generation = self._wall(), watched.generation
-        watched.asked = self._clock.time()
+        watched.requested_at = self._clock.time()
         answer = await self._ask(actor, probe)
         if actor.closed:
             return
@@ -299,16 +305,16 @@ class DashboardActors:
         else:
             self._answered(actor, usable=True)
             counts = watched.generation == generation
-            if counts and watched.answered(answer, began, now):
+            if counts and watched.record_value(answer, began, now):
                 self._wake(watched.subscribers)
         actor.ask_again(probe, watched, now)
 
-    async def _command(self, actor: Actor, pending: Pending) -> None:
+    async def _command(self, actor: HeadActor, pending: PendingCommand) -> None:
         command, began = pending.command, self._wall()
         affected = [
             watched
             for probe in command.invalidates
-            if (watched := actor.watched(probe)) is not None
+            if (watched := actor.probe_state(probe)) is not None
         ]
         answer = await self._ask(actor, command, self._fence)
         if actor.closed:
@@ -322,13 +328,13 @@ class DashboardActors:
         else:
             self._answered(actor, usable=True)
             for watched in affected:
-                if watched.run.end():
+                if watched.failures.end():
                     self._wake(watched.subscribers)
             woken = actor.finish(pending, _outcome(answer), self._clock.time())
         self._wake(woken)
 
     async def _ask(
-        self, actor: Actor, request: _Request[T], fence: Fence | None = None
+        self, actor: HeadActor, request: _Request[T], fence: Fence | None = None
     ) -> T | DashboardError:
         """The answer, or the error in place of one. What changes something needs a fence."""
         started = self._clock.time()
@@ -338,20 +344,24 @@ class DashboardActors:
                 answer: T | DashboardError = await request.send(client)
             result = "answered"
         except TimeoutError:
-            answer, result = NoAnswer(f"{actor.head} does not answer"), "no_answer"
+            answer, result = NoResponse(f"{actor.head} does not answer"), "no_answer"
         except DashboardError as error:
             answer, result = error, _result(error)
         except (Exception, asyncio.CancelledError) as error:  # one oddity must not end an actor
             if _is_cancelled():
                 raise
             _log.exception("dashboard.request_failed", head=str(actor.head), request=request.name)
-            answer, result = UnexpectedAnswer(f"{type(error).__name__}: {error}"), "unusable"
-        self._metrics.asked(request.name, result, self._clock.time() - started)
+            answer, result = UnexpectedResponse(f"{type(error).__name__}: {error}"), "unusable"
+        self._metrics.record_request(request.name, result, self._clock.time() - started)
         return answer
 
-    def _patience(self, actor: Actor, fence: Fence | None) -> float | None:
+    def _patience(self, actor: HeadActor, fence: Fence | None) -> float | None:
         """Seconds for a request, None if the client's own limit is enough."""
-        limits = [self._settings.introduction] if actor.trust is Trust.FRESH else []
+        limits = (
+            [self._settings.first_request_timeout]
+            if actor.responsiveness is Responsiveness.UNKNOWN
+            else []
+        )
         if fence is not None:
             if not fence.is_leader():
                 raise FenceClosed("this process does not lead")
@@ -359,41 +369,41 @@ class DashboardActors:
         limit = min(limits, default=math.inf)
         return None if math.isinf(limit) else limit
 
-    async def _client(self, actor: Actor) -> DashboardClient:
+    async def _client(self, actor: HeadActor) -> DashboardClient:
         if actor.client is None:
             limit = self._settings.connect_timeout
             try:
                 async with asyncio.timeout(limit):
                     actor.client = await self._connect(actor.head)
             except TimeoutError:
-                raise NoAnswer(f"no connection to {actor.head} in {limit:g} s") from None
+                raise NoResponse(f"no connection to {actor.head} in {limit:g} s") from None
         return actor.client
 
     # What became of it.
 
     def _failed(
-        self, actor: Actor, affected: list[Watched], began: datetime, error: DashboardError
+        self, actor: HeadActor, affected: list[ProbeState], began: datetime, error: DashboardError
     ) -> None:
         sentence = str(error)
         if isinstance(error, NotAuthorized):
             actor.client = None  # the token may be another one by now
-        if isinstance(error, NoAnswer):
+        if isinstance(error, NoResponse):
             stretch = 1 + self._settings.backoff.jitter * self._rng.random()
             if actor.note_silence(began, sentence, self._clock.time(), stretch):
                 self._failing.add(actor.head)
                 _log.warning("dashboard.failing", head=str(actor.head), error=sentence)
-                self._wake(actor.everybody())
+                self._wake(actor.subscribers())
         else:
             self._answered(actor, usable=False)
         for watched in affected:
-            if watched.run.failed(began, sentence):
+            if watched.failures.add(began, sentence):
                 self._wake(watched.subscribers)
 
-    def _answered(self, actor: Actor, *, usable: bool) -> None:
+    def _answered(self, actor: HeadActor, *, usable: bool) -> None:
         if actor.note_answer(usable=usable):
             self._failing.discard(actor.head)
             _log.info("dashboard.answers_again", head=str(actor.head))
-            self._wake(actor.everybody())
+            self._wake(actor.subscribers())
 
     def _wake(self, subscribers: Iterable[Subscriber]) -> None:
         for controller, key in list(subscribers):
@@ -422,12 +432,12 @@ class ControllerDashboards:
         """See `Outside.attach`."""
         self.wake = wake
 
-    def sync(self, key: str, interests: tuple[Interest, ...]) -> None:
+    def sync(self, key: str, interests: tuple[ProbeSubscription, ...]) -> None:
         """See `Outside.sync`."""
         if not self._closed:
             self._actors.sync(Subscriber(self._name, key), interests)
 
-    def hand_over(self, key: str, commands: tuple[Order, ...]) -> None:
+    def hand_over(self, key: str, commands: tuple[HeadCommand, ...]) -> None:
         """See `Outside.hand_over`."""
         if not self._closed:
             self._actors.hand_over(Subscriber(self._name, key), commands)
@@ -437,16 +447,16 @@ class ControllerDashboards:
         self._closed = True
         await self._actors.leave(self._name)
 
-    def observation(self, head: Head, probe: Probe) -> Observation | None:
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
         """See `Dashboards.observation`."""
         return self._actors.observation(head, probe)
 
-    def outcome(self, head: Head, command_id: str) -> Outcome | None:
+    def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
         """See `Dashboards.outcome`."""
         return self._actors.outcome(head, (self._name, command_id))
 
 
-def _shortest(interests: tuple[Interest, ...], default: float) -> dict[_Subject, float]:
+def _shortest(interests: tuple[ProbeSubscription, ...], default: float) -> dict[_Subject, float]:
     """The interval of each probe, the shortest where it is named twice."""
     found: dict[_Subject, float] = {}
     for interest in interests:
@@ -456,8 +466,8 @@ def _shortest(interests: tuple[Interest, ...], default: float) -> dict[_Subject,
     return found
 
 
-def _outcome(answer: CommandValue | RefusedByRay) -> Outcome:
-    return Refused(str(answer)) if isinstance(answer, RefusedByRay) else Done(answer)
+def _outcome(answer: CommandValue | RefusedByRay) -> CommandOutcome:
+    return CommandRefused(str(answer)) if isinstance(answer, RefusedByRay) else CommandDone(answer)
 
 
 def _result(error: DashboardError) -> str:
@@ -465,7 +475,7 @@ def _result(error: DashboardError) -> str:
         return "not_sent"
     if isinstance(error, RefusedByRay):
         return "refused"
-    return "no_answer" if isinstance(error, NoAnswer) else "unusable"
+    return "no_answer" if isinstance(error, NoResponse) else "unusable"
 
 
 def _is_cancelled() -> bool:

@@ -15,7 +15,7 @@ from controller.ray.dashboard.errors import (
     NotAuthorized,
     Redirected,
     RefusedByRay,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from controller.ray.dashboard.results import (
     ClusterStatus,
@@ -23,13 +23,13 @@ from controller.ray.dashboard.results import (
     JobInfo,
     JobStatus,
     NoSuchJob,
+    RayVersion,
     Stopped,
     Submitted,
-    Version,
 )
 
 if TYPE_CHECKING:
-    from controller.ray.dashboard.send import DashboardAnswer
+    from controller.ray.dashboard.send import DashboardResponse
 
 T = TypeVar("T")
 
@@ -100,13 +100,13 @@ _logs = msgspec.json.Decoder(_Logs)
 _status = msgspec.json.Decoder(_Status)
 
 
-def job(answer: DashboardAnswer, job_id: str) -> JobInfo | NoSuchJob:
-    """The answer to `GET /api/jobs/<id>`. Raises `UnexpectedAnswer`."""
+def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
+    """The answer to `GET /api/jobs/<id>`. Raises `UnexpectedResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     found = _decoded(answer, _job)
     if job_id not in (found.submission_id, found.job_id):
-        raise UnexpectedAnswer(f"the answer is about job {found.submission_id}, not {job_id}")
+        raise UnexpectedResponse(f"the answer is about job {found.submission_id}, not {job_id}")
     return JobInfo(
         submission_id=job_id,
         status=found.status,
@@ -120,7 +120,7 @@ def job(answer: DashboardAnswer, job_id: str) -> JobInfo | NoSuchJob:
     )
 
 
-def submission(answer: DashboardAnswer, job_id: str) -> Submitted:
+def submission(answer: DashboardResponse, job_id: str) -> Submitted:
     """The answer to `POST /api/jobs/`.
 
     A duplicate comes as 500 with the words of the inner 400.
@@ -137,49 +137,49 @@ def submission(answer: DashboardAnswer, job_id: str) -> Submitted:
         raise RefusedByRay(last_line(words))
     made = _decoded(answer, _submission)
     if job_id not in (made.submission_id, made.job_id):
-        raise UnexpectedAnswer(f"job {job_id} was submitted, the answer names another")
+        raise UnexpectedResponse(f"job {job_id} was submitted, the answer names another")
     return Submitted(job_id)
 
 
-def stop(answer: DashboardAnswer, job_id: str) -> Stopped | NoSuchJob:
-    """The answer to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnexpectedAnswer`."""
+def stop(answer: DashboardResponse, job_id: str) -> Stopped | NoSuchJob:
+    """The answer to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnexpectedResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     _check_refusal(answer)
     return Stopped(_decoded(answer, _stop).stopped)
 
 
-def deletion(answer: DashboardAnswer, job_id: str) -> Deleted | NoSuchJob:
-    """The answer to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnexpectedAnswer`."""
+def deletion(answer: DashboardResponse, job_id: str) -> Deleted | NoSuchJob:
+    """The answer to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnexpectedResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     _check_refusal(answer)
     if not _decoded(answer, _delete).deleted:
-        raise UnexpectedAnswer(f"Ray did not delete job {job_id}")
+        raise UnexpectedResponse(f"Ray did not delete job {job_id}")
     return Deleted()
 
 
-def logs(answer: DashboardAnswer, job_id: str) -> str | NoSuchJob:
-    """The answer to `GET /api/jobs/<id>/logs`. Raises `UnexpectedAnswer`."""
+def logs(answer: DashboardResponse, job_id: str) -> str | NoSuchJob:
+    """The answer to `GET /api/jobs/<id>/logs`. Raises `UnexpectedResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     return _decoded(answer, _logs).logs or ""
 
 
-def version(answer: DashboardAnswer) -> Version:
-    """The answer to `GET /api/version`. Raises `UnexpectedAnswer`."""
+def version(answer: DashboardResponse) -> RayVersion:
+    """The answer to `GET /api/version`. Raises `UnexpectedResponse`."""
     found = _decoded(answer, _version)
-    return Version(found.ray_version, found.session_name or "")
+    return RayVersion(found.ray_version, found.session_name or "")
 
 
-def gcs_health(answer: DashboardAnswer) -> None:
-    """The answer to `GET /api/gcs_healthz`. Raises `UnexpectedAnswer` unless it is well."""
+def gcs_health(answer: DashboardResponse) -> None:
+    """The answer to `GET /api/gcs_healthz`. Raises `UnexpectedResponse` unless it is well."""
     if answer.status != 200 or answer.body.strip() != b"success":
         raise _unexpected(answer)
 
 
-def cluster_status(answer: DashboardAnswer) -> ClusterStatus:
-    """The answer to `GET /api/cluster_status`. Raises `UnexpectedAnswer`.
+def cluster_status(answer: DashboardResponse) -> ClusterStatus:
+    """The answer to `GET /api/cluster_status`. Raises `UnexpectedResponse`.
 
     Without `?format=1`, and with the second autoscaler even with all fields null, the text is in
     another field or missing.
@@ -203,33 +203,33 @@ def last_line(text: str) -> str:
     return lines[-1][:MAX_EXCERPT] if lines else "(no reason given)"
 
 
-def _decoded(answer: DashboardAnswer, decoder: msgspec.json.Decoder[T]) -> T:
+def _decoded(answer: DashboardResponse, decoder: msgspec.json.Decoder[T]) -> T:
     """The value that a 200 with JSON holds."""
     if answer.status != 200 or answer.content_type != "application/json":
         raise _unexpected(answer)
     try:
         return decoder.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnexpectedAnswer(f"the answer cannot be read: {error}") from error
+        raise UnexpectedResponse(f"the answer cannot be read: {error}") from error
 
 
-def _unexpected(answer: DashboardAnswer) -> UnexpectedAnswer:
+def _unexpected(answer: DashboardResponse) -> UnexpectedResponse:
     if 300 <= answer.status < 400:
         return Redirected(f"HTTP {answer.status}: redirects are not followed")
     text = f"HTTP {answer.status}: {_reason(answer)}"
     if answer.status in {401, 403}:
         return NotAuthorized(text)
-    return UnexpectedAnswer(text)
+    return UnexpectedResponse(text)
 
 
-def _reason(answer: DashboardAnswer) -> str:
+def _reason(answer: DashboardResponse) -> str:
     """Of a traceback its last line, of anything else the beginning."""
     if answer.body.startswith(b"Traceback"):
         return last_line(_text(answer))
     return excerpt(answer.body)
 
 
-def _is_unknown(answer: DashboardAnswer, job_id: str) -> bool:
+def _is_unknown(answer: DashboardResponse, job_id: str) -> bool:
     """Whether Ray itself says that it does not know the job; any other 404 says nothing."""
     return (
         answer.status == 404
@@ -238,13 +238,13 @@ def _is_unknown(answer: DashboardAnswer, job_id: str) -> bool:
     )
 
 
-def _check_refusal(answer: DashboardAnswer) -> None:
+def _check_refusal(answer: DashboardResponse) -> None:
     """Raise `RefusedByRay` for a definite no. Pages of proxies are none."""
     if answer.status in _REFUSALS and answer.content_type in {"text/plain", "application/json"}:
         raise RefusedByRay(last_line(_text(answer)))
 
 
-def _text(answer: DashboardAnswer) -> str:
+def _text(answer: DashboardResponse) -> str:
     return answer.body.decode("utf-8", "replace")
 
 
@@ -255,7 +255,7 @@ def _moment(milliseconds: int | None) -> datetime | None:
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError as error:
-        raise UnexpectedAnswer(f"{milliseconds} is no time") from error
+        raise UnexpectedResponse(f"{milliseconds} is no time") from error
 
 
 def _bounded(message: str) -> str:

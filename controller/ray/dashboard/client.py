@@ -1,4 +1,4 @@
-"""Ray's job API, typed, over any `Send`: one request, one answer, no repetition.
+"""Ray's job API, typed, over any `Transport`: one request, one answer, no repetition.
 
 Whoever repeats is the actor. Every call has a time limit and a limit of bytes.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from controller.ray.dashboard import answers
-from controller.ray.dashboard.errors import NoAnswer
+from controller.ray.dashboard.errors import NoResponse
 from controller.ray.dashboard.send import DashboardRequest
 
 if TYPE_CHECKING:
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
         Deleted,
         JobInfo,
         NoSuchJob,
+        RayVersion,
         Stopped,
         Submitted,
-        Version,
     )
-    from controller.ray.dashboard.send import DashboardAnswer, Send
-    from controller.ray.dashboard.submission import Submission
+    from controller.ray.dashboard.send import DashboardResponse, Transport
+    from controller.ray.dashboard.submission import JobSubmission
 
 TIMEOUT: Final = 2.0
 """Seconds for a request that goes straight to the dashboard (KubeRay)."""
 
-MAX_ANSWER: Final = 1 << 20
+MAX_RESPONSE: Final = 1 << 20
 """Bytes of an answer that are read."""
 
 MAX_LOGS: Final = 8 << 20
@@ -54,14 +54,14 @@ class DashboardClient:
         timeout: seconds that a call may take.
     """
 
-    def __init__(self, send: Send, *, token: str = "", timeout: float = TIMEOUT) -> None:
+    def __init__(self, send: Transport, *, token: str = "", timeout: float = TIMEOUT) -> None:
         self._send = send
         self._headers = {"accept": "application/json, text/plain"}
         if token:
             self._headers[_AUTHORIZATION] = f"Bearer {token}"
         self._timeout = timeout
 
-    async def submit(self, submission: Submission) -> Submitted:
+    async def submit(self, submission: JobSubmission) -> Submitted:
         """Submit a job. A submission id that Ray has already counts as submitted."""
         body = msgspec.json.encode(submission.body())
         answer = await self._ask("POST", _JOBS, body=body)
@@ -76,7 +76,7 @@ class DashboardClient:
         return answers.stop(await self._ask("POST", f"{_JOBS}{job_id}/stop"), job_id)
 
     async def delete(self, job_id: str) -> Deleted | NoSuchJob:
-        """Make Ray forget an ended job. `UnexpectedAnswer` while it runs."""
+        """Make Ray forget an ended job. `UnexpectedResponse` while it runs."""
         return answers.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
 
     async def logs(self, job_id: str) -> str | NoSuchJob:
@@ -90,11 +90,11 @@ class DashboardClient:
             await self._ask("GET", "/api/cluster_status", query={"format": "1"})
         )
 
-    async def version(self) -> Version:
+    async def version(self) -> RayVersion:
         """Which Ray answers."""
         return answers.version(await self._ask("GET", "/api/version"))
 
-    async def health(self) -> Version:
+    async def health(self) -> RayVersion:
         """Which Ray answers, if its GCS does too."""
         answers.gcs_health(await self._ask("GET", "/api/gcs_healthz"))
         return await self.version()
@@ -106,8 +106,8 @@ class DashboardClient:
         *,
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        limit: int = MAX_ANSWER,
-    ) -> DashboardAnswer:
+        limit: int = MAX_RESPONSE,
+    ) -> DashboardResponse:
         headers = self._headers
         if body is not None:
             headers = {**headers, "content-type": "application/json"}
@@ -116,4 +116,4 @@ class DashboardClient:
             async with asyncio.timeout(self._timeout):
                 return await self._send(request)
         except TimeoutError:
-            raise NoAnswer(f"{request}: no complete answer in {self._timeout:g} s") from None
+            raise NoResponse(f"{request}: no complete answer in {self._timeout:g} s") from None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.head import Head
     from controller.ray.dashboard.probes import Probe
     from controller.ray.dashboard.results import CommandValue
-    from controller.ray.dashboard.submission import Submission
+    from controller.ray.dashboard.submission import JobSubmission
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class SubmitJob(Command):
     name: ClassVar[str] = "submit"
     needs_subscriber: ClassVar[bool] = True
 
-    submission: Submission
+    submission: JobSubmission
 
     @property
     def job_id(self) -> str:
@@ -128,7 +128,7 @@ class DeleteJob(_EndJob):
 
 
 @dataclass(frozen=True, slots=True)
-class Order(ExternalCommand):
+class HeadCommand(ExternalCommand):
     """A command for one head."""
 
     head: Head
@@ -136,24 +136,24 @@ class Order(ExternalCommand):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandDone:
     """Ray did it, or had done it before."""
 
     value: CommandValue
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class CommandRefused:
     """Ray's definite no; trying again is pointless. `message` is Ray's."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class CommandExpired:
     """No definite answer before the deadline: Ray may have done it. `message` says what failed."""
 
     message: str
 
 
-Outcome: TypeAlias = Done | Refused | Expired
+CommandOutcome: TypeAlias = CommandDone | CommandRefused | CommandExpired

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import SECRETS
 from controller.ray.dashboard.client import TIMEOUT, DashboardClient
-from controller.ray.dashboard.connections import Connections
+from controller.ray.dashboard.connections import DirectTransports
 from controller.ray.dashboard.errors import Unreachable
-from controller.ray.dashboard.proxied import PROXY_TIMEOUT, ProxiedSend
+from controller.ray.dashboard.proxied import PROXY_TIMEOUT, ProxiedTransport
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
@@ -38,7 +38,7 @@ class Connector:
     ) -> None:
         self._kube = kube
         self._domain = cluster_domain
-        self._connections = None if proxied else Connections()
+        self._connections = None if proxied else DirectTransports()
 
     async def __call__(self, head: Head) -> DashboardClient:
         """The client of a head.
@@ -48,7 +48,7 @@ class Connector:
         """
         token = await self._token(head) if head.token_secret else ""
         if self._connections is None:
-            send = ProxiedSend(self._kube, head.namespace, head.service, head.port)
+            send = ProxiedTransport(self._kube, head.namespace, head.service, head.port)
             return DashboardClient(send, token=token, timeout=PROXY_TIMEOUT)
         host = f"{head.service}.{head.namespace}.svc.{self._domain}"
         return DashboardClient(self._connections.to(host, head.port), token=token, timeout=TIMEOUT)

@@ -12,16 +12,16 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
-from controller.ray.dashboard.errors import NoAnswer, TooLarge, Unreachable
-from controller.ray.dashboard.send import DashboardAnswer
+from controller.ray.dashboard.errors import NoResponse, TooLarge, Unreachable
+from controller.ray.dashboard.send import DashboardResponse
 
 if TYPE_CHECKING:
-    from controller.ray.dashboard.send import DashboardRequest, Send
+    from controller.ray.dashboard.send import DashboardRequest, Transport
 
 _PATH_SAFE = "/:~!$&'()*+,;=@"
 
 
-class Connections:
+class DirectTransports:
     """Connections to all dashboards. To be made, used and closed inside one running event loop."""
 
     def __init__(self) -> None:
@@ -37,11 +37,11 @@ class Connections:
         # actor, and a command's first answer is the one that says what happened.
         self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
-    def to(self, host: str, port: int) -> Send:
+    def to(self, host: str, port: int) -> Transport:
         """What sends requests to this dashboard."""
         base = f"http://{host}:{port}"
 
-        async def send(request: DashboardRequest) -> DashboardAnswer:
+        async def send(request: DashboardRequest) -> DashboardResponse:
             return await self._exchange(base, request)
 
         return send
@@ -50,7 +50,7 @@ class Connections:
         """Close them all."""
         await self._session.close()
 
-    async def _exchange(self, base: str, request: DashboardRequest) -> DashboardAnswer:
+    async def _exchange(self, base: str, request: DashboardRequest) -> DashboardResponse:
         try:
             async with self._session.request(
                 request.method,
@@ -60,11 +60,11 @@ class Connections:
                 allow_redirects=False,
             ) as response:
                 body = await _read(response, request)
-                return DashboardAnswer(response.status, response.content_type.lower(), body)
+                return DashboardResponse(response.status, response.content_type.lower(), body)
         except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
             raise Unreachable(f"{request}: {error or type(error).__name__}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise NoAnswer(f"{request}: {error or type(error).__name__}") from error
+            raise NoResponse(f"{request}: {error or type(error).__name__}") from error
 
 
 async def _read(response: aiohttp.ClientResponse, request: DashboardRequest) -> bytes:

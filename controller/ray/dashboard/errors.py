@@ -22,27 +22,27 @@ class FenceClosed(DashboardError):  # noqa: N818  the names say what is known, n
     """The command was not sent, because this process does not lead."""
 
 
-class NoAnswer(DashboardError):  # noqa: N818
+class NoResponse(DashboardError):  # noqa: N818
     """No complete answer came back."""
 
 
-class Unreachable(NoAnswer):
+class Unreachable(NoResponse):
     """The request certainly never reached the dashboard."""
 
 
-class UnexpectedAnswer(DashboardError):  # noqa: N818
+class UnexpectedResponse(DashboardError):  # noqa: N818
     """An answer that says nothing about what was asked."""
 
 
-class Redirected(UnexpectedAnswer):
+class Redirected(UnexpectedResponse):
     """A redirect, which is not followed."""
 
 
-class TooLarge(UnexpectedAnswer):
+class TooLarge(UnexpectedResponse):
     """The answer was longer than allowed; the rest was not read."""
 
 
-class NotAuthorized(UnexpectedAnswer):
+class NotAuthorized(UnexpectedResponse):
     """The dashboard did not accept the token."""
 
 

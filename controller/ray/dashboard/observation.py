@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.dashboard.commands import Outcome
+    from controller.ray.dashboard.commands import CommandOutcome
     from controller.ray.dashboard.head import Head
     from controller.ray.dashboard.probes import Probe
     from controller.ray.dashboard.results import ProbeValue
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class ProbeObservation:
     """The state of one probe.
 
     Attributes:
@@ -38,20 +38,20 @@ class Observation:
 class Dashboards(Protocol):
     """What a controller's dashboards have said. Synchronous, without side effect."""
 
-    def observation(self, head: Head, probe: Probe) -> Observation | None:
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
         """What the probe has found; None if nobody is interested in it yet."""
         ...
 
-    def outcome(self, head: Head, command_id: str) -> Outcome | None:
+    def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
         """How a command ended; None while it is open, unknown or forgotten."""
         ...
 
 
 class _NoDashboards:
-    def observation(self, head: Head, probe: Probe) -> Observation | None:
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
         del head, probe
 
-    def outcome(self, head: Head, command_id: str) -> Outcome | None:
+    def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
         del head, command_id
 
 

@@ -14,7 +14,7 @@ CommandId: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingCommand:
     """A command that has not ended.
 
     Attributes:
@@ -39,7 +39,7 @@ class Pending:
         return self.subscriber.controller, self.command.id
 
     @property
-    def epitaph(self) -> str:
+    def expiry_message(self) -> str:
         """What to say of it when it ends without a definite answer."""
         reason = self.given_up or "its time is up"
         return f"{reason}; the last attempt: {self.error}" if self.error else reason

@@ -48,7 +48,7 @@ class JobProbe(Probe):
 
 @dataclass(frozen=True, slots=True)
 class HealthProbe(Probe):
-    """Whether dashboard and GCS answer; the value is a `Version`."""
+    """Whether dashboard and GCS answer; the value is a `RayVersion`."""
 
     name: ClassVar[str] = "health"
 
@@ -58,7 +58,7 @@ class HealthProbe(Probe):
 
 
 @dataclass(frozen=True, slots=True)
-class Interest(Subscription):
+class ProbeSubscription(Subscription):
     """An object wants this asked of this head for as long as its plans say so.
 
     Attributes:

@@ -20,7 +20,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class DashboardMetrics:
-    """What `DashboardActors` feeds: implements `Metrics`.
+    """What `DashboardActors` feeds: implements `RequestMetrics`.
 
     Args:
         registry: where to register.
@@ -41,11 +41,11 @@ class DashboardMetrics:
             registry=registry,
         )
 
-    def asked(self, request: str, result: str, seconds: float) -> None:
+    def record_request(self, request: str, result: str, seconds: float) -> None:
         """A request ended."""
         self._seconds.labels(request, result).observe(seconds)
 
-    def ended(self, command: str, outcome: str) -> None:
+    def record_command(self, command: str, outcome: str) -> None:
         """A command ended."""
         self._commands.labels(command, outcome).inc()
 

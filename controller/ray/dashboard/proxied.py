@@ -14,8 +14,8 @@ from controller.kube.errors import (
     StatusError,
     TransportError,
 )
-from controller.ray.dashboard.errors import NoAnswer, TooLarge, Unreachable
-from controller.ray.dashboard.send import DashboardAnswer
+from controller.ray.dashboard.errors import NoResponse, TooLarge, Unreachable
+from controller.ray.dashboard.send import DashboardResponse
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
@@ -25,7 +25,7 @@ PROXY_TIMEOUT: Final = 10.0
 """Seconds for a request that goes through the API server (KubeRay)."""
 
 
-class ProxiedSend:
+class ProxiedTransport:
     """Sends requests to one service through the API server's proxy.
 
     Args:
@@ -39,8 +39,8 @@ class ProxiedSend:
         self._client = client
         self._target = (namespace, service, port)
 
-    async def __call__(self, request: DashboardRequest) -> DashboardAnswer:
-        """See `Send`."""
+    async def __call__(self, request: DashboardRequest) -> DashboardResponse:
+        """See `Transport`."""
         try:
             answer = await self._client.proxy_service(
                 *self._target,
@@ -55,13 +55,13 @@ class ProxiedSend:
         except KubeError as error:
             raise _translated(error, request) from error
         content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        return DashboardAnswer(answer.status, content_type, answer.body)
+        return DashboardResponse(answer.status, content_type, answer.body)
 
 
-def _translated(error: KubeError, request: DashboardRequest) -> NoAnswer | TooLarge:
+def _translated(error: KubeError, request: DashboardRequest) -> NoResponse | TooLarge:
     """What a failure between here and the dashboard says about the dashboard: nothing."""
     if isinstance(error, NotSent):
         return Unreachable(f"the API server: {error}")
     if isinstance(error, StatusError | TransportError):
-        return NoAnswer(f"through the API server: {error}")
+        return NoResponse(f"through the API server: {error}")
     return TooLarge(f"{request}: {error}")

@@ -62,7 +62,7 @@ class NoSuchJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class RayVersion:
     """Who answers.
 
     Attributes:
@@ -111,5 +111,5 @@ class Deleted:
     """Ray has forgotten the job."""
 
 
-ProbeValue: TypeAlias = JobInfo | NoSuchJob | Version
+ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion
 CommandValue: TypeAlias = Submitted | Stopped | Deleted | NoSuchJob

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
-class Run:
+class FailureStreak:
     """Failures in a row, without a success between them.
 
     Args:
@@ -37,14 +37,14 @@ class Run:
         """`since`, for comparisons; without a run the end of time."""
         return self.since or _NEVER
 
-    def failed(self, began: datetime, error: str) -> bool:
+    def add(self, began: datetime, error: str) -> bool:
         """Add a failure; whether the run has just become decisive."""
         self.length += 1
         self.since = self.since or began
         self.error = error
         return self.length == self._threshold
 
-    def inherit(self, other: Run) -> None:
+    def extend(self, other: FailureStreak) -> None:
         """Go on from where `other` stands, if that run is older."""
         if self.start <= other.start:
             return

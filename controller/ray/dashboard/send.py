@@ -35,7 +35,7 @@ class DashboardRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class DashboardAnswer:
+class DashboardResponse:
     """One complete answer, whatever its status.
 
     Attributes:
@@ -49,10 +49,10 @@ class DashboardAnswer:
     body: bytes
 
 
-class Send(Protocol):
+class Transport(Protocol):
     """Sends a request once. Time limits are the caller's, by cancellation."""
 
-    async def __call__(self, request: DashboardRequest, /) -> DashboardAnswer:
+    async def __call__(self, request: DashboardRequest, /) -> DashboardResponse:
         """Send it and read the whole answer; redirects are answers like any other.
 
         Raises:

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=Hashable)
 
-TICK = 0.001
+CLOCK_RESOLUTION = 0.001
 """Seconds by which something may be due early: a loop calls a tick of its clock too early, and
 what were not due then would be armed again for the same moment, over and over."""
 
 
-class Trust(Enum):
+class Responsiveness(Enum):
     """What to expect of a dashboard's next answer."""
 
-    PROVEN = "proven"  # it answered the last request
-    FRESH = "fresh"  # it was never asked
-    SUSPECT = "suspect"  # it did not answer the last request
+    RESPONSIVE = "proven"  # it answered the last request
+    UNKNOWN = "fresh"  # it was never asked
+    UNRESPONSIVE = "suspect"  # it did not answer the last request
 
 
-_SHARES = {Trust.PROVEN: 1, Trust.FRESH: 2, Trust.SUSPECT: 4}
+_SHARES = {Responsiveness.RESPONSIVE: 1, Responsiveness.UNKNOWN: 2, Responsiveness.UNRESPONSIVE: 4}
 """Of so many slots they may have one."""
 
 
@@ -53,7 +53,7 @@ class _Lane(Generic[K]):
         return queue.popitem(last=False)[0]
 
 
-class Slots(Generic[K]):
+class RequestSlots(Generic[K]):
     """Gives out slots.
 
     Args:
@@ -72,15 +72,15 @@ class Slots(Generic[K]):
         concurrency: int,
         rate: float,
         burst: int,
-        start: Callable[[K, Trust], bool],
+        start: Callable[[K, Responsiveness], bool],
     ) -> None:
         self._clock = clock
         self._concurrency = concurrency
         self._spacing = 1 / rate
         self._ahead = burst / rate
         self._start = start
-        self._lanes: dict[Trust, _Lane[K]] = {trust: _Lane() for trust in Trust}
-        self._paid = 0.0
+        self._lanes: dict[Responsiveness, _Lane[K]] = {trust: _Lane() for trust in Responsiveness}
+        self._scheduled_until = 0.0
         self._timer: TimerHandle | None = None
 
     @property
@@ -89,11 +89,11 @@ class Slots(Generic[K]):
         return sum(map(len, self._lanes.values()))
 
     @property
-    def busy(self) -> dict[Trust, int]:
+    def busy(self) -> dict[Responsiveness, int]:
         """Slots in use."""
         return {trust: lane.busy for trust, lane in self._lanes.items()}
 
-    def ask(self, who: K, trust: Trust, *, urgent: bool) -> None:
+    def enqueue(self, who: K, trust: Responsiveness, *, urgent: bool) -> None:
         """Wait for a slot. Who waits already may only become urgent."""
         lane = self._lanes[trust]
         if urgent:
@@ -101,61 +101,61 @@ class Slots(Generic[K]):
             lane.urgent[who] = None
         elif who not in lane.urgent:
             lane.ordinary[who] = None
-        self._give()
+        self._start_next()
 
-    def withdraw(self, who: K) -> None:
+    def discard(self, who: K) -> None:
         """Wait no longer."""
         for lane in self._lanes.values():
             lane.urgent.pop(who, None)
             lane.ordinary.pop(who, None)
 
-    def release(self, trust: Trust) -> None:
+    def release(self, trust: Responsiveness) -> None:
         """Give back a slot that was got with this trust."""
         self._lanes[trust].busy -= 1
-        self._give()
+        self._start_next()
 
     def close(self) -> None:
         """Give out nothing more."""
         for lane in self._lanes.values():
             lane.urgent.clear()
             lane.ordinary.clear()
-        self._disarm()
+        self._cancel_timer()
 
-    def _give(self) -> None:
-        while (trust := self._next()) is not None:
+    def _start_next(self) -> None:
+        while (trust := self._next_lane()) is not None:
             now = self._clock.time()
-            if self._paid - now > self._ahead + TICK:
-                self._arm(self._paid - self._ahead)
+            if self._scheduled_until - now > self._ahead + CLOCK_RESOLUTION:
+                self._start_timer(self._scheduled_until - self._ahead)
                 return
             lane = self._lanes.pop(trust)
             self._lanes[trust] = lane  # its turn comes again after the others
             lane.busy += 1
             if self._start(lane.pop(), trust):
-                self._paid = max(self._paid, now) + self._spacing
+                self._scheduled_until = max(self._scheduled_until, now) + self._spacing
             else:
                 lane.busy -= 1
 
-    def _next(self) -> Trust | None:
+    def _next_lane(self) -> Responsiveness | None:
         """The lane whose turn it is."""
         return next(
-            (trust for trust, lane in self._lanes.items() if lane and self._has(trust)), None
+            (trust for trust, lane in self._lanes.items() if lane and self._has_room(trust)), None
         )
 
-    def _has(self, trust: Trust) -> bool:
+    def _has_room(self, trust: Responsiveness) -> bool:
         """Whether there is a slot for such a one."""
         busy = self.busy
         share = max(1, self._concurrency // _SHARES[trust])
         return sum(busy.values()) < self._concurrency and busy[trust] < share
 
-    def _arm(self, when: float) -> None:
+    def _start_timer(self, when: float) -> None:
         if self._timer is None:
-            self._timer = self._clock.call_at(when, self._ring)
+            self._timer = self._clock.call_at(when, self._on_timer)
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self._give()
+        self._start_next()
 
-    def _disarm(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -30,25 +30,25 @@ class DashboardStatistics:
     in_flight: Mapping[str, int]
 
 
-class Metrics(Protocol):
+class RequestMetrics(Protocol):
     """Told of every request and every command."""
 
-    def asked(self, request: str, result: str, seconds: float) -> None:
+    def record_request(self, request: str, result: str, seconds: float) -> None:
         """A request (`job`, `health`, `submit`, `stop`, `delete`) ended with this result.
 
         Results: `answered`, `refused`, `unusable`, `no_answer`, `not_sent`.
         """
         ...
 
-    def ended(self, command: str, outcome: str) -> None:
+    def record_command(self, command: str, outcome: str) -> None:
         """A command ended: `done`, `refused` or `expired`."""
         ...
 
 
 class _NoMetrics:
-    def asked(self, request: str, result: str, seconds: float) -> None: ...
+    def record_request(self, request: str, result: str, seconds: float) -> None: ...
 
-    def ended(self, command: str, outcome: str) -> None: ...
+    def record_command(self, command: str, outcome: str) -> None: ...
 
 
-NO_METRICS: Metrics = _NoMetrics()
+NO_METRICS: RequestMetrics = _NoMetrics()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Submission:
+class JobSubmission:
     """One job as Ray's job API takes it.
 
     Attributes:

@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.ray.dashboard.observation import Observation
+from controller.ray.dashboard.observation import ProbeObservation
 from controller.ray.dashboard.results import NoSuchJob
-from controller.ray.dashboard.run import Run
+from controller.ray.dashboard.run import FailureStreak
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,36 +18,42 @@ if TYPE_CHECKING:
     from controller.ray.dashboard.subscriber import Subscriber
 
 
-class Watched:
+class ProbeState:
     """The state of one probe of one head.
 
     Attributes:
         subscribers: the objects that want it, with the interval that each wants.
-        run: of failed requests about it.
+        failures: of failed requests about it.
         generation: grows when what is known stops counting; an answer to a request of a former
             generation does not count.
-        quiet_since: loop time since when nothing about it has moved.
-        asked: loop time of the last request.
+        unchanged_since: loop time since when nothing about it has moved.
+        requested_at: loop time of the last request.
     """
 
     __slots__ = (
-        "_absences", "_observation", "_settings", "asked", "generation", "quiet_since", "run",
+        "_not_found",
+        "_observation",
+        "_settings",
+        "failures",
+        "generation",
+        "requested_at",
         "subscribers",
+        "unchanged_since",
     )  # fmt: skip
 
     def __init__(self, settings: DashboardSettings, *, now: float, wall: datetime) -> None:
         self._settings = settings
-        self._observation = Observation(None, wall)
-        self._absences = 0
+        self._observation = ProbeObservation(None, wall)
+        self._not_found = 0
         self.subscribers: dict[Subscriber, float] = {}
-        self.run = Run(settings.failures)
+        self.failures = FailureStreak(settings.failure_threshold)
         self.generation = 0
-        self.quiet_since = now
-        self.asked = -math.inf
+        self.unchanged_since = now
+        self.requested_at = -math.inf
 
-    def observation(self, silence: Run) -> Observation:
+    def observation(self, silence: FailureStreak) -> ProbeObservation:
         """What is known, given how long the whole dashboard has been silent."""
-        run = _older(self.run, silence)
+        run = _older(self.failures, silence)
         if run is None:
             return self._observation
         return replace(self._observation, failing_since=run.since, error=run.error)
@@ -55,34 +61,37 @@ class Watched:
     def invalidate(self, wall: datetime) -> None:
         """Let nothing count that was asked before now."""
         self.generation += 1
-        self._absences = 0
+        self._not_found = 0
         self._observation = replace(self._observation, value=None, since=wall)
 
-    def answered(self, value: ProbeValue, began: datetime, now: float) -> bool:
+    def record_value(self, value: ProbeValue, began: datetime, now: float) -> bool:
         """Take in a definite answer; whether there is something new in it."""
-        recovered = self.run.end()
+        recovered = self.failures.end()
         known = self._observation
-        self._absences = self._absences + 1 if isinstance(value, NoSuchJob) else 0
-        if value == known.value or self._doubtful:
+        self._not_found = self._not_found + 1 if isinstance(value, NoSuchJob) else 0
+        if value == known.value or self._needs_confirmation:
             self._observation = replace(known, last_success=began)
             return recovered
-        self.quiet_since = now
-        self._observation = Observation(value, began, began)
+        self.unchanged_since = now
+        self._observation = ProbeObservation(value, began, began)
         return True
 
     def next_due(self, now: float) -> float:
         """Loop time of the next question, after one that has just ended."""
-        if self.run.length:
-            wait = self._settings.backoff.delay(self.run.length - 1)
-            return now + max(wait, self._settings.confirm)
-        if self._doubtful:
-            return now + self._settings.confirm
-        return max(now, self.asked + self._settings.pause(self._interval, now - self.quiet_since))
+        if self.failures.length:
+            wait = self._settings.backoff.delay(self.failures.length - 1)
+            return now + max(wait, self._settings.confirmation_interval)
+        if self._needs_confirmation:
+            return now + self._settings.confirmation_interval
+        return max(
+            now,
+            self.requested_at + self._settings.pause(self._interval, now - self.unchanged_since),
+        )
 
-    def hasten(self, now: float) -> float | None:
+    def expedite(self, now: float) -> float | None:
         """Something moved around it: when to ask instead; None while the last answer failed."""
-        self.quiet_since = now
-        return None if self.run.length else max(now, self.asked + self._interval)
+        self.unchanged_since = now
+        return None if self.failures.length else max(now, self.requested_at + self._interval)
 
     @property
     def _interval(self) -> float:
@@ -90,12 +99,12 @@ class Watched:
         return min(self.subscribers.values(), default=self._settings.interval)
 
     @property
-    def _doubtful(self) -> bool:
+    def _needs_confirmation(self) -> bool:
         """Whether a job is said to be absent, but not often enough to be believed."""
-        return 0 < self._absences < self._settings.absences
+        return 0 < self._not_found < self._settings.not_found_threshold
 
 
-def _older(run: Run, silence: Run) -> Run | None:
+def _older(run: FailureStreak, silence: FailureStreak) -> FailureStreak | None:
     """The decisive run that began first."""
     decisive = [each for each in (run, silence) if each.decisive]
     return min(decisive, key=lambda each: each.start, default=None)

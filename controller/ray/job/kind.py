@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.ray.api.rayjob import JobSpec, RayJob
-    from controller.ray.dashboard import Dashboards, Interest, Order
+    from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.ray.job.observe import Observation
     from controller.runtime.reconcile.external import Outside
     from controller.runtime.reconcile.kind import Reads
@@ -49,7 +49,7 @@ class RayJobKind:
     def __init__(
         self,
         dashboards: Dashboards = NO_DASHBOARDS,
-        outside: Outside[Interest, Order] | None = None,
+        outside: Outside[ProbeSubscription, HeadCommand] | None = None,
         settings: JobSettings | None = None,
     ) -> None:
         self.outside = outside

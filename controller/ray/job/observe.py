@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from controller.kube.objects import Job, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
-    from controller.ray.dashboard import Dashboards, Outcome
-    from controller.ray.dashboard import Observation as Answer
+    from controller.ray.dashboard import CommandOutcome, Dashboards
+    from controller.ray.dashboard import ProbeObservation as Answer
     from controller.ray.head.incarnation import LiveHead
     from controller.ray.job.settings import JobSettings
     from controller.runtime.reconcile.kind import LogText, Reads, Refusal
@@ -114,8 +114,8 @@ class Observation:
     foreign_submitter: bool = False
     service: Service | None = None
     answer: Answer | None = None
-    submitted: Outcome | None = None
-    stopped: Outcome | None = None
+    submitted: CommandOutcome | None = None
+    stopped: CommandOutcome | None = None
     log: LogText | None = None
     unsettled: frozenset[str] = frozenset()
     refusals: tuple[tuple[str, Refusal], ...] = ()
@@ -241,7 +241,9 @@ def _answer(head: LiveHead | None, job_id: str, dashboards: Dashboards) -> Answe
     return dashboards.observation(head.dashboard, JobProbe(job_id))
 
 
-def _outcome(head: LiveHead | None, command_id: str, dashboards: Dashboards) -> Outcome | None:
+def _outcome(
+    head: LiveHead | None, command_id: str, dashboards: Dashboards
+) -> CommandOutcome | None:
     return None if head is None else dashboards.outcome(head.dashboard, command_id)
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from controller.ray.dashboard import (
     DashboardActors,
     Head,
-    Interest,
+    HeadCommand,
     JobProbe,
-    Order,
+    JobSubmission,
+    ProbeSubscription,
     StopJob,
-    Submission,
     SubmitJob,
 )
 from tests.ray.dashboard.simulated import SimulatedRay
@@ -24,7 +24,7 @@ from tests.ray.dashboard.simulated import SimulatedRay
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from controller.ray.dashboard import ControllerDashboards, Observation, Outcome
+    from controller.ray.dashboard import CommandOutcome, ControllerDashboards, ProbeObservation
 
 HEAD = Head("cluster", "pod", 0, "default", "head-svc")
 JOB = JobProbe("job")
@@ -57,10 +57,10 @@ class World:
         return other
 
     def watch(self, key: str = "ns/job", at: Head = HEAD, *probes: Any) -> None:
-        self.dashboards.sync(key, tuple(Interest(at, probe) for probe in probes or (JOB,)))
+        self.dashboards.sync(key, tuple(ProbeSubscription(at, probe) for probe in probes or (JOB,)))
 
     def watch_every(self, interval: float, key: str = "ns/job") -> None:
-        self.dashboards.sync(key, (Interest(HEAD, JOB, interval),))
+        self.dashboards.sync(key, (ProbeSubscription(HEAD, JOB, interval),))
 
     def leave(self, key: str = "ns/job") -> None:
         self.dashboards.sync(key, ())
@@ -69,16 +69,16 @@ class World:
         self, key: str = "ns/job", at: Head = HEAD, *, job_id: str = "job", within: float = 60
     ) -> str:
         command = SubmitJob(
-            f"submit-{job_id}", self.in_(within), Submission("python job.py", job_id)
+            f"submit-{job_id}", self.in_(within), JobSubmission("python job.py", job_id)
         )
-        self.dashboards.hand_over(key, (Order(at, command),))
+        self.dashboards.hand_over(key, (HeadCommand(at, command),))
         return command.id
 
     def stop(
         self, key: str = "ns/job", at: Head = HEAD, *, job_id: str = "job", within: float = 60
     ) -> str:
         command = StopJob(f"stop-{job_id}", self.in_(within), job_id)
-        self.dashboards.hand_over(key, (Order(at, command),))
+        self.dashboards.hand_over(key, (HeadCommand(at, command),))
         return command.id
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -89,12 +89,12 @@ class World:
     def in_(self, seconds: float) -> Any:
         return self.ray.wall() + timedelta(seconds=seconds)
 
-    def seen(self, at: Head = HEAD, probe: Any = JOB) -> Observation:
+    def seen(self, at: Head = HEAD, probe: Any = JOB) -> ProbeObservation:
         observation = self.actors.observation(at, probe)
         assert observation is not None
         return observation
 
-    def outcome(self, command_id: str, at: Head = HEAD) -> Outcome | None:
+    def outcome(self, command_id: str, at: Head = HEAD) -> CommandOutcome | None:
         return self.dashboards.outcome(at, command_id)
 
     def wakes(self, key: str = "ns/job") -> int:

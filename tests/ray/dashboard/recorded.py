@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from controller.ray.dashboard.send import DashboardAnswer
+from controller.ray.dashboard.send import DashboardResponse
 
 FOLDER = Path(__file__).parent / "answers"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -18,18 +18,18 @@ def _document(name: str) -> dict[str, Any]:
     return json.loads((FOLDER / f"{name}.json").read_text())
 
 
-def recorded(name: str, **changes: Any) -> DashboardAnswer:
+def recorded(name: str, **changes: Any) -> DashboardResponse:
     """The recorded answer, its JSON body with `changes`."""
     document = _document(name)
     body = document["body"]
     if not isinstance(body, str):
         body = json.dumps({**body, **changes} if changes else body)
     content_type = (document.get("content_type") or "").partition(";")[0]
-    return DashboardAnswer(document["status"], content_type, body.encode())
+    return DashboardResponse(document["status"], content_type, body.encode())
 
 
-def recorded_text(name: str, old: str, new: str) -> DashboardAnswer:
+def recorded_text(name: str, old: str, new: str) -> DashboardResponse:
     """The recorded answer with `new` in place of `old`."""
     answer = recorded(name)
     body = answer.body.replace(old.encode(), new.encode())
-    return DashboardAnswer(answer.status, answer.content_type, body)
+    return DashboardResponse(answer.status, answer.content_type, body)

@@ -15,9 +15,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from controller.ray.dashboard.client import TIMEOUT, DashboardClient
-from controller.ray.dashboard.errors import NoAnswer, Unreachable
+from controller.ray.dashboard.errors import NoResponse, Unreachable
 from controller.ray.dashboard.results import JobStatus
-from controller.ray.dashboard.send import DashboardAnswer
+from controller.ray.dashboard.send import DashboardResponse
 from tests.ray.dashboard.recorded import recorded, recorded_text
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Job:
             return JobStatus.RUNNING, None, "Job is currently running."
         return JobStatus.PENDING, None, "Job has not started yet."
 
-    def answer(self, now: float, epoch: datetime = EPOCH) -> DashboardAnswer:
+    def answer(self, now: float, epoch: datetime = EPOCH) -> DashboardResponse:
         status, end, message = self._state(now)
         failed = status is JobStatus.FAILED
         exit_code = {JobStatus.SUCCEEDED: 0, JobStatus.FAILED: 1}.get(status)
@@ -226,12 +226,12 @@ class SimulatedRay:
     async def connect(self, head: Head) -> DashboardClient:
         self.connections += 1
 
-        async def send(request: DashboardRequest) -> DashboardAnswer:
+        async def send(request: DashboardRequest) -> DashboardResponse:
             return await self._served(head, request)
 
         return DashboardClient(send, token=self.client_token(), timeout=self.timeout)
 
-    async def _served(self, head: Head, request: DashboardRequest) -> DashboardAnswer:
+    async def _served(self, head: Head, request: DashboardRequest) -> DashboardResponse:
         token = request.headers.get("x-ray-authorization", "").removeprefix("Bearer ")
         if self.recording:
             self.asked.append(Asked(self.now(), head, request.method, request.path, token))
@@ -242,7 +242,9 @@ class SimulatedRay:
         finally:
             self.in_flight -= 1
 
-    async def _answered(self, head: Head, request: DashboardRequest, token: str) -> DashboardAnswer:
+    async def _answered(
+        self, head: Head, request: DashboardRequest, token: str
+    ) -> DashboardResponse:
         place = self.live(head)
         fault = self._fault_of(head)
         if place is None or fault is Fault.REFUSES:
@@ -256,7 +258,7 @@ class SimulatedRay:
             return recorded("auth-missing-token-401")
         answer = self._routed(place, request)
         if fault is Fault.LOSES_ANSWERS:
-            raise NoAnswer(f"{request}: connection reset")
+            raise NoResponse(f"{request}: connection reset")
         if fault is Fault.TRUNCATED:
             return replace(answer, body=answer.body[: len(answer.body) // 2])
         return answer
@@ -267,7 +269,7 @@ class SimulatedRay:
                 return self._faults[key]
         return None
 
-    def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardAnswer:
+    def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardResponse:
         match [request.method, *request.path.strip("/").split("/")]:
             case ["GET", "api", "version"]:
                 return recorded("version", session_name="-".join(map(str, place)))
@@ -279,9 +281,9 @@ class SimulatedRay:
                 return self._submit(place, json.loads(request.body or b"{}"))
             case [method, "api", "jobs", job_id, *rest]:
                 return self._about(place, method, job_id, rest)
-        return DashboardAnswer(404, "text/plain", b"404: Not Found")
+        return DashboardResponse(404, "text/plain", b"404: Not Found")
 
-    def _submit(self, place: Incarnation, body: dict[str, Any]) -> DashboardAnswer:
+    def _submit(self, place: Incarnation, body: dict[str, Any]) -> DashboardResponse:
         if not body.get("entrypoint"):
             return recorded("job-submit-invalid-400")
         job_id = body["submission_id"]
@@ -299,7 +301,7 @@ class SimulatedRay:
 
     def _about(
         self, place: Incarnation, method: str, job_id: str, rest: list[str]
-    ) -> DashboardAnswer:
+    ) -> DashboardResponse:
         job = self._jobs[place].get(job_id)
         if job is None:
             return recorded_text("job-get-404", "no-such-job", job_id)
@@ -307,7 +309,7 @@ class SimulatedRay:
 
     def _about_known(
         self, place: Incarnation, job: Job, method: str, rest: list[str]
-    ) -> DashboardAnswer:
+    ) -> DashboardResponse:
         ended = job.status(self.now()).terminal
         match (method, *rest):
             case ("GET",):
@@ -323,7 +325,7 @@ class SimulatedRay:
             case ("DELETE",):
                 del self._jobs[place][job.id]
                 return recorded("job-delete")
-        return DashboardAnswer(405, "text/plain", b"405: Method Not Allowed")
+        return DashboardResponse(405, "text/plain", b"405: Method Not Allowed")
 
     def _named(self, job_id: str) -> list[Job]:
         found = [jobs[job_id] for jobs in self._jobs.values() if job_id in jobs]
@@ -341,12 +343,12 @@ _TEMPLATES = {
 }
 
 _FAULTY_ANSWERS = {
-    Fault.ERROR: DashboardAnswer(500, "text/plain", b"Traceback:\nRuntimeError: no agent\n"),
-    Fault.ERROR_JSON: DashboardAnswer(
+    Fault.ERROR: DashboardResponse(500, "text/plain", b"Traceback:\nRuntimeError: no agent\n"),
+    Fault.ERROR_JSON: DashboardResponse(
         500, "application/json", b'{"status": "FAILED", "submission_id": "x", "result": false}'
     ),
-    Fault.HTML: DashboardAnswer(200, "text/html", b"<html><body>Welcome</body></html>"),
-    Fault.FORBIDDEN: DashboardAnswer(403, "text/plain", b"Forbidden: Invalid token"),
+    Fault.HTML: DashboardResponse(200, "text/html", b"<html><body>Welcome</body></html>"),
+    Fault.FORBIDDEN: DashboardResponse(403, "text/plain", b"Forbidden: Invalid token"),
 }
 
 

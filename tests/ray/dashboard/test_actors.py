@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from controller.ray.dashboard import (
+    CommandDone,
+    CommandExpired,
+    CommandRefused,
     DeleteJob,
-    Done,
-    Expired,
+    HeadCommand,
     HealthProbe,
     JobProbe,
     JobStatus,
+    JobSubmission,
     NoSuchJob,
-    Order,
-    Refused,
+    RayVersion,
     Stopped,
-    Submission,
     SubmitJob,
     Submitted,
-    Version,
 )
 from tests.ray.dashboard.kit import HEAD, JOB, head, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
@@ -163,7 +163,7 @@ async def test_health_is_what_version_and_gcs_say():
     async with world() as it:
         it.watch("ns/job", HEAD, HealthProbe())
         await asyncio.sleep(1)
-        assert it.seen(probe=HealthProbe()).value == Version("2.60.0", "cluster-pod-0")
+        assert it.seen(probe=HealthProbe()).value == RayVersion("2.60.0", "cluster-pod-0")
 
 
 async def test_a_submission_is_made_once_however_often_it_is_handed_over():
@@ -173,7 +173,7 @@ async def test_a_submission_is_made_once_however_often_it_is_handed_over():
             command = it.submit()
             await asyncio.sleep(0.5)
         assert it.ray.submissions() == 1
-        assert it.outcome(command) == Done(Submitted("job"))
+        assert it.outcome(command) == CommandDone(Submitted("job"))
         assert it.ray.requests(method="POST") == 1
 
 
@@ -186,7 +186,7 @@ async def test_a_submission_whose_answer_was_lost_is_made_once():
         assert it.outcome(command) is None
         it.ray.fault(None)
         await asyncio.sleep(10)
-        assert it.outcome(command) == Done(Submitted("job", already=True))
+        assert it.outcome(command) == CommandDone(Submitted("job", already=True))
         assert it.ray.submissions() == 1
 
 
@@ -246,18 +246,18 @@ async def test_nothing_is_asked_about_a_job_while_a_command_about_it_is_open():
         assert it.ray.requests(method="POST") > 1
         assert it.ray.requests(method="GET") == 0
         await asyncio.sleep(10)
-        assert isinstance(it.outcome("submit-job"), Expired)
+        assert isinstance(it.outcome("submit-job"), CommandExpired)
         assert it.ray.requests(method="GET") > 0
 
 
 async def test_a_refusal_is_final():
     async with world() as it:
         it.watch()
-        command = SubmitJob("c", it.in_(60), Submission("", "job"))
-        it.dashboards.hand_over("ns/job", (Order(HEAD, command),))
+        command = SubmitJob("c", it.in_(60), JobSubmission("", "job"))
+        it.dashboards.hand_over("ns/job", (HeadCommand(HEAD, command),))
         await asyncio.sleep(30)
         outcome = it.outcome("c")
-        assert isinstance(outcome, Refused)
+        assert isinstance(outcome, CommandRefused)
         assert "entrypoint" in outcome.message
         assert it.ray.requests(method="POST") == 1
 
@@ -272,7 +272,7 @@ async def test_a_command_expires_at_its_deadline_and_says_why(fault: Fault):
         await it.until(lambda: it.outcome(command) is not None)
         assert 29 <= it.ray.now() - started <= 33
         outcome = it.outcome(command)
-        assert isinstance(outcome, Expired)
+        assert isinstance(outcome, CommandExpired)
         assert len(outcome.message) > len("its time is up; the last attempt: ")
         it.ray.fault(None)
         await asyncio.sleep(120)
@@ -284,7 +284,7 @@ async def test_a_command_that_comes_too_late_is_not_tried():
         it.watch()
         command = it.submit(within=-1)
         await asyncio.sleep(5)
-        assert isinstance(it.outcome(command), Expired)
+        assert isinstance(it.outcome(command), CommandExpired)
         assert it.ray.requests(method="POST") == 0
 
 
@@ -295,8 +295,8 @@ async def test_a_stop_is_done_when_ray_took_note_of_it_or_knows_no_such_job():
         it.stop()
         it.stop(job_id="unknown")
         await asyncio.sleep(1)
-        assert it.outcome("stop-job") == Done(Stopped(stopping=True))
-        assert it.outcome("stop-unknown") == Done(NoSuchJob())
+        assert it.outcome("stop-job") == CommandDone(Stopped(stopping=True))
+        assert it.outcome("stop-unknown") == CommandDone(NoSuchJob())
         await asyncio.sleep(10)
         assert it.seen().value.status is JobStatus.STOPPED
 
@@ -305,11 +305,11 @@ async def test_a_running_job_is_deleted_as_soon_as_it_has_ended():
     async with world() as it:
         it.ray.add(HEAD, "job", course=Course(running=10))
         it.watch()
-        it.dashboards.hand_over("ns/job", (Order(HEAD, DeleteJob("d", it.in_(60), "job")),))
+        it.dashboards.hand_over("ns/job", (HeadCommand(HEAD, DeleteJob("d", it.in_(60), "job")),))
         await asyncio.sleep(9)
         assert it.outcome("d") is None
         await asyncio.sleep(20)
-        assert isinstance(it.outcome("d"), Done)
+        assert isinstance(it.outcome("d"), CommandDone)
         assert it.ray.job(HEAD, "job") is None
 
 
@@ -348,10 +348,10 @@ async def test_a_stop_ends_the_submission_of_the_same_job():
         await asyncio.sleep(5)
         it.stop()
         await asyncio.sleep(5)
-        assert isinstance(it.outcome("submit-job"), Expired)
+        assert isinstance(it.outcome("submit-job"), CommandExpired)
         it.ray.fault(None)
         await asyncio.sleep(60)
-        assert it.outcome("stop-job") == Done(NoSuchJob())
+        assert it.outcome("stop-job") == CommandDone(NoSuchJob())
         assert it.ray.submissions() == 0
 
 

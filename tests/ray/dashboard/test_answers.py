@@ -12,11 +12,11 @@ import pytest
 from controller.ray.dashboard import (
     Deleted,
     JobStatus,
+    JobSubmission,
     NoSuchJob,
+    RayVersion,
     Stopped,
-    Submission,
     Submitted,
-    Version,
     answers,
 )
 from controller.ray.dashboard.answers import MAX_MESSAGE
@@ -25,9 +25,9 @@ from controller.ray.dashboard.errors import (
     NotAuthorized,
     Redirected,
     RefusedByRay,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
-from controller.ray.dashboard.send import DashboardAnswer
+from controller.ray.dashboard.send import DashboardResponse
 from tests.ray.dashboard.recorded import NAMES, recorded
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ JOBS = {
     "job-get-with-runtime-env": ("demo-env", JobStatus.SUCCEEDED),
 }
 CLUSTER_STATUS = [name for name in NAMES if name.startswith("cluster-status")]
-READS: dict[str, Callable[[DashboardAnswer], object]] = {
+READS: dict[str, Callable[[DashboardResponse], object]] = {
     "job": lambda answer: answers.job(answer, "demo-long"),
     "submission": lambda answer: answers.submission(answer, "demo-long"),
     "stop": lambda answer: answers.stop(answer, "demo-long"),
@@ -118,7 +118,7 @@ def test_other_recorded_answers_are_what_they_were():
     again = answers.submission(recorded("job-submit-duplicate-500"), "demo-ok-x7k2p")
     assert again == Submitted("demo-ok-x7k2p", already=True)
     assert answers.version(recorded("version")).ray_version == "2.60.0"
-    assert isinstance(answers.version(recorded("version")), Version)
+    assert isinstance(answers.version(recorded("version")), RayVersion)
     answers.gcs_health(recorded("gcs-healthz"))
     assert "Running entrypoint" in answers.logs(recorded("job-logs"), "demo-ok-x7k2p")
 
@@ -126,7 +126,7 @@ def test_other_recorded_answers_are_what_they_were():
 def test_recorded_refusals_say_why():
     with pytest.raises(RefusedByRay, match="missing 1 required positional argument: 'entrypoint'"):
         answers.submission(recorded("job-submit-invalid-400"), "x")
-    with pytest.raises(UnexpectedAnswer, match="non-terminal state RUNNING"):
+    with pytest.raises(UnexpectedResponse, match="non-terminal state RUNNING"):
         answers.deletion(recorded("job-delete-running-500"), "demo-long")
     with pytest.raises(NotAuthorized, match="Missing authentication token"):
         answers.job(recorded("auth-missing-token-401"), "x")
@@ -164,22 +164,22 @@ JSON_JOB = recorded("job-get-running").body
 @pytest.mark.parametrize(
     "answer",
     [
-        DashboardAnswer(200, "text/html", b"<html>Welcome to the proxy</html>"),
-        DashboardAnswer(200, "text/html", JSON_JOB),
-        DashboardAnswer(200, "", JSON_JOB),
-        DashboardAnswer(200, "application/json", JSON_JOB[:-20]),
-        DashboardAnswer(200, "application/json", b""),
-        DashboardAnswer(200, "application/json", b"{}"),
-        DashboardAnswer(200, "application/json", b"null"),
-        DashboardAnswer(200, "application/json", b"[" * 100_000),
-        DashboardAnswer(200, "application/json", b"\xff\xfe"),
-        DashboardAnswer(204, "application/json", JSON_JOB),
-        DashboardAnswer(500, "application/json", JSON_JOB),
-        DashboardAnswer(503, "application/json", b'{"status": "FAILED"}'),
-        DashboardAnswer(404, "text/html", b"Job demo-long does not exist"),
-        DashboardAnswer(404, "text/plain", b"404: Not Found"),
-        DashboardAnswer(404, "text/plain", b"Job another does not exist"),
-        DashboardAnswer(404, "application/json", b'{"kind": "Status", "code": 404}'),
+        DashboardResponse(200, "text/html", b"<html>Welcome to the proxy</html>"),
+        DashboardResponse(200, "text/html", JSON_JOB),
+        DashboardResponse(200, "", JSON_JOB),
+        DashboardResponse(200, "application/json", JSON_JOB[:-20]),
+        DashboardResponse(200, "application/json", b""),
+        DashboardResponse(200, "application/json", b"{}"),
+        DashboardResponse(200, "application/json", b"null"),
+        DashboardResponse(200, "application/json", b"[" * 100_000),
+        DashboardResponse(200, "application/json", b"\xff\xfe"),
+        DashboardResponse(204, "application/json", JSON_JOB),
+        DashboardResponse(500, "application/json", JSON_JOB),
+        DashboardResponse(503, "application/json", b'{"status": "FAILED"}'),
+        DashboardResponse(404, "text/html", b"Job demo-long does not exist"),
+        DashboardResponse(404, "text/plain", b"404: Not Found"),
+        DashboardResponse(404, "text/plain", b"Job another does not exist"),
+        DashboardResponse(404, "application/json", b'{"kind": "Status", "code": 404}'),
         recorded("job-get-running", submission_id="demo-long", status="UNHEARD_OF"),
         recorded("job-get-running", submission_id="demo-long", status=None),
         recorded("job-get-running", submission_id="another", job_id="01000000"),
@@ -190,22 +190,22 @@ JSON_JOB = recorded("job-get-running").body
     ids=range(22),
 )
 @pytest.mark.parametrize("read", ["job", "stop", "deletion", "logs", "submission"])
-def test_anything_else_is_unknown(read: str, answer: DashboardAnswer):
+def test_anything_else_is_unknown(read: str, answer: DashboardResponse):
     if read == "submission" and answer.status == 200 and b'"demo-long"' in answer.body:
         answer = replace(answer, body=answer.body.replace(b'"demo-long"', b'"another"'))
-    with pytest.raises(UnexpectedAnswer):
+    with pytest.raises(UnexpectedResponse):
         READS[read](answer)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_told_as_one(status: int):
     with pytest.raises(Redirected):
-        answers.job(DashboardAnswer(status, "text/html", b"see there"), "job")
+        answers.job(DashboardResponse(status, "text/html", b"see there"), "job")
 
 
 def test_a_page_of_a_proxy_is_no_refusal():
-    with pytest.raises(UnexpectedAnswer):
-        answers.submission(DashboardAnswer(400, "text/html", b"<html>Bad Request</html>"), "job")
+    with pytest.raises(UnexpectedResponse):
+        answers.submission(DashboardResponse(400, "text/html", b"<html>Bad Request</html>"), "job")
 
 
 def test_another_duplicate_is_no_submission():
@@ -227,7 +227,7 @@ def test_a_time_of_zero_is_none():
 
 
 def test_what_is_zero_or_empty_is_not_submitted():
-    assert Submission("python x.py", "a").body() == {
+    assert JobSubmission("python x.py", "a").body() == {
         "entrypoint": "python x.py",
         "submission_id": "a",
     }
@@ -240,5 +240,5 @@ def test_what_is_zero_or_empty_is_not_submitted():
         "entrypoint_num_gpus": 1,
         "entrypoint_resources": {"tpu": 1},
     }
-    assert Submission(**full).body() == full
-    assert "pip" not in repr(Submission(**full))
+    assert JobSubmission(**full).body() == full
+    assert "pip" not in repr(JobSubmission(**full))

@@ -6,7 +6,14 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from controller.ray.dashboard import Command, Done, Expired, HealthProbe, Order, Probe
+from controller.ray.dashboard import (
+    Command,
+    CommandDone,
+    CommandExpired,
+    HeadCommand,
+    HealthProbe,
+    Probe,
+)
 from tests.ray.dashboard.kit import HEAD, JOB, World, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
 
@@ -43,7 +50,7 @@ class AttachedDeploy(Deploy):
 
 def deploy(it: World, name: str = "v1", **changes: object) -> str:
     command = replace(Deploy(name, it.in_(600)), **changes)
-    it.dashboards.hand_over("ns/job", (Order(HEAD, command),))
+    it.dashboards.hand_over("ns/job", (HeadCommand(HEAD, command),))
     return name
 
 
@@ -100,13 +107,13 @@ async def test_a_newer_command_ends_the_ones_that_it_supersedes():
         deploy(it, "v2")
         await asyncio.sleep(5)
         old = it.outcome("v1")
-        assert isinstance(old, Expired)
+        assert isinstance(old, CommandExpired)
         assert "superseded by a deploy command" in old.message
         assert it.outcome(submit) is None, "it was not superseded"
         it.ray.fault(None)
         before = len(it.ray.asked)
         await asyncio.sleep(40)
-        assert isinstance(it.outcome("v2"), Done)
+        assert isinstance(it.outcome("v2"), CommandDone)
         assert not any("v1" in each.path for each in it.ray.asked[before:])
 
 
@@ -115,7 +122,7 @@ async def test_only_a_command_that_needs_a_subscriber_ends_without_one():
         it.watch()
         it.ray.fault(Fault.ERROR)
         deploy(it, "v1")
-        it.dashboards.hand_over("ns/job", (Order(HEAD, AttachedDeploy("v2", it.in_(600))),))
+        it.dashboards.hand_over("ns/job", (HeadCommand(HEAD, AttachedDeploy("v2", it.in_(600))),))
         await asyncio.sleep(5)
         assert it.actors.statistics().commands == 2
         it.leave()
@@ -130,10 +137,10 @@ async def test_a_command_is_named_in_the_metrics_as_its_class_says():
     told: list[tuple[str, ...]] = []
 
     class Metrics:
-        def asked(self, request: str, result: str, seconds: float) -> None:
+        def record_request(self, request: str, result: str, seconds: float) -> None:
             told.append((request, result))
 
-        def ended(self, command: str, outcome: str) -> None:
+        def record_command(self, command: str, outcome: str) -> None:
             told.append((command, outcome))
 
     async with world(metrics=Metrics()) as it:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube.errors import NotSent, OutcomeUnknown
-from controller.ray.dashboard import Head, JobStatus, Submission, Submitted
+from controller.ray.dashboard import Head, JobStatus, JobSubmission, Submitted
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.connect import TOKEN_KEY, Connector
-from controller.ray.dashboard.connections import Connections
+from controller.ray.dashboard.connections import DirectTransports
 from controller.ray.dashboard.errors import (
     DashboardError,
-    NoAnswer,
+    NoResponse,
     Redirected,
     TooLarge,
-    UnexpectedAnswer,
+    UnexpectedResponse,
     Unreachable,
 )
-from controller.ray.dashboard.proxied import ProxiedSend
+from controller.ray.dashboard.proxied import ProxiedTransport
 from controller.ray.pods import authentication
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 from tests.ray.dashboard.recorded import recorded
@@ -64,7 +64,7 @@ async def dashboard(
             await writer.wait_closed()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    connections = Connections()
+    connections = DirectTransports()
     try:
         port = server.sockets[0].getsockname()[1]
         send = connections.to("127.0.0.1", port)
@@ -79,7 +79,7 @@ async def dashboard(
 @pytest.mark.real_time
 async def test_a_request_carries_the_token_and_little_else():
     async with dashboard(http(recorded("job-submit").body), token="abc") as (to, heard):
-        made = await to.submit(Submission("python x.py", "demo-ok-x7k2p"))
+        made = await to.submit(JobSubmission("python x.py", "demo-ok-x7k2p"))
     assert made == Submitted("demo-ok-x7k2p")
     head, _, body = heard[0].decode().partition("\r\n\r\n")
     assert head.startswith("POST /api/jobs/ HTTP/1.1")
@@ -101,15 +101,15 @@ async def test_a_job_is_read_whatever_its_id_looks_like():
     ("said", "error"),
     [
         (http(b"x" * (10 << 20)), TooLarge),
-        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"100000\r\n" * 9, NoAnswer),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"100000\r\n" * 9, NoResponse),
         (http(b"", status="302 Found", extra="location: http://127.0.0.1:1/\r\n"), Redirected),
-        (http(RUNNING)[:-50], NoAnswer),
-        (http(RUNNING[:-50]), UnexpectedAnswer),
-        (http(RUNNING, extra="content-encoding: gzip\r\n", kind="text/html"), UnexpectedAnswer),
-        (http(b"<html/>", kind="text/html"), UnexpectedAnswer),
-        (http(RUNNING, status="500 Internal Server Error"), UnexpectedAnswer),
-        (b"SSH-2.0-OpenSSH_9.9\r\n", NoAnswer),
-        (b"", NoAnswer),
+        (http(RUNNING)[:-50], NoResponse),
+        (http(RUNNING[:-50]), UnexpectedResponse),
+        (http(RUNNING, extra="content-encoding: gzip\r\n", kind="text/html"), UnexpectedResponse),
+        (http(b"<html/>", kind="text/html"), UnexpectedResponse),
+        (http(RUNNING, status="500 Internal Server Error"), UnexpectedResponse),
+        (b"SSH-2.0-OpenSSH_9.9\r\n", NoResponse),
+        (b"", NoResponse),
     ],
     ids=["10MB", "broken-chunks", "redirect", "cut", "half", "odd", "html", "500", "ssh", "closed"],
 )
@@ -125,13 +125,13 @@ async def test_a_misbehaving_server_says_nothing(said: bytes, error: type[Dashbo
 @pytest.mark.parametrize("said", [b"", http(RUNNING)[:-50]], ids=["nothing", "half"])
 async def test_a_silent_server_is_not_waited_for(said: bytes):
     async with dashboard(said, then_silent=True, limit=0.2) as (to, _):
-        with pytest.raises(NoAnswer, match=r"no complete answer in 0\.2 s"):
+        with pytest.raises(NoResponse, match=r"no complete answer in 0\.2 s"):
             await to.job("demo-long")
 
 
 @pytest.mark.real_time
 async def test_where_nobody_listens_nothing_was_served():
-    connections = Connections()
+    connections = DirectTransports()
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()
@@ -147,7 +147,7 @@ def proxied(
     *script: BaseException | Callable[[], RawResponse],
 ) -> tuple[DashboardClient, FakeTransport]:
     transport = FakeTransport(*script)
-    send = ProxiedSend(client(transport), "default", "head-svc", 8265)
+    send = ProxiedTransport(client(transport), "default", "head-svc", 8265)
     return DashboardClient(send, token="abc"), transport
 
 
@@ -162,20 +162,20 @@ async def test_a_proxied_request_goes_through_the_api_server_with_the_token():
 @pytest.mark.parametrize(
     ("step", "error"),
     [
-        (lambda: answer(503, status_body(503, "ServiceUnavailable", "no endpoints")), NoAnswer),
-        (lambda: answer(404, status_body(404, "NotFound", "no service")), NoAnswer),
-        (lambda: answer(400, status_body(400, "BadRequest", "no such port")), NoAnswer),
+        (lambda: answer(503, status_body(503, "ServiceUnavailable", "no endpoints")), NoResponse),
+        (lambda: answer(404, status_body(404, "NotFound", "no service")), NoResponse),
+        (lambda: answer(400, status_body(400, "BadRequest", "no such port")), NoResponse),
         (lambda: answer(200, b" " * (10 << 20)), TooLarge),
         (lambda: answer(302, b""), Redirected),
-        (lambda: answer(502, b"<html/>", content_type="text/html"), UnexpectedAnswer),
+        (lambda: answer(502, b"<html/>", content_type="text/html"), UnexpectedResponse),
         (NotSent("refused"), Unreachable),
-        (OutcomeUnknown("reset"), NoAnswer),
+        (OutcomeUnknown("reset"), NoResponse),
     ],
 )
 async def test_what_the_api_server_says_is_never_taken_for_ray(step, error):
     to, _ = proxied(step)
     with pytest.raises(error) as raised:
-        await to.submit(Submission("python x.py", "demo-long"))
+        await to.submit(JobSubmission("python x.py", "demo-long"))
     assert type(raised.value) is error
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.ray.dashboard import Done, Head, JobStatus, Submitted
+from controller.ray.dashboard import CommandDone, Head, JobStatus, Submitted
 from tests.ray.dashboard.kit import HEAD, JOB, World, head, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
 
@@ -62,7 +62,7 @@ async def test_the_first_controller_to_end_leaves_the_others_working():
         assert (it.wakes("default/a"), other.wakes("default/a")) == (0, 1)
         other.submit("default/a", job_id="next")
         await asyncio.sleep(5)
-        assert other.outcome("submit-next") == Done(Submitted("next"))
+        assert other.outcome("submit-next") == CommandDone(Submitted("next"))
         it.ray.end("job", JobStatus.SUCCEEDED)
         await asyncio.sleep(5)
         assert other.seen().value.status is JobStatus.SUCCEEDED
@@ -124,9 +124,9 @@ async def test_two_controllers_may_choose_the_same_id_for_their_commands():
         assert other.outcome("submit-job") is None
         other.submit("default/a")
         await asyncio.sleep(1)
-        assert other.outcome("submit-job") == Done(Submitted("job", already=True))
+        assert other.outcome("submit-job") == CommandDone(Submitted("job", already=True))
         other.leave("default/a")
-        assert it.outcome("submit-job") == Done(Submitted("job"))
+        assert it.outcome("submit-job") == CommandDone(Submitted("job"))
 
 
 async def test_a_shared_probe_is_asked_at_the_shortest_interval_wanted():

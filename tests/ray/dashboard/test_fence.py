@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.ray.dashboard import Done, Expired, JobStatus, Submitted
+from controller.ray.dashboard import CommandDone, CommandExpired, JobStatus, Submitted
 from tests.ray.dashboard.kit import HEAD, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 
@@ -41,7 +41,7 @@ async def test_no_command_is_sent_while_this_process_does_not_lead():
         assert it.outcome(submit) is it.outcome(stop) is None
         fence.leads = True
         await asyncio.sleep(30)
-        assert it.outcome(submit) == Done(Submitted("job"))
+        assert it.outcome(submit) == CommandDone(Submitted("job"))
         assert it.ray.requests(method="POST") == 2
 
 
@@ -51,7 +51,7 @@ async def test_a_command_that_was_never_sent_says_why():
         command = it.submit(within=10)
         await asyncio.sleep(20)
         outcome = it.outcome(command)
-        assert isinstance(outcome, Expired)
+        assert isinstance(outcome, CommandExpired)
         assert "this process does not lead" in outcome.message
 
 

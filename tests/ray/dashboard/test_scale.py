@@ -11,7 +11,7 @@ import tracemalloc
 import pytest
 
 from controller.ray.dashboard import HealthProbe, JobProbe, JobStatus
-from controller.ray.dashboard.slots import Slots, Trust
+from controller.ray.dashboard.slots import RequestSlots, Responsiveness
 from tests.ray.dashboard.kit import head, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 
@@ -153,14 +153,14 @@ async def test_many_jobs_on_one_head_are_all_asked_about():
 
 
 class Given:
-    """Whom `Slots` let start, and with what trust."""
+    """Whom `RequestSlots` let start, and with what trust."""
 
     def __init__(self, **options) -> None:
-        self.started: list[tuple[str, Trust]] = []
+        self.started: list[tuple[str, Responsiveness]] = []
         settings = {"concurrency": 8, "rate": 1000.0, "burst": 1000, **options}
-        self.slots = Slots(asyncio.get_running_loop(), start=self._start, **settings)
+        self.slots = RequestSlots(asyncio.get_running_loop(), start=self._start, **settings)
 
-    def _start(self, who: str, trust: Trust) -> bool:
+    def _start(self, who: str, trust: Responsiveness) -> bool:
         self.started.append((who, trust))
         return not who.startswith("gone")
 
@@ -171,43 +171,51 @@ class Given:
 async def test_the_unproven_have_half_of_the_slots_and_the_silent_a_quarter():
     given = Given()
     for n in range(20):
-        given.slots.ask(f"suspect-{n}", Trust.SUSPECT, urgent=False)
-        given.slots.ask(f"fresh-{n}", Trust.FRESH, urgent=False)
-    assert given.slots.busy == {Trust.PROVEN: 0, Trust.FRESH: 4, Trust.SUSPECT: 2}
+        given.slots.enqueue(f"suspect-{n}", Responsiveness.UNRESPONSIVE, urgent=False)
+        given.slots.enqueue(f"fresh-{n}", Responsiveness.UNKNOWN, urgent=False)
+    assert given.slots.busy == {
+        Responsiveness.RESPONSIVE: 0,
+        Responsiveness.UNKNOWN: 4,
+        Responsiveness.UNRESPONSIVE: 2,
+    }
     for n in range(20):
-        given.slots.ask(f"proven-{n}", Trust.PROVEN, urgent=False)
-    assert given.slots.busy == {Trust.PROVEN: 2, Trust.FRESH: 4, Trust.SUSPECT: 2}
+        given.slots.enqueue(f"proven-{n}", Responsiveness.RESPONSIVE, urgent=False)
+    assert given.slots.busy == {
+        Responsiveness.RESPONSIVE: 2,
+        Responsiveness.UNKNOWN: 4,
+        Responsiveness.UNRESPONSIVE: 2,
+    }
     assert given.slots.waiting == 52
 
 
 async def test_the_proven_cannot_shut_out_the_others():
     given = Given(concurrency=4)
     for n in range(10):
-        given.slots.ask(f"proven-{n}", Trust.PROVEN, urgent=False)
-    given.slots.ask("fresh", Trust.FRESH, urgent=False)
-    given.slots.ask("suspect", Trust.SUSPECT, urgent=False)
+        given.slots.enqueue(f"proven-{n}", Responsiveness.RESPONSIVE, urgent=False)
+    given.slots.enqueue("fresh", Responsiveness.UNKNOWN, urgent=False)
+    given.slots.enqueue("suspect", Responsiveness.UNRESPONSIVE, urgent=False)
     for _ in range(3):
-        given.slots.release(Trust.PROVEN)
+        given.slots.release(Responsiveness.RESPONSIVE)
     assert {"fresh", "suspect"} <= set(given.names())
 
 
 async def test_the_urgent_come_first_and_then_those_who_waited_longest():
     given = Given(concurrency=1)
     for who in ("first", "second", "third"):
-        given.slots.ask(who, Trust.PROVEN, urgent=False)
-    given.slots.ask("third", Trust.PROVEN, urgent=True)
-    given.slots.ask("third", Trust.PROVEN, urgent=False)
+        given.slots.enqueue(who, Responsiveness.RESPONSIVE, urgent=False)
+    given.slots.enqueue("third", Responsiveness.RESPONSIVE, urgent=True)
+    given.slots.enqueue("third", Responsiveness.RESPONSIVE, urgent=False)
     for _ in range(2):
-        given.slots.release(Trust.PROVEN)
+        given.slots.release(Responsiveness.RESPONSIVE)
     assert given.names() == ["first", "third", "second"]
 
 
 async def test_who_needs_no_slot_any_more_takes_none():
     given = Given(concurrency=1)
-    given.slots.ask("gone", Trust.PROVEN, urgent=False)
-    given.slots.ask("here", Trust.PROVEN, urgent=False)
-    given.slots.ask("withdrawn", Trust.PROVEN, urgent=False)
-    given.slots.withdraw("withdrawn")
+    given.slots.enqueue("gone", Responsiveness.RESPONSIVE, urgent=False)
+    given.slots.enqueue("here", Responsiveness.RESPONSIVE, urgent=False)
+    given.slots.enqueue("withdrawn", Responsiveness.RESPONSIVE, urgent=False)
+    given.slots.discard("withdrawn")
     assert given.names() == ["gone", "here"]
     assert given.slots.waiting == 0
 
@@ -215,7 +223,7 @@ async def test_who_needs_no_slot_any_more_takes_none():
 async def test_the_rate_is_bounded_after_a_burst():
     given = Given(concurrency=1000, rate=10.0, burst=5)
     for n in range(100):
-        given.slots.ask(f"{n}", Trust.PROVEN, urgent=False)
+        given.slots.enqueue(f"{n}", Responsiveness.RESPONSIVE, urgent=False)
     assert len(given.started) <= 6
     await asyncio.sleep(5)
     assert 50 <= len(given.started) <= 57

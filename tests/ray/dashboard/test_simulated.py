@@ -10,19 +10,19 @@ from controller.ray.dashboard import (
     Deleted,
     Head,
     JobStatus,
+    JobSubmission,
     NoSuchJob,
     Stopped,
-    Submission,
     Submitted,
 )
-from controller.ray.dashboard.errors import NoAnswer, UnexpectedAnswer, Unreachable
+from controller.ray.dashboard.errors import NoResponse, UnexpectedResponse, Unreachable
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 
 HEAD = Head("cluster", "pod", 0, "default", "head-svc")
 
 
-def submission(job_id: str = "job") -> Submission:
-    return Submission("python job.py", job_id)
+def submission(job_id: str = "job") -> JobSubmission:
+    return JobSubmission("python job.py", job_id)
 
 
 async def test_a_job_is_pending_then_running_then_ended():
@@ -70,13 +70,13 @@ async def test_a_new_head_knows_no_job():
     ("fault", "error"),
     [
         (Fault.REFUSES, Unreachable),
-        (Fault.SILENT, NoAnswer),
-        (Fault.LOSES_ANSWERS, NoAnswer),
-        (Fault.ERROR, UnexpectedAnswer),
-        (Fault.ERROR_JSON, UnexpectedAnswer),
-        (Fault.HTML, UnexpectedAnswer),
-        (Fault.TRUNCATED, UnexpectedAnswer),
-        (Fault.FORBIDDEN, UnexpectedAnswer),
+        (Fault.SILENT, NoResponse),
+        (Fault.LOSES_ANSWERS, NoResponse),
+        (Fault.ERROR, UnexpectedResponse),
+        (Fault.ERROR_JSON, UnexpectedResponse),
+        (Fault.HTML, UnexpectedResponse),
+        (Fault.TRUNCATED, UnexpectedResponse),
+        (Fault.FORBIDDEN, UnexpectedResponse),
     ],
 )
 async def test_faults_are_never_a_status(fault: Fault, error: type[Exception]):

@@ -13,7 +13,7 @@ from controller.kube.objects import Job, OwnerReference
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, Observation
+from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, ProbeObservation
 from controller.ray.head.followers import submitter_keys
 from controller.ray.job import JobSettings, RayJobKind
 from controller.ray.job.observe import SUBMITTER_PODS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.kube.resources import Resource
-    from controller.ray.dashboard import Head, Outcome, Probe
+    from controller.ray.dashboard import CommandOutcome, Head, Probe
     from controller.runtime.reconcile.plan import Plan
 
 CLUSTER = "example-abcde"
@@ -37,13 +37,13 @@ CLUSTER_UID = "uid-of-cluster"
 class FakeDashboards:
     """Dashboards that have said this."""
 
-    answer: Observation | None = None
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    answer: ProbeObservation | None = None
+    outcomes: dict[str, CommandOutcome] = field(default_factory=dict)
 
-    def observation(self, head: Head, probe: Probe) -> Observation | None:
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
         return self.answer
 
-    def outcome(self, head: Head, command_id: str) -> Outcome | None:
+    def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
         return self.outcomes.get(command_id)
 
 
@@ -112,7 +112,7 @@ class Scene:
 
     def answers(self, value: Any = None, **more: Any) -> Scene:
         long_ago = NOW - timedelta(minutes=1)
-        self.dashboards.answer = Observation(
+        self.dashboards.answer = ProbeObservation(
             value, **{"since": long_ago, "last_success": NOW} | more
         )
         return self

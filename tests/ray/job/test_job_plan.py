@@ -12,10 +12,10 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import (
-    Done,
-    Expired,
+    CommandDone,
+    CommandExpired,
+    CommandRefused,
     JobStatus,
-    Refused,
     StopJob,
     SubmitJob,
     Submitted,
@@ -214,11 +214,11 @@ def test_nothing_is_submitted_twice(why: str):
         ),
     ).knows_nothing(since=NOW)
     if why == "done":
-        scene.dashboards.outcomes[SUBMITTED] = Done(Submitted(JOB_ID))
+        scene.dashboards.outcomes[SUBMITTED] = CommandDone(Submitted(JOB_ID))
     assert scene.plan().commands == ()
 
 
-@pytest.mark.parametrize("outcome", [Refused("no entrypoint"), Expired("no answer")])
+@pytest.mark.parametrize("outcome", [CommandRefused("no entrypoint"), CommandExpired("no answer")])
 def test_a_submission_that_ray_does_not_take_ends_the_attempt(outcome: Any):
     scene = running().knows_nothing()
     scene.dashboards.outcomes[SUBMITTED] = outcome
@@ -421,7 +421,7 @@ def test_a_deadline_asks_ray_to_stop_first():
     (order,) = scene.plan().commands
     assert isinstance(order.command, StopJob)
     assert order.command.deadline == NOW + timedelta(seconds=10)
-    scene.dashboards.outcomes[STOPPED] = Expired("no answer")
+    scene.dashboards.outcomes[STOPPED] = CommandExpired("no answer")
     assert status_of(scene.plan())["reason"] == "DeadlineExceeded"
 
 
@@ -443,7 +443,7 @@ def test_a_suspension_stops_then_deletes_then_waits():
     assert [type(order.command) for order in first.commands] == [StopJob]
     assert not first.stages
     assert len(first.interests) == 1
-    scene.dashboards.outcomes[STOPPED] = Refused("whatever")
+    scene.dashboards.outcomes[STOPPED] = CommandRefused("whatever")
     (delete,) = scene.plan().stages[0]
     assert isinstance(delete, Delete)
     assert delete.uid == CLUSTER_UID
@@ -509,7 +509,7 @@ def test_a_deleted_job_is_let_go_when_ray_was_asked_to_stop():
     assert [type(order.command) for order in made.commands] == [StopJob]
     assert made.commit is None
     assert made.wake_after == 30
-    scene.dashboards.outcomes[STOPPED] = Expired("no answer")
+    scene.dashboards.outcomes[STOPPED] = CommandExpired("no answer")
     commit = scene.plan().commit
     assert isinstance(commit, MergePatch)
     assert commit.patch == {"metadata": {"finalizers": []}}

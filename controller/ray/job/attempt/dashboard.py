@@ -6,7 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.ray.api.rayjob import SubmissionMode
-from controller.ray.dashboard import Interest, JobProbe, NoSuchJob, Order, StopJob, SubmitJob
+from controller.ray.dashboard import (
+    HeadCommand,
+    JobProbe,
+    NoSuchJob,
+    ProbeSubscription,
+    StopJob,
+    SubmitJob,
+)
 from controller.ray.job.attempt.command_ids import stop_id, submission_id
 from controller.ray.job.state_machine.collect_facts import must_stop, result_of
 from controller.ray.job.state_machine.states import State
@@ -24,7 +31,7 @@ STOP_PATIENCE: Final = timedelta(seconds=10)
 _STOPPING: Final = frozenset({State.SUSPENDING})
 
 
-def interests(seen: Observation) -> tuple[Interest, ...]:
+def interests(seen: Observation) -> tuple[ProbeSubscription, ...]:
     """What must be observed: the job while it runs, or until it is stopped."""
     if seen.head is None or not seen.job_id:
         return ()
@@ -34,10 +41,10 @@ def interests(seen: Observation) -> tuple[Interest, ...]:
         wanted = seen.state is State.RUNNING and result_of(seen) is None
     if not wanted:
         return ()
-    return (Interest(seen.head.dashboard, JobProbe(seen.job_id)),)
+    return (ProbeSubscription(seen.head.dashboard, JobProbe(seen.job_id)),)
 
 
-def submit(seen: Observation, settings: JobSettings, now: datetime) -> tuple[Order, ...]:
+def submit(seen: Observation, settings: JobSettings, now: datetime) -> tuple[HeadCommand, ...]:
     """In HTTPMode, the order to submit the job: once Ray has said that it does not know it.
 
     For the head that the attempt was recorded to run on, and never again after Ray had the job.
@@ -54,12 +61,12 @@ def submit(seen: Observation, settings: JobSettings, now: datetime) -> tuple[Ord
         now + settings.status_check_timeout,
         submission(seen.valid_spec, seen.job_id),
     )
-    return (Order(seen.head.dashboard, command),)
+    return (HeadCommand(seen.head.dashboard, command),)
 
 
-def stop(seen: Observation, now: datetime) -> tuple[Order, ...]:
+def stop(seen: Observation, now: datetime) -> tuple[HeadCommand, ...]:
     """The order to stop the job, where that is possible and was not tried yet."""
     if seen.head is None or seen.stopped is not None or not must_stop(seen):
         return ()
     command = StopJob(stop_id(seen.job_id), now + STOP_PATIENCE, seen.job_id)
-    return (Order(seen.head.dashboard, command),)
+    return (HeadCommand(seen.head.dashboard, command),)

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import status_of as status_of_cluster
 from controller.ray.api.rayjob import SubmissionMode, time_of
-from controller.ray.dashboard import Done, Expired, JobInfo, JobStatus, NoSuchJob, Refused
+from controller.ray.dashboard import (
+    CommandDone,
+    CommandExpired,
+    CommandRefused,
+    JobInfo,
+    JobStatus,
+    NoSuchJob,
+)
 from controller.ray.job.observe import CLUSTER_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.state_machine.facts import (
     ClusterFact,
@@ -99,8 +106,8 @@ def facts_of(seen: Observation, settings: JobSettings, clock: Clock) -> Facts:
         submitter=seen.submitter.fact,
         ray=_ray(seen, watch),
         silence=quiet_of(seen, settings, watch).length,
-        refused=isinstance(seen.submitted, Refused | Expired),
-        once_known=bool(seen.status.get("jobStatus")) or isinstance(seen.submitted, Done),
+        refused=isinstance(seen.submitted, CommandRefused | CommandExpired),
+        once_known=bool(seen.status.get("jobStatus")) or isinstance(seen.submitted, CommandDone),
         deadline_passed=_passed(
             started,
             spec and spec.active_deadline_seconds,
@@ -137,7 +144,7 @@ def is_stopped(seen: Observation, clock: Clock) -> bool:
     """
     if not must_stop(seen):
         return True
-    if not isinstance(seen.stopped, Done) or isinstance(seen.stopped.value, NoSuchJob):
+    if not isinstance(seen.stopped, CommandDone) or isinstance(seen.stopped.value, NoSuchJob):
         return seen.stopped is not None
     answer = seen.answer
     return answer is None or clock.passed(answer.failing_since or answer.since, STOPPING_TAKES)

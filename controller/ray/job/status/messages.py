@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
-from controller.ray.dashboard import Expired, JobStatus, Refused
+from controller.ray.dashboard import CommandExpired, CommandRefused, JobStatus
 from controller.ray.job.state_machine.collect_facts import (
     SUBMITTER_GRACE,
     info_of,
@@ -67,7 +67,7 @@ def _app_failed(seen: Observation) -> str:
 
 
 def _submission_failed(seen: Observation) -> str:
-    if isinstance(seen.submitted, Refused | Expired):
+    if isinstance(seen.submitted, CommandRefused | CommandExpired):
         return f"Ray did not take the job: {seen.submitted.message}"
     return (
         f"the submitter failed ({seen.submitter.words or 'no reason given'}), and Ray does not "

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from controller.ray.api.entrypoint_resources import read_entrypoint_resources
 from controller.ray.api.runtime_env import read_runtime_env
-from controller.ray.dashboard.submission import Submission
+from controller.ray.dashboard.submission import JobSubmission
 
 if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec
 
 
-def submission(spec: JobSpec, job_id: str) -> Submission:
+def submission(spec: JobSpec, job_id: str) -> JobSubmission:
     """The job of a valid specification under this submission id."""
-    return Submission(
+    return JobSubmission(
         entrypoint=spec.entrypoint,
         submission_id=job_id,
         runtime_env=read_runtime_env(spec.runtime_env_yaml),
