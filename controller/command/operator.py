@@ -18,9 +18,12 @@ from controller.kube.objects import KubeObject
 from controller.kube.prometheus import RestClientMetrics
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.cluster import ClusterCollector
-from controller.ray.dashboard.actors import DashboardActors
-from controller.ray.dashboard.connect import Connector
-from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
+from controller.ray.dashboard import (
+    Connector,
+    DashboardActors,
+    DashboardCollector,
+    DashboardMetrics,
+)
 from controller.ray.job import JobCollector
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.operator import Operator

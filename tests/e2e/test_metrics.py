@@ -56,7 +56,7 @@ AT_LEAST = [  # sample, some of its labels, least value once a cluster of three 
     ("kuberay_job_deployment_status", JOB | {"deployment_status": "Suspended"}, 1),
     ("manta_job_failed_attempts", JOB, 0),
     ("manta_dashboard_actors", {}, 0),
-    ("manta_dashboard_requests_in_flight", {"trust": "proven"}, 0),
+    ("manta_dashboard_requests_in_flight", {"responsiveness": "responsive"}, 0),
     ("controller_runtime_max_concurrent_reconciles", {"controller": "rayjob-controller"}, 16),
     ("controller_runtime_max_concurrent_reconciles", {"controller": "raycronjob-controller"}, 16),
     ("manta_writes_total", CONTROLLER | {"verb": "create"}, 4),

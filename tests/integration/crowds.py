@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.ray.api import RAYJOBS
-from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard import DashboardActors
 from controller.ray.job import JobSettings
 from tests.integration.rays import forever, job_manifest
 from tests.ray.dashboard.simulated import Fault, SimulatedRay

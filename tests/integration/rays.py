@@ -20,8 +20,7 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.definitions.crds import rayjob_definition
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cluster import RayClusterKind
-from controller.ray.dashboard.actors import DashboardActors
-from controller.ray.dashboard.head import Head
+from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.job import JobSettings, RayJobKind
 from controller.ray.job.submitter.container import SUBMITTER
 from tests.integration.harness import EXAMPLES, cluster_of, is_ready

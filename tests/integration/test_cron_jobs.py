@@ -22,7 +22,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cronjob import RayCronJobKind
-from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard import DashboardActors
 from controller.ray.job import RayJobKind
 from tests.faults.faulty_transport import ErrorResponse, Lag, LostRequest, LostResponse, Rule
 from tests.integration.harness import embedded_world, example_cluster, install_crds

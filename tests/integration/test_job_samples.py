@@ -25,7 +25,7 @@ from controller.kube.errors import AlreadyExists
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard import DashboardActors
 from tests.integration.harness import (
     REAL_KUBECONFIG,
     embedded_world,

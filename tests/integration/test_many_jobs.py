@@ -10,7 +10,7 @@ import gc
 
 import pytest
 
-from controller.ray.dashboard.actors import CONCURRENCY
+from controller.ray.dashboard import CONCURRENCY
 from tests.faults.faulty_transport import DelayedRequest, Rule
 from tests.integration.crowds import DEAD, LATER, LIVE, Crowd
 from tests.integration.harness import embedded_world
@@ -48,7 +48,7 @@ async def test_a_hundred_dead_dashboards_of_a_thousand_delay_nothing_else():
         assert crowd.p99_wait(before) <= 1.01
         assert most["probes"] == most["actors"] == JOBS + NEW
         assert most["in flight"] <= CONCURRENCY
-        assert most["suspect"] <= CONCURRENCY // 4
+        assert most["unresponsive"] <= CONCURRENCY // 4
         assert len(asyncio.all_tasks()) <= tasks + CONCURRENCY
         growth = (len(gc.get_objects()) - objects) / objects
         assert growth < 1.5 * NEW / JOBS, "by the jobs that came"

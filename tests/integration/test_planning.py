@@ -15,7 +15,7 @@ from controller.command.planning.subjects import subjects
 from controller.kube.content_types import JSON
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard import DashboardActors
 from tests.integration.harness import example_cluster, role
 from tests.integration.rays import Rays, forever, job_manifest
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.ray.dashboard.results import JobStatus
+from controller.ray.dashboard import JobStatus
 from tests.faults.faulty_transport import LostRequest, LostResponse, Rule, watch_lag
 from tests.integration.harness import embedded_world
 from tests.integration.measuring import measured_once

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from controller.kube.resources import CRDS, PODS
-from controller.ray.dashboard.results import JobStatus
+from controller.ray.dashboard import JobStatus
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests
 from tests.integration.test_cron_jobs import THEIR_CRDS

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from controller.kube.resources import NAMESPACES, PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.dashboard.results import JobStatus
+from controller.ray.dashboard import JobStatus
 from tests.integration.harness import example_cluster
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.ray.dashboard.results import JobStatus
+from controller.ray.dashboard import JobStatus
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import Course
 

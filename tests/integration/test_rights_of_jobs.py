@@ -19,8 +19,7 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.logs import SimulatedLogs
 from controller.ray.api import RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.dashboard.actors import DashboardActors
-from controller.ray.dashboard.results import JobStatus
+from controller.ray.dashboard import DashboardActors, JobStatus
 from controller.ray.permissions import PERMISSIONS
 from tests.integration.harness import OPERATOR
 from tests.integration.rays import Rays, job_manifest

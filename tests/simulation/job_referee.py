@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
-from controller.ray.dashboard.results import JobStatus
+from controller.ray.dashboard import JobStatus
 from controller.runtime.reconcile.plan import Create
 from tests.simulation.referee import ACTOR, LATE
 

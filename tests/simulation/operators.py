@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.cluster.observe import Observation
-    from controller.ray.dashboard.actors import DashboardActors
+    from controller.ray.dashboard import DashboardActors
     from controller.ray.job.observe import Observation as JobObservation
     from controller.runtime.reconcile.plan import Plan
     from tests.simulation.job_referee import JobReferee

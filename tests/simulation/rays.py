@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import RAYJOBS
-from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard import DashboardActors
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import Course
 from tests.simulation.job_outcome import job_shortcomings

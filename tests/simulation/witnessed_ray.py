@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.ray.dashboard import JobStatus
 from controller.ray.dashboard.errors import Unreachable
-from controller.ray.dashboard.results import JobStatus
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 from tests.ray.dashboard.simulated import Job as JobInRay
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.ray.dashboard.send import DashboardRequest, DashboardResponse
+    from controller.ray.dashboard.transport.transport import DashboardRequest, DashboardResponse
     from tests.ray.dashboard.simulated import Incarnation
     from tests.simulation import scenario as s
 

@@ -1,24 +1,13 @@
 """Ray's dashboards: their HTTP API, typed, and the actors that talk to them for the kinds.
 
-Planners read `Dashboards`, name what they want as `ProbeSubscription` and `HeadCommand`, and never wait.
+A kind reads `Dashboards`, and its plans name what they want as `ProbeSubscription` and
+`HeadCommand`. No worker waits for Ray.
 """
 
-from controller.ray.dashboard.actors import ControllerDashboards, DashboardActors
-from controller.ray.dashboard.commands import (
-    Command,
-    CommandDone,
-    CommandExpired,
-    CommandOutcome,
-    CommandRefused,
-    DeleteJob,
-    HeadCommand,
-    StopJob,
-    SubmitJob,
-)
-from controller.ray.dashboard.head import Head
-from controller.ray.dashboard.observation import NO_DASHBOARDS, Dashboards, ProbeObservation
-from controller.ray.dashboard.probes import HealthProbe, JobProbe, Probe, ProbeSubscription
-from controller.ray.dashboard.results import (
+from controller.ray.dashboard.actors.actors import CONCURRENCY, DashboardActors
+from controller.ray.dashboard.actors.controller import ControllerDashboards
+from controller.ray.dashboard.client.client import DashboardClient
+from controller.ray.dashboard.client.results import (
     Deleted,
     JobInfo,
     JobStatus,
@@ -27,17 +16,44 @@ from controller.ray.dashboard.results import (
     Stopped,
     Submitted,
 )
-from controller.ray.dashboard.submission import JobSubmission
+from controller.ray.dashboard.client.submission import JobSubmission
+from controller.ray.dashboard.commands.command import (
+    Command,
+    CommandDone,
+    CommandExpired,
+    CommandOutcome,
+    CommandRefused,
+    HeadCommand,
+)
+from controller.ray.dashboard.commands.jobs import DeleteJob, StopJob, SubmitJob
+from controller.ray.dashboard.head import Head
+from controller.ray.dashboard.metrics import DashboardStatistics
+from controller.ray.dashboard.probes.observation import (
+    NO_DASHBOARDS,
+    Dashboards,
+    ProbeObservation,
+)
+from controller.ray.dashboard.probes.probe import HealthProbe, JobProbe, Probe, ProbeSubscription
+from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
+from controller.ray.dashboard.settings import DashboardSettings
+from controller.ray.dashboard.transport.connector import Connector
 
 __all__ = [
+    "CONCURRENCY",
     "NO_DASHBOARDS",
     "Command",
     "CommandDone",
     "CommandExpired",
     "CommandOutcome",
     "CommandRefused",
+    "Connector",
     "ControllerDashboards",
     "DashboardActors",
+    "DashboardClient",
+    "DashboardCollector",
+    "DashboardMetrics",
+    "DashboardSettings",
+    "DashboardStatistics",
     "Dashboards",
     "DeleteJob",
     "Deleted",

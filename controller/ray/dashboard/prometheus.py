@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
-    from controller.ray.dashboard.statistics import DashboardStatistics
+    from controller.ray.dashboard.metrics import DashboardStatistics
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -75,10 +75,10 @@ class DashboardCollector(Collector):
         in_flight = GaugeMetricFamily(
             "manta_dashboard_requests_in_flight",
             "Requests to dashboards under way, by what the last answer was",
-            labels=("trust",),
+            labels=("responsiveness",),
         )
-        for trust, count in now.in_flight.items():
-            in_flight.add_metric((trust,), count)
+        for responsiveness, count in now.in_flight.items():
+            in_flight.add_metric((responsiveness,), count)
         yield in_flight
 
 

@@ -17,8 +17,8 @@ class DashboardSettings:
         idle_divisor: an interval is one in so many of the time for which nothing has moved.
         backoff: after failed requests.
         connect_timeout: for reading the token.
-        first_request_timeout: for the first request to a head, whatever others may take: of many dead heads
-            that are new at once, none must hold its slot for long.
+        first_request_timeout: for the first request to a head, whatever others may take: of many
+            new dead heads, none must hold its slot for long.
         failure_threshold: failed requests in a row that decide something.
         not_found_threshold: times in a row that Ray must not know a job before that is believed.
         confirmation_interval: until it is asked again.

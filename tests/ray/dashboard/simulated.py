@@ -14,17 +14,17 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.dashboard.client import TIMEOUT, DashboardClient
+from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.client.client import TIMEOUT, DashboardClient
 from controller.ray.dashboard.errors import NoResponse, Unreachable
-from controller.ray.dashboard.results import JobStatus
-from controller.ray.dashboard.send import DashboardResponse
+from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.recorded import recorded, recorded_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.ray.dashboard.head import Head
-    from controller.ray.dashboard.send import DashboardRequest
+    from controller.ray.dashboard import Head
+    from controller.ray.dashboard.transport.transport import DashboardRequest
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)  # the same as that of tests/integration/harness.py
 NEVER = float("inf")

@@ -383,7 +383,7 @@ async def test_the_token_is_read_again_when_it_is_not_accepted():
 
 async def test_a_client_that_cannot_be_made_is_a_dashboard_that_fails():
     async with world() as it:
-        it.actors._connect = lambda _head: asyncio.sleep(3600)
+        it.actors._sender._connect = lambda _head: asyncio.sleep(3600)
         it.watch()
         await asyncio.sleep(120)
         assert "no connection" in it.seen().error
@@ -399,7 +399,7 @@ async def test_an_error_that_nobody_foresaw_ends_no_actor(error: type[BaseExcept
                 raise error
             return await connect(at)
 
-        it.actors._connect = odd
+        it.actors._sender._connect = odd
         it.watch()
         await asyncio.sleep(30)
         assert error.__name__ in it.seen().error
@@ -418,13 +418,13 @@ async def test_nothing_is_left_of_what_nobody_wants():
         it.leave("ns/3")
         assert it.outcome("submit-job-3") is None
         actor = it.actors._actors[HEAD]
-        assert len(actor._outcomes) == 19
+        assert len(actor.commands._outcomes) == 19
         for n in range(20):
             it.leave(f"ns/{n}")
         assert not it.actors._actors
-        assert not it.actors._interests
-        assert not actor._ids
-        assert not len(it.actors._due)
+        assert not it.actors._subscriptions
+        assert not actor.commands._ids
+        assert not len(it.actors._scheduler._due)
 
 
 async def test_two_objects_may_want_the_same_to_be_known():

@@ -18,8 +18,8 @@ from tests.ray.dashboard.kit import HEAD, JOB, World, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
 
 if TYPE_CHECKING:
-    from controller.ray.dashboard.client import DashboardClient
-    from controller.ray.dashboard.results import CommandValue
+    from controller.ray.dashboard import DashboardClient
+    from controller.ray.dashboard.client.results import CommandValue
 
 
 @dataclass(frozen=True, slots=True)

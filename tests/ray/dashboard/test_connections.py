@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube.errors import NotSent, OutcomeUnknown
-from controller.ray.dashboard import Head, JobStatus, JobSubmission, Submitted
-from controller.ray.dashboard.client import DashboardClient
-from controller.ray.dashboard.connect import TOKEN_KEY, Connector
-from controller.ray.dashboard.connections import DirectTransports
+from controller.ray.dashboard import DashboardClient, Head, JobStatus, JobSubmission, Submitted
 from controller.ray.dashboard.errors import (
     DashboardError,
     NoResponse,
@@ -23,7 +20,9 @@ from controller.ray.dashboard.errors import (
     UnexpectedResponse,
     Unreachable,
 )
-from controller.ray.dashboard.proxied import ProxiedTransport
+from controller.ray.dashboard.transport.connector import TOKEN_KEY, Connector
+from controller.ray.dashboard.transport.direct import DirectTransports
+from controller.ray.dashboard.transport.proxied import ProxiedTransport
 from controller.ray.pods import authentication
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 from tests.ray.dashboard.recorded import recorded

@@ -94,7 +94,7 @@ async def test_a_command_under_way_ends_with_its_controller_and_delays_no_other(
         it.submit("default/a", within=3600)
         await it.until(lambda: it.ray.requests(method="POST") == 1)
         await it.dashboards.aclose()
-        assert it.actors._actors[HEAD].subject in {None, JOB}, "only the other one asks"
+        assert it.actors._actors[HEAD].under_way in {None, JOB}, "only the other one asks"
         it.ray.fault(None)
         a_long_job(it)
         await asyncio.sleep(5)

@@ -81,7 +81,7 @@ async def test_a_lead_that_is_lost_while_the_token_is_read_stops_the_command():
         return await ray.connect(head)
 
     async with world(ray, fence=fence) as it:
-        it.actors._connect = slowly
+        it.actors._sender._connect = slowly
         it.submit(within=60)
         await asyncio.sleep(0.5)
         fence.leads = False

@@ -6,7 +6,7 @@ import asyncio
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
+from controller.ray.dashboard import DashboardCollector, DashboardMetrics
 from tests.ray.dashboard.kit import HEAD, JOB, head, world
 from tests.ray.dashboard.simulated import Fault
 
@@ -34,7 +34,7 @@ async def test_requests_commands_and_dashboards_that_fail_can_be_scraped():
         assert value("request_seconds_count", request="submit", result="answered") == 1
         assert value("request_seconds_count", request="job", result="answered") > 5
         assert value("request_seconds_count", request="job", result="no_answer") > 1
-        assert value("requests_in_flight", trust="proven") == 0
+        assert value("requests_in_flight", responsiveness="responsive") == 0
         it.leave()
         it.leave("ns/dead")
         assert value("actors") == value("failing") == value("probes") == 0

@@ -11,7 +11,7 @@ import tracemalloc
 import pytest
 
 from controller.ray.dashboard import HealthProbe, JobProbe, JobStatus
-from controller.ray.dashboard.slots import RequestSlots, Responsiveness
+from controller.ray.dashboard.actors.slots import RequestSlots, Responsiveness
 from tests.ray.dashboard.kit import head, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 
@@ -44,7 +44,7 @@ async def test_many_dead_dashboards_delay_the_others_hardly(limit: float):
             assert dead(n) or it.seen(each).value.status is JobStatus.RUNNING
         late = [at - begins for at, key in it.woken if not dead(int(key.removeprefix("ns/")))]
         assert statistics.quantiles(late, n=100)[98] < 10
-        assert it.actors.statistics().in_flight["suspect"] <= 32
+        assert it.actors.statistics().in_flight["unresponsive"] <= 32
         assert ray.most_in_flight <= 128
 
 
@@ -72,7 +72,7 @@ async def test_dead_dashboards_that_once_answered_take_a_quarter_of_the_slots():
         await asyncio.sleep(60)
         for _ in range(200):
             await asyncio.sleep(0.1)
-            assert it.actors.statistics().in_flight["suspect"] <= 32
+            assert it.actors.statistics().in_flight["unresponsive"] <= 32
         assert it.actors.statistics().failing == 450
         wall = ray.wall()
         fresh = [it.seen(head(f"cluster-{n}"), HealthProbe()) for n in range(450, 500)]

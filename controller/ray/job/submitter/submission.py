@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.ray.api.entrypoint_resources import read_entrypoint_resources
 from controller.ray.api.runtime_env import read_runtime_env
-from controller.ray.dashboard.submission import JobSubmission
+from controller.ray.dashboard import JobSubmission
 
 if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.ray.dashboard import answers
+from controller.ray.dashboard.client import responses
 from controller.ray.dashboard.errors import NoResponse
-from controller.ray.dashboard.send import DashboardRequest
+from controller.ray.dashboard.transport.transport import DashboardRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.ray.dashboard.results import (
+    from controller.ray.dashboard.client.results import (
         ClusterStatus,
         Deleted,
         JobInfo,
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
         Stopped,
         Submitted,
     )
-    from controller.ray.dashboard.send import DashboardResponse, Transport
-    from controller.ray.dashboard.submission import JobSubmission
+    from controller.ray.dashboard.client.submission import JobSubmission
+    from controller.ray.dashboard.transport.transport import DashboardResponse, Transport
 
 TIMEOUT: Final = 2.0
 """Seconds for a request that goes straight to the dashboard (KubeRay)."""
@@ -65,38 +65,38 @@ class DashboardClient:
         """Submit a job. A submission id that Ray has already counts as submitted."""
         body = msgspec.json.encode(submission.body())
         answer = await self._ask("POST", _JOBS, body=body)
-        return answers.submission(answer, submission.submission_id)
+        return responses.submission(answer, submission.submission_id)
 
     async def job(self, job_id: str) -> JobInfo | NoSuchJob:
         """How a job is."""
-        return answers.job(await self._ask("GET", _JOBS + job_id), job_id)
+        return responses.job(await self._ask("GET", _JOBS + job_id), job_id)
 
     async def stop(self, job_id: str) -> Stopped | NoSuchJob:
         """Stop a job. Its status changes later, if at all."""
-        return answers.stop(await self._ask("POST", f"{_JOBS}{job_id}/stop"), job_id)
+        return responses.stop(await self._ask("POST", f"{_JOBS}{job_id}/stop"), job_id)
 
     async def delete(self, job_id: str) -> Deleted | NoSuchJob:
         """Make Ray forget an ended job. `UnexpectedResponse` while it runs."""
-        return answers.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
+        return responses.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
 
     async def logs(self, job_id: str) -> str | NoSuchJob:
         """All that the driver has printed. `TooLarge` if that is more than `MAX_LOGS` bytes."""
         answer = await self._ask("GET", f"{_JOBS}{job_id}/logs", limit=MAX_LOGS)
-        return answers.logs(answer, job_id)
+        return responses.logs(answer, job_id)
 
     async def cluster_status(self) -> ClusterStatus:
         """What `ray status` would print."""
-        return answers.cluster_status(
+        return responses.cluster_status(
             await self._ask("GET", "/api/cluster_status", query={"format": "1"})
         )
 
     async def version(self) -> RayVersion:
-        """Which Ray answers."""
-        return answers.version(await self._ask("GET", "/api/version"))
+        """Which Ray responses."""
+        return responses.version(await self._ask("GET", "/api/version"))
 
     async def health(self) -> RayVersion:
         """Which Ray answers, if its GCS does too."""
-        answers.gcs_health(await self._ask("GET", "/api/gcs_healthz"))
+        responses.gcs_health(await self._ask("GET", "/api/gcs_healthz"))
         return await self.version()
 
     async def _ask(

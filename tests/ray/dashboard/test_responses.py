@@ -17,9 +17,9 @@ from controller.ray.dashboard import (
     RayVersion,
     Stopped,
     Submitted,
-    answers,
 )
-from controller.ray.dashboard.answers import MAX_MESSAGE
+from controller.ray.dashboard.client import responses as answers
+from controller.ray.dashboard.client.responses import MAX_MESSAGE
 from controller.ray.dashboard.errors import (
     DashboardError,
     NotAuthorized,
@@ -27,7 +27,7 @@ from controller.ray.dashboard.errors import (
     RefusedByRay,
     UnexpectedResponse,
 )
-from controller.ray.dashboard.send import DashboardResponse
+from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.recorded import NAMES, recorded
 
 if TYPE_CHECKING:

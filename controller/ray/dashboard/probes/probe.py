@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from controller.runtime.reconcile.external import Subscription
 
 if TYPE_CHECKING:
-    from controller.ray.dashboard.client import DashboardClient
+    from controller.ray.dashboard.client.client import DashboardClient
+    from controller.ray.dashboard.client.results import ProbeValue
     from controller.ray.dashboard.head import Head
-    from controller.ray.dashboard.results import ProbeValue
 
 
 @dataclass(frozen=True, slots=True)

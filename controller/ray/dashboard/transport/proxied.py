@@ -15,11 +15,11 @@ from controller.kube.errors import (
     TransportError,
 )
 from controller.ray.dashboard.errors import NoResponse, TooLarge, Unreachable
-from controller.ray.dashboard.send import DashboardResponse
+from controller.ray.dashboard.transport.transport import DashboardResponse
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
-    from controller.ray.dashboard.send import DashboardRequest
+    from controller.ray.dashboard.transport.transport import DashboardRequest
 
 PROXY_TIMEOUT: Final = 10.0
 """Seconds for a request that goes through the API server (KubeRay)."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import SECRETS
-from controller.ray.dashboard.client import TIMEOUT, DashboardClient
-from controller.ray.dashboard.connections import DirectTransports
+from controller.ray.dashboard.client.client import TIMEOUT, DashboardClient
 from controller.ray.dashboard.errors import Unreachable
-from controller.ray.dashboard.proxied import PROXY_TIMEOUT, ProxiedTransport
+from controller.ray.dashboard.transport.direct import DirectTransports
+from controller.ray.dashboard.transport.proxied import PROXY_TIMEOUT, ProxiedTransport
 
 if TYPE_CHECKING:
     from controller.kube.client import Client

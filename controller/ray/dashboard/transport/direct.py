@@ -13,10 +13,10 @@ import aiohttp
 from yarl import URL
 
 from controller.ray.dashboard.errors import NoResponse, TooLarge, Unreachable
-from controller.ray.dashboard.send import DashboardResponse
+from controller.ray.dashboard.transport.transport import DashboardResponse
 
 if TYPE_CHECKING:
-    from controller.ray.dashboard.send import DashboardRequest, Transport
+    from controller.ray.dashboard.transport.transport import DashboardRequest, Transport
 
 _PATH_SAFE = "/:~!$&'()*+,;=@"
 

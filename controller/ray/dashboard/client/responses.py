@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from controller.ray.dashboard.errors import (
-    NotAuthorized,
-    Redirected,
-    RefusedByRay,
-    UnexpectedResponse,
-)
-from controller.ray.dashboard.results import (
+from controller.ray.dashboard.client.results import (
     ClusterStatus,
     Deleted,
     JobInfo,
@@ -27,9 +21,15 @@ from controller.ray.dashboard.results import (
     Stopped,
     Submitted,
 )
+from controller.ray.dashboard.errors import (
+    NotAuthorized,
+    Redirected,
+    RefusedByRay,
+    UnexpectedResponse,
+)
 
 if TYPE_CHECKING:
-    from controller.ray.dashboard.send import DashboardResponse
+    from controller.ray.dashboard.transport.transport import DashboardResponse
 
 T = TypeVar("T")
 

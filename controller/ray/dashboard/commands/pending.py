@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from controller.ray.dashboard.commands import Command
+    from controller.ray.dashboard.commands.command import Command
     from controller.ray.dashboard.subscriber import Subscriber
 
 CommandId: TypeAlias = tuple[str, str]
@@ -18,12 +18,12 @@ class PendingCommand:
     """A command that has not ended.
 
     Attributes:
-        subscriber: the object that handed it over.
+        subscriber: the object that submitted it.
         command: the command.
-        expires_at: loop time after which it is not tried again.
-        failures: attempts without a definite answer.
-        error: of the last one.
-        given_up: why it is not tried again; empty while it is.
+        expires_at: loop time after which no further attempt is made.
+        failures: attempts without a definite response.
+        error: how the last of them failed, as a sentence.
+        given_up: why no further attempt is made; empty as long as one may be.
     """
 
     subscriber: Subscriber
@@ -35,11 +35,15 @@ class PendingCommand:
 
     @property
     def id(self) -> CommandId:
-        """Its identity: two controllers may choose the same id."""
+        """Its identity among the commands of a head."""
         return self.subscriber.controller, self.command.id
 
     @property
     def expiry_message(self) -> str:
-        """What to say of it when it ends without a definite answer."""
+        """Why it ended without a definite response."""
         reason = self.given_up or "its time is up"
         return f"{reason}; the last attempt: {self.error}" if self.error else reason
+
+    def of(self, controller: str) -> bool:
+        """Whether an object of this controller submitted it."""
+        return self.subscriber.controller == controller

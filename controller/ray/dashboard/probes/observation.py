@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.dashboard.commands import CommandOutcome
+    from controller.ray.dashboard.client.results import ProbeValue
+    from controller.ray.dashboard.commands.command import CommandOutcome
     from controller.ray.dashboard.head import Head
-    from controller.ray.dashboard.probes import Probe
-    from controller.ray.dashboard.results import ProbeValue
+    from controller.ray.dashboard.probes.probe import Probe
 
 
 @dataclass(frozen=True, slots=True)

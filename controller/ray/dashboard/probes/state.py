@@ -6,14 +6,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.ray.dashboard.observation import ProbeObservation
-from controller.ray.dashboard.results import NoSuchJob
-from controller.ray.dashboard.run import FailureStreak
+from controller.ray.dashboard.client.results import NoSuchJob
+from controller.ray.dashboard.probes.failure_streak import FailureStreak
+from controller.ray.dashboard.probes.observation import ProbeObservation
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.dashboard.results import ProbeValue
+    from controller.ray.dashboard.client.results import ProbeValue
     from controller.ray.dashboard.settings import DashboardSettings
     from controller.ray.dashboard.subscriber import Subscriber
 

@@ -1,0 +1,69 @@
+"""The dashboards as one controller sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.ray.dashboard.subscriber import Subscriber
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.ray.dashboard.actors.actors import DashboardActors
+    from controller.ray.dashboard.commands.command import CommandOutcome, HeadCommand
+    from controller.ray.dashboard.head import Head
+    from controller.ray.dashboard.probes.observation import ProbeObservation
+    from controller.ray.dashboard.probes.probe import Probe, ProbeSubscription
+
+
+class ControllerDashboards:
+    """What a controller gives to the runtime as `Outside`, and to its kind as `Dashboards`.
+
+    Made by `DashboardActors.for_controller`. Keys and ids of commands are the controller's own;
+    probes that several controllers want of one head are shared.
+
+    Args:
+        actors: whose handle this is.
+        name: of the controller.
+    """
+
+    def __init__(self, actors: DashboardActors, name: str) -> None:
+        self._actors = actors
+        self._name = name
+        self._closed = False
+        self._enqueue: Callable[[str], None] | None = None
+
+    def attach(self, wake: Callable[[str], None]) -> None:
+        """See `Outside.attach`."""
+        self._enqueue = wake
+
+    def sync(self, key: str, interests: tuple[ProbeSubscription, ...]) -> None:
+        """See `Outside.sync`."""
+        if not self._closed:
+            self._actors.sync(Subscriber(self._name, key), interests)
+
+    def hand_over(self, key: str, commands: tuple[HeadCommand, ...]) -> None:
+        """See `Outside.hand_over`.
+
+        An outcome can be read for as long as the object subscribes to a probe of the same head.
+        """
+        if not self._closed:
+            self._actors.submit(Subscriber(self._name, key), commands)
+
+    async def aclose(self) -> None:
+        """See `Outside.aclose`; the dashboards of other controllers stay open."""
+        self._closed = True
+        await self._actors.leave(self._name)
+
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
+        """See `Dashboards.observation`."""
+        return self._actors.observation(head, probe)
+
+    def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
+        """See `Dashboards.outcome`."""
+        return self._actors.outcome(head, (self._name, command_id))
+
+    def enqueue(self, key: str) -> None:
+        """Have the controller reconcile an object of its own; for the actors to call."""
+        if self._enqueue is not None:
+            self._enqueue(key)

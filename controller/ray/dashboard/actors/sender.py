@@ -1,0 +1,137 @@
+"""Sends one request to one head, within its time limits."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+
+import structlog
+
+from controller.ray.dashboard.actors.slots import Responsiveness
+from controller.ray.dashboard.errors import (
+    DashboardError,
+    FenceClosed,
+    NoResponse,
+    RefusedByRay,
+    UnexpectedResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from controller.ray.dashboard.actors.head_actor import HeadActor
+    from controller.ray.dashboard.client.client import DashboardClient
+    from controller.ray.dashboard.head import Head
+    from controller.ray.dashboard.metrics import RequestMetrics
+    from controller.ray.dashboard.settings import DashboardSettings
+    from controller.runtime.leaderelection.election import Fence
+    from informers import Clock
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_log = structlog.stdlib.get_logger("manta.dashboard")
+
+
+class Request(Protocol[T_co]):
+    """What probes and commands have in common."""
+
+    name: ClassVar[str]
+
+    async def send(self, client: DashboardClient) -> T_co:
+        """Send it once. Raises `DashboardError`."""
+        ...
+
+
+class RequestSender:
+    """Sends requests, and connects to a head before the first one.
+
+    Args:
+        connect: makes the client of a head; may read its token. Raises `DashboardError`.
+        clock: the running loop.
+        settings: time limits.
+        metrics: records each request.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[Head], Awaitable[DashboardClient]],
+        *,
+        clock: Clock,
+        settings: DashboardSettings,
+        metrics: RequestMetrics,
+    ) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._settings = settings
+        self._metrics = metrics
+
+    async def send(
+        self, actor: HeadActor, request: Request[T], fence: Fence | None = None
+    ) -> T | DashboardError:
+        """The response, or the error in place of one.
+
+        With a `fence` the request is sent only while that is open, and ends before it may close.
+        """
+        started = self._clock.time()
+        try:
+            client = await self._client(actor)
+            async with asyncio.timeout(self._time_limit(actor, fence)):
+                response: T | DashboardError = await request.send(client)
+            result = "answered"
+        except TimeoutError:
+            response, result = NoResponse(f"{actor.head} does not answer"), "no_answer"
+        except DashboardError as error:
+            response, result = error, _result(error)
+        except (Exception, asyncio.CancelledError) as error:  # no bug may stop an actor for ever
+            if _is_cancelled():
+                raise
+            _log.exception("dashboard.request_failed", head=str(actor.head), request=request.name)
+            response, result = UnexpectedResponse(f"{type(error).__name__}: {error}"), "unusable"
+        self._metrics.record_request(request.name, result, self._clock.time() - started)
+        return response
+
+    def _time_limit(self, actor: HeadActor, fence: Fence | None) -> float | None:
+        """Seconds for a request; None if the client's own limit is enough.
+
+        Raises:
+            FenceClosed: the request must not be sent.
+        """
+        limit = math.inf
+        if actor.responsiveness is Responsiveness.UNKNOWN:
+            limit = self._settings.first_request_timeout
+        if fence is not None:
+            if not fence.is_leader():
+                raise FenceClosed("this process does not lead")
+            limit = min(limit, fence.time_left())
+        return None if math.isinf(limit) else limit
+
+    async def _client(self, actor: HeadActor) -> DashboardClient:
+        if actor.client is None:
+            limit = self._settings.connect_timeout
+            try:
+                async with asyncio.timeout(limit):
+                    actor.client = await self._connect(actor.head)
+            except TimeoutError:
+                raise NoResponse(f"no connection to {actor.head} in {limit:g} s") from None
+        return actor.client
+
+
+def _result(error: DashboardError) -> str:
+    """The error as a label of metrics."""
+    match error:
+        case FenceClosed():
+            return "not_sent"
+        case RefusedByRay():
+            return "refused"
+        case NoResponse():
+            return "no_answer"
+        case _:
+            return "unusable"
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is being cancelled, rather than something that it awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

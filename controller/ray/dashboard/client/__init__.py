@@ -1,0 +1,1 @@
+"""Ray's HTTP API, typed."""

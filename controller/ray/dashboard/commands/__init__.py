@@ -1,0 +1,1 @@
+"""What a dashboard is told to do once, and how that ends."""

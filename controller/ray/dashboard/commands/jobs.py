@@ -1,0 +1,90 @@
+"""Commands about jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from controller.ray.dashboard.commands.command import Command
+from controller.ray.dashboard.probes.probe import JobProbe
+
+if TYPE_CHECKING:
+    from controller.ray.dashboard.client.client import DashboardClient
+    from controller.ray.dashboard.client.results import CommandValue
+    from controller.ray.dashboard.client.submission import JobSubmission
+    from controller.ray.dashboard.probes.probe import Probe
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitJob(Command):
+    """Submit a job. An id that Ray knows already counts as submitted.
+
+    It needs a subscriber: otherwise nobody would learn of the job.
+
+    Attributes:
+        submission: the job.
+    """
+
+    name: ClassVar[str] = "submit"
+    needs_subscriber: ClassVar[bool] = True
+
+    submission: JobSubmission
+
+    @property
+    def job_id(self) -> str:
+        """Submission id of the job."""
+        return self.submission.submission_id
+
+    @property
+    def invalidates(self) -> tuple[Probe, ...]:
+        """The state of the job."""
+        return (JobProbe(self.job_id),)
+
+    async def send(self, client: DashboardClient) -> CommandValue:
+        """See `Command.send`."""
+        return await client.submit(self.submission)
+
+
+@dataclass(frozen=True, slots=True)
+class _EndJob(Command):
+    """A command after which a job must not be submitted any more.
+
+    Attributes:
+        job_id: submission id of the job.
+    """
+
+    job_id: str
+
+    @property
+    def invalidates(self) -> tuple[Probe, ...]:
+        """The state of the job."""
+        return (JobProbe(self.job_id),)
+
+    def supersedes(self, other: Command) -> bool:
+        """The submission of the same job."""
+        return isinstance(other, SubmitJob) and other.job_id == self.job_id
+
+
+@dataclass(frozen=True, slots=True)
+class StopJob(_EndJob):
+    """Stop a job. Done when Ray has taken note of it, or knows no such job."""
+
+    name: ClassVar[str] = "stop"
+
+    async def send(self, client: DashboardClient) -> CommandValue:
+        """See `Command.send`."""
+        return await client.stop(self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteJob(_EndJob):
+    """Make Ray forget a job that has ended.
+
+    Ray answers 500 while the job still runs: the request is repeated until the deadline.
+    """
+
+    name: ClassVar[str] = "delete"
+
+    async def send(self, client: DashboardClient) -> CommandValue:
+        """See `Command.send`."""
+        return await client.delete(self.job_id)

@@ -1,0 +1,112 @@
+"""The commands of one head: which are open, when each is due, and how the others ended."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from workqueue import KeyHeap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.ray.dashboard.commands.command import Command, CommandOutcome
+    from controller.ray.dashboard.commands.pending import CommandId, PendingCommand
+    from controller.ray.dashboard.subscriber import Subscriber
+
+
+class CommandQueue:
+    """The commands of one head. Times are in seconds of the loop's clock.
+
+    A command is open from `add` to `remove`. While an attempt is under way it is open and not due.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[CommandId, PendingCommand] = {}
+        self._due: KeyHeap[CommandId] = KeyHeap()
+        self._deadlines: KeyHeap[CommandId] = KeyHeap()
+        self._outcomes: dict[CommandId, CommandOutcome] = {}
+        self._ids: defaultdict[Subscriber, set[CommandId]] = defaultdict(set)
+
+    def __len__(self) -> int:
+        """The number of open commands."""
+        return len(self._open)
+
+    def __contains__(self, command_id: CommandId) -> bool:
+        """Whether the command is open, or its outcome known."""
+        return command_id in self._open or command_id in self._outcomes
+
+    def outcome(self, command_id: CommandId) -> CommandOutcome | None:
+        """How a command ended; None while it is open, unknown or forgotten."""
+        return self._outcomes.get(command_id)
+
+    def add(self, pending: PendingCommand, now: float) -> None:
+        """Open a command; its first attempt is due at once."""
+        self._open[pending.id] = pending
+        self._ids[pending.subscriber].add(pending.id)
+        self._due.push(pending.id, now)
+        self._deadlines.push(pending.id, pending.expires_at)
+
+    def remove(self, pending: PendingCommand, outcome: CommandOutcome | None = None) -> None:
+        """End a command. Without an `outcome` nothing is remembered of it."""
+        del self._open[pending.id]
+        self._due.discard(pending.id)
+        self._deadlines.discard(pending.id)
+        if outcome is None:
+            self._drop_id(pending.subscriber, pending.id)
+        else:
+            self._outcomes[pending.id] = outcome
+
+    def retry(self, pending: PendingCommand, when: float) -> None:
+        """Make another attempt at `when`."""
+        self._due.push(pending.id, when)
+
+    def next_due(self) -> float:
+        """When the next attempt is due; infinite if none is."""
+        return self._due.lowest() if self._due else math.inf
+
+    def next_deadline(self) -> float:
+        """When the next command expires; infinite if none is open."""
+        return self._deadlines.lowest() if self._deadlines else math.inf
+
+    def is_under_way(self, pending: PendingCommand) -> bool:
+        """Whether an attempt of an open command is under way."""
+        return pending.id not in self._due
+
+    def pop(self) -> PendingCommand:
+        """Take the command whose attempt has been due longest."""
+        return self._open[self._due.pop()]
+
+    def pop_expired(self, now: float) -> Iterator[PendingCommand]:
+        """Commands whose deadline has passed, except for one under way, which ends by itself."""
+        while self.next_deadline() <= now:
+            pending = self._open[self._deadlines.pop()]
+            if not self.is_under_way(pending):
+                yield pending
+
+    def superseded_by(self, command: Command) -> list[PendingCommand]:
+        """Open commands that a new one makes pointless."""
+        return [each for each in self._open.values() if command.supersedes(each.command)]
+
+    def of_controller(self, controller: str) -> list[PendingCommand]:
+        """Open commands of a controller."""
+        return [each for each in self._open.values() if each.of(controller)]
+
+    def forget(self, subscriber: Subscriber) -> list[PendingCommand]:
+        """Drop the outcomes of an object's commands; returns those that are open."""
+        still_open: list[PendingCommand] = []
+        for command_id in list(self._ids.get(subscriber, ())):
+            pending = self._open.get(command_id)
+            if pending is None:
+                del self._outcomes[command_id]
+                self._drop_id(subscriber, command_id)
+            else:
+                still_open.append(pending)
+        return still_open
+
+    def _drop_id(self, subscriber: Subscriber, command_id: CommandId) -> None:
+        ids = self._ids[subscriber]
+        ids.discard(command_id)
+        if not ids:
+            del self._ids[subscriber]
