@@ -1,8 +1,9 @@
-"""Informers: mirrors of Kubernetes collections, always a list plus everything that came after.
+"""Informers: local mirrors of Kubernetes collections, kept up to date by list and watch.
 
-A `SharedInformer` reads a `Source` into an indexed `Store` and tells handlers what changes. It
-knows no HTTP: `Source` is the seam. The rules it keeps are those of Kubernetes' own informers,
-quoted by number (INF-23) where they are kept.
+A `SharedInformer` reads a `Source` into an indexed `Store` and notifies handlers of changes. It
+uses no HTTP: `Source` is the interface to a server. The rules are those of Kubernetes' own
+informers and are cited by number (INF-23). Import from this package; `informers.prometheus` is
+separate, so that only users of metrics load prometheus_client.
 """
 
 from informers.backoff import BackoffSettings

@@ -1,4 +1,4 @@
-"""How long to wait after a failure: a growing ladder with jitter and a true reset (INF-29/30)."""
+"""Delays after failures: exponential back-off with jitter and a reset (INF-29, INF-30)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackoffSettings:
-    """Shape of the ladder; all but `factor` and `jitter` in seconds.
+    """Settings of the back-off; all but `factor` and `jitter` in seconds.
 
     Attributes:
-        base: first step.
-        factor: each step is this many times the one before.
-        cap: highest step, before jitter.
+        base: first delay, before jitter.
+        factor: each delay is this many times the previous one.
+        cap: longest delay, before jitter.
         jitter: each delay is multiplied by a random number in [1, 1 + jitter).
-        reset_after: quiet time after which the ladder starts anew. Longer than the longest
-            delay, or the ladder would never climb.
+        reset_after: time without failures after which the delays start again at `base`. Must
+            exceed the longest delay, otherwise the delays would never grow.
     """
 
     base: float = 0.8
@@ -29,13 +29,13 @@ class BackoffSettings:
     reset_after: float = 120.0
 
     def __post_init__(self) -> None:
-        """Refuse a reset window that the ladder itself would outlast."""
+        """Reject a reset window that is not longer than the longest delay."""
         if self.reset_after <= self.cap * (1 + self.jitter):
             raise ValueError("reset_after must be longer than the longest delay")
 
 
 class RetryBackoff:
-    """One ladder, shared by all that can fail in one reflector."""
+    """One back-off, shared by all failures of one reflector."""
 
     def __init__(self, settings: BackoffSettings, rng: random.Random) -> None:
         self._settings = settings
@@ -44,14 +44,14 @@ class RetryBackoff:
         self._quiet_since = float("-inf")
 
     def delay(self, now: float, *, at_least: float = 0.0) -> float:
-        """Seconds to wait from `now`; climbs one step.
+        """Return the seconds to wait from `now`, and increase the next delay.
 
-        Quiet time counts from the end of the previous delay: upstream counts from the previous
-        *reset* and so climbs down in the midst of failure (INF-30).
+        The time without failures counts from the end of the previous delay. Upstream counts from
+        the previous reset and so shortens the delays during a series of failures (INF-30).
 
         Args:
             now: time of the clock.
-            at_least: what the server asked for (Retry-After).
+            at_least: the server's `Retry-After`, in seconds.
         """
         settings = self._settings
         if now - self._quiet_since >= settings.reset_after:

@@ -1,4 +1,4 @@
-"""Time as a parameter: structurally, what an asyncio event loop offers."""
+"""Time as a parameter: the part of an asyncio event loop that informers use."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class Clock(Protocol):
-    """Monotonic seconds and timers. Production passes the running loop."""
+    """Monotonic time and timers. Production passes the running loop."""
 
     def time(self) -> float:
-        """Seconds since some moment."""
+        """Return the seconds since a fixed moment."""
         ...
 
     def call_at(self, when: float, callback: Callable[..., Any], /, *args: Any) -> TimerHandle:
-        """Call back at `when`; the handle can cancel that."""
+        """Call `callback` at `when`; the handle cancels it."""
         ...

@@ -1,8 +1,8 @@
-"""From bytes to typed objects, without a dictionary in between.
+"""Decodes bytes into typed objects, without intermediate dictionaries.
 
-A page or an event is decoded straight into Structs in one pass. Only if that fails is it decoded
-piece by piece, so that one object which does not fit its type costs nobody else anything.
-What objects have in common is shared between them afterwards.
+A page or an event is decoded into Structs in one pass. If that fails, it is decoded object by
+object, so that an object which does not fit its type does not affect the others. Equal parts of
+objects are then shared in memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Item = TypeVar("_Item")
 
 
 class _Wire(msgspec.Struct, rename="camel", gc=False):
-    """Parts of pages and events; they live no longer than the decoding."""
+    """Parts of pages and events that exist only during decoding."""
 
 
 class _Identity(_Wire):
@@ -107,13 +107,13 @@ class Codec(Generic[T]):
     """Decodes list pages and watch events of one type.
 
     Args:
-        view: a msgspec Struct type with `metadata`; fields that it lacks are skipped unread,
-            `managedFields` among them (INF-33).
+        view: a msgspec Struct type with `metadata`; other fields, such as `managedFields`, are
+            skipped (INF-33).
     """
 
     def __init__(self, view: type[T]) -> None:
         self.view = view
-        # A run-time parameter, which no type checker can follow into the unions.
+        # A run-time type parameter, which type checkers cannot follow into the unions.
         struct: Any = view
         self._pool = InternPool()
         self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(view)
@@ -145,7 +145,7 @@ class Codec(Generic[T]):
         """Decode one line of a watch.
 
         Raises:
-            SourceError: what the Status of an ERROR event stands for.
+            SourceError: the error for the Status of an ERROR event.
             Malformed: the line is not JSON, or not an event.
         """
         try:
@@ -224,7 +224,7 @@ def _error_of(status: _Status) -> Exception:
 
 
 def _odd_event(line: bytes, reason: str) -> Undecodable | Ignored:
-    """Find out what is wrong with an event that is JSON but did not decode."""
+    """Classify an event that is JSON but did not decode."""
     try:
         event = _any_event.decode(line)
     except msgspec.DecodeError as error:

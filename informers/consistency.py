@@ -1,4 +1,4 @@
-"""Compares a streamed list with a paged one at the same revision (INF-17). For tests."""
+"""Compares a streamed list with a paged list at the same revision (INF-17)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAGE_SIZE = 500
 
 
 async def check_consistency(source: Source, codec: Codec[T], streamed: Replaced[T]) -> None:
-    """List at exactly the streamed revision and compare names and revisions.
+    """List at the exact streamed revision and compare keys and revisions.
 
     Raises:
         InconsistentState: they differ. The message names the first few objects.

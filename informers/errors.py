@@ -1,22 +1,22 @@
-"""Everything that can go wrong between an informer and what it reads from, and misuse of it.
+"""Exceptions of sources and informers.
 
-SourceError                  what a source may raise, and what an ERROR event stands for
-+-- ConnectionRefused          the server certainly never saw the request
-+-- Disconnected               reset, time-out, or a body cut short
+SourceError                  raised by a source, or carried by an ERROR event
++-- ConnectionRefused          the server certainly never received the request
++-- Disconnected               reset, time-out, or truncated body
 +-- Expired                    410: the revision or the continue token is too old
-+-- ResourceVersionTooLarge    504: the server has not seen that revision yet
++-- ResourceVersionTooLarge    504: the server has not reached that revision yet
 +-- Throttled                  429
-+-- Unsupported                400, 422: the server does not take these parameters
++-- Unsupported                400, 422: the server does not support these parameters
 +-- InternalError              500, reason InternalError
-+-- Malformed                  the answer is not what was asked for
++-- Malformed                  the body is not what was requested
 +-- Failed                     any other status
-InformerError                misuse, or a wait that cannot end well
+InformerError                misuse, or a wait that cannot succeed
 +-- InvalidResourceVersion     not comparable (INF-58)
 +-- IndexFunctionError         an index function raised, or an index was named twice
 +-- AlreadyStarted             `run` a second time
-+-- InformerStopped            it ended, so this cannot be had any more
-+-- NotWatched                 nobody watches what was asked for (INF-64)
-+-- ShapeConflict              the same selection as two types (INF-61)
++-- InformerStopped            the informer has ended
++-- NotWatched                 no informer exists for the selection (INF-64)
++-- ShapeConflict              one selection requested as two types (INF-61)
 +-- InconsistentState          a streamed list differs from a paged one (INF-17)
 """
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class SourceError(Exception):
-    """Root of what a source raises.
+    """Root of the errors of a source.
 
     Attributes:
-        retry_after: seconds the server asked to be left alone, 0 if it did not say.
+        retry_after: the server's `Retry-After` in seconds, 0 if absent.
     """
 
     def __init__(self, message: str = "", *, retry_after: float = 0.0) -> None:
@@ -40,16 +40,16 @@ class SourceError(Exception):
         self.retry_after = retry_after
 
 
-class ConnectionRefused(SourceError):  # noqa: N818  the names say what happened, as in HTTP
+class ConnectionRefused(SourceError):  # noqa: N818  named after what happened
     """The request never reached a server."""
 
 
 class Disconnected(SourceError):  # noqa: N818
-    """The connection broke, timed out, or the body ended inside a line or a page."""
+    """The connection broke or timed out, or the body ended inside a line or a page."""
 
 
 class Expired(SourceError):  # noqa: N818
-    """410, reason Expired or Gone, as an answer or as an ERROR event."""
+    """410, reason Expired or Gone, as a response or as an ERROR event."""
 
 
 class ResourceVersionTooLarge(SourceError):  # noqa: N818
@@ -61,7 +61,7 @@ class Throttled(SourceError):  # noqa: N818
 
 
 class Unsupported(SourceError):  # noqa: N818
-    """400 or 422: the usual answer of servers without streaming lists."""
+    """400 or 422: the usual response of servers without streaming lists."""
 
 
 class InternalError(SourceError):
@@ -69,7 +69,7 @@ class InternalError(SourceError):
 
 
 class Malformed(SourceError):  # noqa: N818
-    """Success by status code, but a `Table`, a `Status`, broken JSON or an endless line."""
+    """The status is 2xx, but the body is a `Table`, a `Status`, broken JSON or an endless line."""
 
 
 class Failed(SourceError):  # noqa: N818
@@ -90,7 +90,7 @@ class Failed(SourceError):  # noqa: N818
 
 
 class InformerError(Exception):
-    """Root of misuse and of waits that cannot end well."""
+    """Root of misuse and of waits that cannot succeed."""
 
 
 class InvalidResourceVersion(InformerError, ValueError):  # noqa: N818
@@ -98,27 +98,27 @@ class InvalidResourceVersion(InformerError, ValueError):  # noqa: N818
 
 
 class IndexFunctionError(InformerError):
-    """An index function raised on an object, or two indexes have one name (INF-55)."""
+    """An index function raised on an object, or two indexes have the same name (INF-55)."""
 
 
 class AlreadyStarted(InformerError):  # noqa: N818
-    """`run` was called before."""
+    """`run` was called a second time."""
 
 
 class InformerStopped(InformerError):  # noqa: N818
-    """The informer has ended. If it never synced, the message says why."""
+    """The informer has ended. If it never synced, the message gives the reason."""
 
 
 class NotWatched(InformerError, LookupError):  # noqa: N818
-    """Nobody watches that selection or namespace: an error, not "not found" (INF-64)."""
+    """No informer exists for the selection: an error, not "object not found" (INF-64)."""
 
 
 class ShapeConflict(InformerError):  # noqa: N818
-    """One selection was asked for as two different types (INF-61)."""
+    """One selection was requested as two different types (INF-61)."""
 
 
 class InconsistentState(InformerError):  # noqa: N818
-    """What was streamed is not what a list at the same revision says (INF-17)."""
+    """A streamed list differs from a paged list at the same revision (INF-17)."""
 
 
 _TOO_LARGE = "Too large resource version"
@@ -132,7 +132,7 @@ def error_from_status(
     causes: Iterable[tuple[str, str]] = (),
     retry_after: float = 0.0,
 ) -> SourceError:
-    """Sort a Status into the tree. Total: every status has its error.
+    """Return the exception of the tree for a Status. Every status has one.
 
     Args:
         code: HTTP status code, or `code` of the Status.
@@ -155,7 +155,7 @@ def error_from_status(
 
 
 def _names_too_large(message: str, causes: Iterable[tuple[str, str]]) -> bool:
-    """Newer servers name the cause, older ones only say it in a sentence (INF-3)."""
+    """Newer servers set a cause, older ones only a message (INF-3)."""
     return _TOO_LARGE in message or any(
         kind == "ResourceVersionTooLarge" or _TOO_LARGE in text for kind, text in causes
     )

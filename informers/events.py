@@ -1,4 +1,4 @@
-"""What comes out of the codec: pages of a list and events of a watch, as values (INF-34)."""
+"""Results of the codec: pages of a list and events of a watch, as values (INF-34)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from informers.objects import T
 
 @dataclass(frozen=True, slots=True)
 class Upserted(Generic[T]):
-    """ADDED or MODIFIED: which of the two says nothing about our store (INF-36)."""
+    """ADDED or MODIFIED, which mean the same for a store (INF-36)."""
 
     object: T
 
 
 @dataclass(frozen=True, slots=True)
 class Removed(Generic[T]):
-    """DELETED, with the object's final state."""
+    """DELETED, with the final state of the object."""
 
     object: T
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """BOOKMARK: everything up to `revision` has been sent."""
+    """BOOKMARK: the server has sent everything up to `revision`."""
 
     revision: str
     ends_initial_events: bool = False
@@ -32,14 +32,14 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """An object that does not fit its type. Only its identity could be read.
+    """An object that does not fit its type. Only its identity was decoded.
 
     Attributes:
-        key: its key, empty if not even that could be read.
-        uid: its uid.
-        revision: its revision.
-        reason: what the decoder objected to.
-        removed: whether it came in a DELETED event.
+        key: key of the object, empty if it could not be decoded either.
+        uid: uid of the object.
+        revision: revision of the object.
+        reason: message of the decoder.
+        removed: whether the event was DELETED.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """An unknown event type (INF-27), or something without metadata: skipped and counted."""
+    """An unknown event type (INF-27) or an event without metadata: skipped and counted."""
 
     reason: str
 
@@ -64,9 +64,9 @@ class Page(Generic[T]):
     """One page of a list.
 
     Attributes:
-        objects: what could be decoded.
-        undecodable: what could not.
-        revision: of the snapshot that this page belongs to.
+        objects: the decoded objects.
+        undecodable: objects that do not fit their type.
+        revision: revision of the snapshot that this page belongs to.
         continue_: token for the next page, empty on the last.
     """
 
@@ -83,8 +83,8 @@ class Replaced(Generic[T]):
     Attributes:
         objects: in the server's order.
         undecodable: objects that exist but do not fit their type.
-        revision: of the list.
-        reset: the server itself went back in time: a quorum read is older than what we held.
+        revision: revision of the list.
+        reset: whether the server went back in time: a quorum read is older than the store.
     """
 
     objects: list[T]
@@ -94,7 +94,7 @@ class Replaced(Generic[T]):
 
 
 def revision_of(event: WatchEvent[T]) -> str:
-    """Revision that the store has reached with `event`; empty if it says nothing about that."""
+    """Return the revision that the store reaches with `event`, empty if the event has none."""
     match event:
         case Upserted(obj) | Removed(obj):
             return obj.metadata.resource_version

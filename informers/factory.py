@@ -1,4 +1,4 @@
-"""One informer for each thing that is watched, whoever asks for it (INF-61, INF-64, INF-66)."""
+"""Shares one informer among all users of a selection (INF-61, INF-64, INF-66)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WatchSelection:
-    """What an informer watches.
+    """The resource, scope and selectors of an informer.
 
     Attributes:
         resource: plural name with group, `rayclusters.ray.io`.
-        namespace: empty for all.
+        namespace: empty for all namespaces.
         label_selector: as in a request.
         field_selector: as in a request.
     """
@@ -46,14 +46,14 @@ class WatchSelection:
 
 
 class InformerFactory:
-    """Makes informers, runs them, and gives the same one to all who ask for the same selection.
+    """Creates and runs informers, one for each selection.
 
     Args:
-        open_source: how to read a selection.
+        open_source: returns the source of a selection.
         clock: monotonic time.
         rng: for jitter.
-        settings: behaviour of all reflectors.
-        metrics: makes the metrics of one informer.
+        settings: settings of all reflectors.
+        metrics: creates the metrics of one informer.
     """
 
     def __init__(
@@ -83,16 +83,16 @@ class InformerFactory:
         indexes: Mapping[str, IndexFunction[T]] | None = None,
         transform: Transform[T] | None = None,
     ) -> SharedInformer[T]:
-        """The informer of a selection, made and started if need be.
+        """Return the informer of a selection; create and start it if there is none.
 
         Args:
             selection: what to watch.
             view: Struct type to decode into.
-            indexes: added to those that it has; names must not repeat.
-            transform: only for a new informer.
+            indexes: index functions to add; their names must be new.
+            transform: for a new informer only.
 
         Raises:
-            ShapeConflict: it exists, with another type or asked for with a transform.
+            ShapeConflict: it exists with another type, or a transform was given.
             IndexFunctionError: it exists and has an index of that name.
         """
         if selection not in self._informers:
@@ -109,24 +109,24 @@ class InformerFactory:
 
     @property
     def informers(self) -> Mapping[WatchSelection, SharedInformer[Any]]:
-        """All informers there are."""
+        """All informers by selection."""
         return {selection: informer for selection, (_, informer) in self._informers.items()}
 
     def lister(self, selection: WatchSelection) -> Lister[Any]:
-        """The read side of an informer that exists. Nothing is opened by reading.
+        """Return the read side of an existing informer. Reading starts no informer.
 
         Raises:
-            NotWatched: there is none, or it has not synced yet.
+            NotWatched: there is no informer, or it has not synced yet.
         """
         if selection not in self._informers:
-            raise NotWatched(f"nobody watches {selection}")
+            raise NotWatched(f"there is no informer for {selection}")
         informer = self._informers[selection][1]
         if not informer.has_synced:
             raise NotWatched(f"{selection} has not synced: {informer.statistics().last_error}")
         return informer.lister
 
     async def run(self) -> None:
-        """Run all informers, those added later too, until cancelled.
+        """Run all informers, including those added later, until cancelled.
 
         Raises:
             AlreadyStarted: a second call.
@@ -143,22 +143,22 @@ class InformerFactory:
             self._tasks = None
 
     async def wait_for_sync(self) -> None:
-        """Wait until every informer there is now has synced.
+        """Wait until every current informer has synced.
 
         Raises:
-            InformerStopped: one ended before that; the message names it and its last error.
+            InformerStopped: an informer ended before that; the message names it and its last error.
         """
         for informer in self.informers.values():
             await informer.wait_for_sync()
 
     async def remove(self, selection: WatchSelection) -> None:
-        """End and forget an informer; it can be asked for again afterwards.
+        """Stop and forget an informer; a later request creates a new one.
 
         Raises:
-            NotWatched: there is none.
+            NotWatched: there is no such informer.
         """
         if self._informers.pop(selection, None) is None:
-            raise NotWatched(f"nobody watches {selection}")
+            raise NotWatched(f"there is no informer for {selection}")
         if (run := self._runs.pop(selection, None)) is not None:
             run.cancel()
             await asyncio.wait([run])

@@ -1,7 +1,7 @@
-"""Fan-out: every handler has its own ordered queue and its own task (INF-44 to INF-51).
+"""Dispatches notifications: each handler has its own queue and task (INF-44 to INF-51).
 
-Handlers are synchronous: they map an object to keys and enqueue those. A handler that raises is
-logged and counted, and the item still counts as handled.
+Handlers are synchronous: they map an object to keys and enqueue those. An exception in a handler
+is logged and counted, and the item counts as handled.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ _BATCH = 200
 
 
 class Handler(Protocol[T_contra]):
-    """What wants to know of changes. Called in the server's order, never concurrently."""
+    """Receives notifications of changes, in the server's order and never concurrently."""
 
     def on_add(self, obj: T_contra, *, initial: bool) -> None:
-        """A key that was unknown; `initial` if it was there before the informer began."""
+        """Handle a new key; `initial` if it belongs to the first list."""
         ...
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
-        """A known object; the same one twice is a resync."""
+        """Handle a changed object; the same object twice is a resync."""
         ...
 
     def on_delete(self, obj: T_contra | Tombstone[T_contra]) -> None:
-        """An object has gone; a tombstone if its end was not seen."""
+        """Handle a deletion; a tombstone if the deletion itself was not observed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerStatistics:
-    """One handler at one moment.
+    """Statistics of one handler.
 
     Attributes:
-        name: for people.
+        name: name of the handler.
         has_synced: whether it has handled all initial items.
-        queued: items waiting.
-        failures: items on which it raised.
+        queued: number of queued items.
+        failures: number of items on which it raised.
     """
 
     name: str
@@ -58,20 +58,20 @@ class HandlerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class _EndOfInitialItems:
-    """Stands in the queue behind the last initial item."""
+    """Follows the last initial item in the queue."""
 
 
 _Item: TypeAlias = Notification[T] | _EndOfInitialItems
 
 
 class HandlerRegistration(Generic[T]):
-    """One handler at one informer. Made by `SharedInformer.add_handler`.
+    """One handler of one informer, created by `SharedInformer.add_handler`.
 
     Args:
-        handler: what to call.
+        handler: the handler.
         name: for logs and statistics.
-        backlog: queue length from which the reader is asked to wait.
-        on_removed: called once, when it is removed.
+        backlog: queue length above which the reader waits.
+        on_removed: called once, on removal.
     """
 
     def __init__(
@@ -105,18 +105,18 @@ class HandlerRegistration(Generic[T]):
         """Wait for `has_synced`.
 
         Raises:
-            InformerStopped: the handler was removed, or the informer ended, before that.
+            InformerStopped: the handler was removed or the informer ended before that.
         """
         await self._settled.wait()
         if not self._has_synced:
             raise InformerStopped(f"handler {self.name} ended before it had synced")
 
     def statistics(self) -> HandlerStatistics:
-        """How it is doing."""
+        """Return the current statistics."""
         return HandlerStatistics(self.name, self.has_synced, len(self._queue), self._failures)
 
     def remove(self) -> None:
-        """Hear nothing more, from now on. Idempotent; may be called by the handler itself."""
+        """Remove the handler at once. Idempotent; the handler itself may call it."""
         if self._closed:
             return
         self._closed = True
@@ -126,7 +126,7 @@ class HandlerRegistration(Generic[T]):
             waited_for.set()
 
     async def aremove(self) -> None:
-        """Remove and wait until its task has ended."""
+        """Remove the handler and wait until its task has ended."""
         self.remove()
         await self._ended.wait()
 
@@ -138,20 +138,20 @@ class HandlerRegistration(Generic[T]):
             self._has_room.clear()
 
     def end_initial_items(self) -> None:
-        """Mark the end of the first list; of no effect after later ones. For the informer only."""
+        """Mark the end of the first list; later calls have no effect. For the informer only."""
         self._queue.append(_EndOfInitialItems())
         self._filled.set()
 
     def resync(self, objects: Iterable[T]) -> None:
-        """Tell of all objects again, behind what is queued already. For the informer only."""
+        """Enqueue all objects again, as updates. For the informer only."""
         self.enqueue([Updated(obj, obj) for obj in objects])
 
     async def wait_for_capacity(self) -> None:
-        """Wait until the queue is no longer than the backlog."""
+        """Wait until the queue is not longer than the backlog."""
         await self._has_room.wait()
 
     async def run(self) -> None:
-        """Hand out items until removed. For the informer only."""
+        """Dispatch items until removed. For the informer only."""
         self._ended.clear()
         try:
             while not self._closed:
@@ -164,7 +164,7 @@ class HandlerRegistration(Generic[T]):
             self._ended.set()
 
     def drain(self, limit: int | None = None) -> None:
-        """Hand out at most `limit` items, all without one, at once."""
+        """Dispatch at most `limit` items now, all if None."""
         while self._queue and limit != 0:
             self._dispatch(self._queue.popleft())
             limit = limit - 1 if limit is not None else None
@@ -183,6 +183,6 @@ class HandlerRegistration(Generic[T]):
                 case _EndOfInitialItems():
                     self._has_synced = True
                     self._settled.set()
-        except Exception:  # noqa: BLE001  somebody else's code: one bad item costs only itself
+        except Exception:  # noqa: BLE001  a handler may raise anything; other items must not suffer
             self._failures += 1
             _log.exception("handler %s failed", self.name)

@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 
 class InformerMetrics(Protocol):
-    """Who measures an informer."""
+    """The metrics interface of one informer."""
 
     def started(self, statistics: Callable[[], InformerStatistics], /) -> None:
-        """There is an informer now, and this is how to read it."""
+        """Record that the informer exists; `statistics` reads its state."""
         ...
 
     def processed(self, seconds: float, /) -> None:
-        """One event or list was applied to the store, in this time."""
+        """Record the time in which one event or list was applied to the store."""
         ...
 
     def stopped(self) -> None:
-        """It has ended."""
+        """Record that the informer has ended."""
         ...
 
 
 class _Unmeasured:
-    """Metrics for nobody."""
+    """Discards everything."""
 
     def started(self, statistics: Callable[[], InformerStatistics]) -> None: ...
 
@@ -54,24 +54,24 @@ class _Unmeasured:
 
 
 class SharedInformer(Generic[T]):
-    """Mirrors a collection into an indexed store and tells handlers what changes.
+    """Mirrors a collection into an indexed store and notifies handlers of changes.
 
     Args:
         name: for logs, metrics and statistics.
-        source: what to read.
-        codec: how to decode it.
+        source: the collection to read.
+        codec: decodes it.
         clock: monotonic time; the running loop in production.
         rng: for jitter.
         indexes: index functions by name.
-        transform: applied once to every object on its way in.
-        settings: behaviour of the reflector.
-        metrics: who measures it.
+        transform: applied once to every object before it is stored.
+        settings: settings of the reflector.
+        metrics: receives measurements.
 
     Attributes:
         name: as given.
         lister: the read side of the store.
-        quarantined: key -> why the server's object of that key does not fit its type. The last
-            good one stays in the store.
+        quarantined: reason by key for objects that do not fit their type. The last valid object
+            stays in the store.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class SharedInformer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the store has held a complete list. Handlers may lag: ask a registration."""
+        """Whether the store has held a complete list. Handlers may lag; registrations know."""
         return bool(self._store.resource_version)
 
     @property
@@ -134,7 +134,7 @@ class SharedInformer(Generic[T]):
         return self._store.resource_version
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """Add an index, at any time; it serves at once.
+        """Add an index, at any time; it is filled at once.
 
         Raises:
             IndexFunctionError: the name is taken, or the function raised on an object.
@@ -144,13 +144,13 @@ class SharedInformer(Generic[T]):
     def add_handler(
         self, handler: Handler[T], *, name: str = "", resync: float = 0.0
     ) -> HandlerRegistration[T]:
-        """Add a handler, at any time. It first hears of every object in the store (INF-45).
+        """Add a handler, at any time. It first receives every object in the store (INF-45).
 
         Args:
-            handler: what to call.
+            handler: the handler.
             name: for logs; the handler's class if empty.
-            resync: period in seconds after which it hears of every object again, as an update
-                of an object with itself; at least 1, 0 for never.
+            resync: period in seconds after which it receives every object again, as an update
+                with twice the same object; at least 1, 0 for never.
 
         Raises:
             InformerStopped: `run` has ended.
@@ -173,22 +173,22 @@ class SharedInformer(Generic[T]):
         return registration
 
     def on_change(self, callback: Callable[[list[Notification[T]]], None]) -> None:
-        """Call back with what has changed in the store, before anything else can see it.
+        """Call back with each change of the store, before any other task runs.
 
-        Handlers hear of the same later, each at its own pace. A callback that raises ends `run`.
+        Handlers receive the same notifications later. An exception in a callback ends `run`.
         """
         self._on_change.append(callback)
 
     def on_advance(self, callback: Callable[[str], None]) -> None:
-        """Call back with the store's revision after each move of it.
+        """Call back with the store's revision after each change of it.
 
-        The contents are at that revision by then, and nothing else has run in between. A
-        callback that raises ends `run`.
+        The contents are then at that revision, and no other task has run in between. An exception
+        in a callback ends `run`.
         """
         self._on_advance.append(callback)
 
     def on_reset(self, callback: Callable[[], None]) -> None:
-        """Call back when the server has gone back in time, before `on_advance` says where to."""
+        """Call back when the server went back in time, before `on_advance` reports the revision."""
         self._on_reset.append(callback)
 
     def on_error(self, callback: Callable[[SourceError], None]) -> None:
@@ -196,7 +196,7 @@ class SharedInformer(Generic[T]):
         self._on_error.append(callback)
 
     async def run(self) -> None:
-        """List and watch until cancelled; then hand out what is queued, and end.
+        """List and watch until cancelled; then dispatch queued notifications and end.
 
         Raises:
             AlreadyStarted: a second call.
@@ -216,7 +216,7 @@ class SharedInformer(Generic[T]):
         """Wait until the store holds a complete list.
 
         Raises:
-            InformerStopped: `run` ended before that. The message says what was wrong.
+            InformerStopped: `run` ended before that. The message gives the last error.
         """
         await self._synced_or_stopped.wait()
         if not self.has_synced:
@@ -224,7 +224,7 @@ class SharedInformer(Generic[T]):
             raise InformerStopped(f"{self.name} stopped before it had synced: {reason}")
 
     def statistics(self) -> InformerStatistics:
-        """How it is doing."""
+        """Return the current statistics."""
         seen = self._reflector.statistics
         return InformerStatistics(
             name=self.name,
@@ -252,7 +252,7 @@ class SharedInformer(Generic[T]):
         )
 
     def replace(self, replaced: Replaced[T], /) -> None:
-        """Take a complete list. For the reflector only."""
+        """Apply a complete list. For the reflector only."""
         began = self._clock.time()
         self._publish(self._processor.replace(replaced), began)
         for registration in self._registrations:
@@ -264,13 +264,13 @@ class SharedInformer(Generic[T]):
         self._report_revision()
 
     def apply(self, event: WatchEvent[T], /) -> None:
-        """Take one event. For the reflector only."""
+        """Apply one event. For the reflector only."""
         began = self._clock.time()
         self._publish(self._processor.apply(event), began)
         self._report_revision()
 
     async def wait_for_capacity(self) -> None:
-        """Let others run, and wait for the slowest handler. For the reflector only."""
+        """Yield to the event loop and wait for the slowest handler. For the reflector only."""
         await asyncio.sleep(0)
         for registration in tuple(self._registrations):
             await registration.wait_for_capacity()
@@ -301,7 +301,7 @@ class SharedInformer(Generic[T]):
             ticker.start()
 
     def _stop(self) -> None:
-        """The reader has ended: hand out what is left, then let nobody wait (INF-50)."""
+        """Dispatch what is queued, remove all handlers and release all waiters (INF-50)."""
         self._stopped = True
         self._tasks = None
         for registration in tuple(self._registrations):

@@ -9,14 +9,14 @@ from informers.objects import T, key_of
 
 
 class InitialState(Generic[T]):
-    """Collects initial events, deletions among them, until the end bookmark."""
+    """Collects initial events, including deletions, until the end bookmark."""
 
     def __init__(self) -> None:
         self._objects: dict[str, T] = {}
         self._undecodable: dict[str, Undecodable] = {}
 
     def apply(self, event: WatchEvent[T]) -> None:
-        """Take one event."""
+        """Apply one event."""
         match event:
             case Upserted(obj):
                 self._undecodable.pop(key_of(obj), None)
@@ -31,7 +31,7 @@ class InitialState(Generic[T]):
                 pass
 
     def complete(self, revision: str, *, reset: bool) -> Replaced[T]:
-        """The list that the events amount to, at the revision of the end bookmark."""
+        """Return the complete list at the revision of the end bookmark."""
         undecodable = tuple(self._undecodable.values())
         return Replaced(list(self._objects.values()), undecodable, revision, reset)
 

@@ -1,7 +1,7 @@
-"""Lets what equal objects have in common be one thing in memory: a third of it is left.
+"""Shares equal parts of decoded objects, which saves two thirds of their memory.
 
-Decoders make a new string for each `"Running"`, a new tuple for each list of ports. `sys.intern`
-would share strings, but keeps what it has seen for ever on newer Pythons; this pool forgets.
+A decoder creates a new string for each `"Running"` and a new tuple for each list of ports.
+`sys.intern` shares strings but never frees them on newer Pythons; this pool is cleared.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import msgspec
 
 _LIMIT = 4096
 _IDENTITY = frozenset({"name", "uid", "resource_version"})
-"""Fields of `metadata` that no two objects have in common."""
+"""Fields of `metadata` that are unique to each object."""
 
 
 class InternPool:
-    """Shares immutable parts among all objects passed through `share`. Forgets all when full."""
+    """Shares immutable parts among all objects passed to `share`. Cleared when full."""
 
     def __init__(self) -> None:
         self._parts: dict[Any, Any] = {}
 
     def share(self, struct: msgspec.Struct) -> None:
-        """Replace parts of a frozen Struct, which nobody else holds yet, by equal ones."""
+        """Replace parts of a new frozen Struct by equal parts of earlier ones."""
         if len(self._parts) > _LIMIT:
             self._parts.clear()
         self._share_fields(struct)
@@ -40,19 +40,19 @@ class InternPool:
             return self._parts.setdefault(value, value)
         if kind is tuple:
             return self._shared_tuple(value)
-        if kind is dict:  # labels and annotations; a new one, because keys are shared too
+        if kind is dict:  # labels and annotations; a new dictionary, because keys are shared too
             return {self._shared(key): self._shared(item) for key, item in value.items()}
         if isinstance(value, msgspec.Struct):
             self._share_fields(value)
         return value
 
     def _shared_tuple(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The same tuple as before if there was an equal one, else this one with shared parts."""
+        """Return an equal earlier tuple if there is one, else this one with shared parts."""
         if not isinstance(value[0], msgspec.Struct):
             return value
         try:
             known = self._parts.setdefault(value, value)
-        except TypeError:  # something inside has no hash
+        except TypeError:  # an element is not hashable
             known = value
         if known is value:
             for item in cast("tuple[msgspec.Struct, ...]", value):

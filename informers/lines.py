@@ -1,6 +1,6 @@
-"""Splits a stream of chunks into lines of any size up to a cap (INF-28).
+"""Splits a stream of chunks into lines up to a maximum size (INF-28).
 
-HTTP libraries limit a line to some tens of kilobytes, which one large object exceeds.
+HTTP libraries limit a line to some tens of kilobytes, which a large object exceeds.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from informers.errors import Malformed
 
 
 class LineSplitter:
-    """Collects chunks, gives back whole lines. Takes time linear in the bytes fed.
+    """Collects chunks and returns complete lines, in time linear in the bytes fed.
 
     Args:
-        limit: most bytes that one line may have.
+        limit: maximum bytes of one line.
     """
 
     def __init__(self, limit: int) -> None:
@@ -21,10 +21,10 @@ class LineSplitter:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes, without their ends; empty lines are left out.
+        """Return the lines that `chunk` completes, without line ends and without empty lines.
 
         Raises:
-            Malformed: a line grows beyond the limit.
+            Malformed: a line exceeds the limit.
         """
         *complete, rest = chunk.split(b"\n")
         lines: list[bytes] = []
@@ -35,7 +35,7 @@ class LineSplitter:
         return [line for line in lines if line]
 
     def tail(self) -> bytes:
-        """What came after the last line end; taken out."""
+        """Remove and return the bytes after the last line end."""
         line = b"".join(self._parts)
         self._parts.clear()
         self._size = 0

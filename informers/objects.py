@@ -1,6 +1,6 @@
-"""What an informer needs to know of an object: its metadata, its key, and how its end is told.
+"""The part of an object that informers use: metadata, keys and tombstones.
 
-Everything else of an object is the business of the Struct type that the caller gives the codec.
+All other fields belong to the Struct type that the caller passes to the codec.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ class Metadata(Protocol):
 
     @property
     def name(self) -> str:
-        """Unique within namespace and resource."""
+        """Name, unique within namespace and resource."""
         ...
 
     @property
     def namespace(self) -> str:
-        """Empty for cluster-scoped objects."""
+        """Namespace, empty for cluster-scoped objects."""
         ...
 
     @property
     def uid(self) -> str:
-        """Tells apart two objects that had the same name one after the other."""
+        """Uid, which distinguishes successive objects of one name."""
         ...
 
     @property
@@ -52,7 +52,7 @@ IndexFunction: TypeAlias = Callable[[T], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Tombstone(Generic[T_co]):
-    """An end that was noticed, not seen: `last` may be older than the object's final state.
+    """A deletion that was not observed: `last` may be older than the object's final state.
 
     Upstream's `DeletedFinalStateUnknown` (INF-38).
     """
@@ -62,19 +62,19 @@ class Tombstone(Generic[T_co]):
 
 
 def object_key(namespace: str, name: str) -> str:
-    """`namespace/name`, or `name` for cluster-scoped objects (INF-54)."""
+    """Return `namespace/name`, or `name` for cluster-scoped objects (INF-54)."""
     return f"{namespace}/{name}" if namespace else name
 
 
 def key_of(obj: ApiObject | Tombstone[ApiObject]) -> str:
-    """Key of an object or of a tombstone."""
+    """Return the key of an object or of a tombstone."""
     if isinstance(obj, Tombstone):
         return obj.key
     return object_key(obj.metadata.namespace, obj.metadata.name)
 
 
 def split_key(key: str) -> tuple[str, str]:
-    """Namespace and name of a key.
+    """Return the namespace and name of a key.
 
     Raises:
         ValueError: more than one slash.

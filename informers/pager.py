@@ -1,7 +1,7 @@
 """Reads a list page by page.
 
-Pages are collected: a store is replaced at once or not at all. They are not fetched ahead
-(INF-8), because the token of the next page is inside the one being decoded.
+All pages are collected first, because a store is replaced as a whole. Pages are not prefetched
+(INF-8), because the token of the next page is in the page being decoded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Listed(Generic[T]):
     Attributes:
         objects: in the server's order.
         undecodable: objects that do not fit their type.
-        revision: of the snapshot all pages belong to.
+        revision: revision of the snapshot of all pages.
         paginated: whether there was more than one page.
     """
 
@@ -38,10 +38,10 @@ class Listed(Generic[T]):
 
 
 async def read_list(source: Source, codec: Codec[T], request: ListRequest) -> Listed[T]:
-    """Read all pages; if the snapshot expires on the way, all at once instead (INF-6).
+    """Read all pages; if the snapshot expires meanwhile, read the whole list at once (INF-6).
 
     Raises:
-        SourceError: a page failed. Expired is raised for the first page only.
+        SourceError: a page failed. `Expired` is raised for the first page only.
     """
     first = codec.page(await source.list(request.first_page()))
     if not first.continue_:
@@ -62,7 +62,7 @@ async def _read_rest(
     objects, undecodable = first.objects, first.undecodable
     token = first.continue_
     while token:
-        await asyncio.sleep(0)  # decoding a page takes milliseconds: let others run
+        await asyncio.sleep(0)  # decoding a page takes milliseconds: yield to other tasks
         page = codec.page(await source.list(request.next_page(token)))
         objects.extend(page.objects)
         undecodable += page.undecodable

@@ -1,7 +1,7 @@
-"""Applies what the reflector read to the store and says what changed (INF-35 to INF-40).
+"""Applies events and lists to the store and returns notifications (INF-35 to INF-40).
 
-Synchronous throughout: between a store write, its index updates, its revision and the
-notifications about it there is nothing that another task could see (INF-53).
+Everything is synchronous: no other task can observe a state between a store write, its index
+updates, its revision and its notifications (INF-53).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Added(Generic[T]):
-    """A key that was unknown. `initial`: it belongs to the first list (INF-40)."""
+    """A new key. `initial`: it belongs to the first list (INF-40)."""
 
     object: T
     initial: bool = False
@@ -29,7 +29,7 @@ class Added(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Updated(Generic[T]):
-    """A known key, same uid."""
+    """A known key with the same uid."""
 
     old: T
     new: T
@@ -37,7 +37,7 @@ class Updated(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Deleted(Generic[T]):
-    """An object has gone; a tombstone if its end was noticed rather than seen."""
+    """A deletion; a tombstone if it was not observed."""
 
     object: T | Tombstone[T]
 
@@ -49,12 +49,12 @@ class Processor(Generic[T]):
     """The only writer of a store.
 
     Args:
-        store: what is written.
-        transform: applied once to every object on its way into the store (INF-32).
+        store: the store.
+        transform: applied once to every object before it is stored (INF-32).
 
     Attributes:
-        quarantined: key -> what is wrong with the object of that key that the server has. The
-            last good one stays in the store.
+        quarantined: reason by key for objects that do not fit their type. The last valid object
+            stays in the store.
     """
 
     def __init__(self, store: Store[T], transform: Callable[[T], T]) -> None:
@@ -78,9 +78,9 @@ class Processor(Generic[T]):
                 return []
 
     def replace(self, replaced: Replaced[T]) -> list[Notification[T]]:
-        """Replace all contents, then tell: deletions first, then the rest in list order.
+        """Replace all contents; return deletions first, then the rest in list order.
 
-        Unchanged objects are neither replaced nor told of.
+        Unchanged objects are neither replaced nor returned.
         """
         initial = not self._store.resource_version
         before = {key_of(obj): obj for obj in self._store.list()}
@@ -106,7 +106,7 @@ class Processor(Generic[T]):
         ]
 
     def _fill_store(self, after: dict[str, T], before: dict[str, T], revision: str) -> dict[str, T]:
-        """Replace the store; where an index function fails, keep the last good object."""
+        """Replace the store; if an index function fails, keep the last valid object."""
         try:
             self._store.replace(after.values(), revision)
         except IndexFunctionError:
@@ -142,7 +142,7 @@ class Processor(Generic[T]):
         return [change]
 
     def _remove(self, obj: T) -> list[Notification[T]]:
-        """Announced even for unknown keys; two ends if the one we knew was another object."""
+        """Notify even of unknown keys; of two deletions if the store held another object."""
         key = key_of(obj)
         self.quarantined.pop(key, None)
         old = self._store.remove(key, obj.metadata.resource_version)
@@ -152,7 +152,7 @@ class Processor(Generic[T]):
         return seen
 
     def _quarantine(self, odd: Undecodable) -> list[Notification[T]]:
-        """Keep the last good object, unless what came shows that it has gone."""
+        """Keep the last valid object, unless the event shows that it was deleted."""
         last = self._store.get(odd.key)
         if odd.removed:
             self.quarantined.pop(odd.key, None)
@@ -170,7 +170,7 @@ def _same_object(a: T, b: T) -> bool:
 
 
 def _changed(before: T | None, after: T, replaced: Replaced[T]) -> bool:
-    """Whether a listed object differs. After a reset equal revisions prove nothing."""
+    """Return whether a listed object differs. After a reset equal revisions prove nothing."""
     return (
         before is None
         or replaced.reset

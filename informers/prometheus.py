@@ -1,6 +1,6 @@
-"""Metrics of informers, under upstream's names where upstream has any (INF-67, INF-68).
+"""Metrics of informers for Prometheus, with upstream's names where there are any (INF-67, INF-68).
 
-Everything but processing times is computed when Prometheus asks, from `statistics()`.
+All but processing times are computed from `statistics()` when Prometheus scrapes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class InformerCollector(Collector):
     """All informers of a process, in one registry.
 
     Args:
-        registry: where to be found.
+        registry: where the metrics are registered.
         clock: the informers' clock, for ages.
     """
 
@@ -64,10 +64,10 @@ class InformerCollector(Collector):
         registry.register(self)
 
     def recorder(self, identity: InformerLabels) -> InformerRecorder:
-        """The metrics of one informer, for its constructor. Released when it stops.
+        """Return the metrics of one informer; released when it stops.
 
         Raises:
-            ValueError: the name is empty, or in use by an informer that has not stopped.
+            ValueError: the name is empty, or used by an informer that has not stopped.
         """
         if not identity.name:
             raise ValueError("an informer without a name cannot be told apart from others")
@@ -83,11 +83,11 @@ class InformerCollector(Collector):
             del self._recorders[recorder.identity.name]
 
     def describe(self) -> Iterable[Metric]:
-        """The families without samples, by which a registry finds name clashes."""
+        """Return the families without samples, with which a registry detects name clashes."""
         return _families().values()
 
     def collect(self) -> Iterable[Metric]:
-        """The state of all informers as it is now."""
+        """Return the current state of all informers."""
         families = _families()
         for recorder in self._recorders.values():
             if recorder.statistics is not None:
@@ -111,11 +111,11 @@ class InformerRecorder:
         self._release = release
 
     def started(self, statistics: Callable[[], InformerStatistics]) -> None:
-        """Learn where to read everything else."""
+        """Store the function that reads everything else."""
         self.statistics = statistics
 
     def stopped(self) -> None:
-        """Give the name free."""
+        """Release the name."""
         self._release(self)
 
 

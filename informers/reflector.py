@@ -1,8 +1,8 @@
-"""Keeps a sink equal to a collection of the API server: list, then watch, for ever.
+"""Keeps a sink equal to a collection of the API server by list and watch.
 
-The decisions are in `states.py`; here they are carried out. One task reads, decodes and applies
-in turn, so the order in which it reads *is* the log of INF-34, and a slow handler slows the
-socket instead of filling memory (INF-43).
+`states.py` makes the decisions; this module executes them. One task reads, decodes and applies
+in turn, so events are applied in the order of the stream (INF-34), and a slow handler slows down
+the socket instead of filling memory (INF-43).
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ _log = logging.getLogger(__name__)
 
 
 class Sink(Protocol[T]):
-    """Where a reflector puts what it reads."""
+    """Receives what a reflector reads."""
 
     @property
     def resource_version(self) -> str:
-        """Revision up to which everything has been taken; empty before the first `replace`."""
+        """Revision up to which everything was applied; empty before the first `replace`."""
         ...
 
     def replace(self, replaced: Replaced[T], /) -> None:
-        """Take a complete list."""
+        """Apply a complete list."""
         ...
 
     def apply(self, event: WatchEvent[T], /) -> None:
-        """Take one event."""
+        """Apply one event."""
         ...
 
     async def wait_for_capacity(self) -> None:
-        """Let others run, and wait until more can be taken."""
+        """Yield to the event loop and wait until more can be applied."""
         ...
 
 
@@ -80,16 +80,16 @@ class Reflector(Generic[T]):
     """Reads from a source into a sink until cancelled.
 
     Args:
-        source: what to read.
-        codec: how to decode it.
-        sink: where to put it.
+        source: the collection to read.
+        codec: decodes it.
+        sink: receives it.
         clock: monotonic time.
         rng: for jitter.
-        settings: see there.
-        on_error: called with each failure that is worth telling.
+        settings: see `ReflectorSettings`.
+        on_error: called with each failure, except the ordinary expiry of a watch.
 
     Attributes:
-        state: where it is.
+        state: the current state.
         statistics: counters and times.
     """
 
@@ -119,7 +119,7 @@ class Reflector(Generic[T]):
         """List and watch until cancelled.
 
         Raises:
-            InconsistentState: if `check_consistency` is set and found something.
+            InconsistentState: `check_consistency` is set and found a difference.
         """
         active = first_state(self._settings)
         try:
@@ -128,7 +128,7 @@ class Reflector(Generic[T]):
                 outcome = await (
                     self._list(active) if isinstance(active, Listing) else self._stream(active)
                 )
-                # The stream of a streaming list goes on as a watch, in another state.
+                # The stream of a streaming list continues as a watch, in another state.
                 active = await self._follow(self._active, outcome)
         finally:
             self.state = Stopped()
@@ -139,7 +139,7 @@ class Reflector(Generic[T]):
         return self.state
 
     async def _follow(self, state: ActiveState, outcome: ReadOutcome) -> ActiveState:
-        """Decide, record, and wait if that was decided."""
+        """Decide, record, and wait if the transition is delayed."""
         transition = self._decide(state, outcome)
         if transition.delayed:
             delay = self._backoff.delay(self._clock.time(), at_least=transition.at_least)
@@ -175,7 +175,7 @@ class Reflector(Generic[T]):
             case Silent(None):
                 why = "no event came"
             case Silent(quiet_for):
-                why = f"their end did not come, the last event {quiet_for:.0f} s ago"
+                why = f"their end did not come, the last event was {quiet_for:.0f} s ago"
             case Ended():
                 why = "the stream ended before the initial events did"
             case _:
@@ -192,7 +192,7 @@ class Reflector(Generic[T]):
         text = f"{verb} {self._source.description}: {type(error).__name__}: {error}"
         self.statistics.last_error, self.statistics.last_error_at = text, now
         if isinstance(state, Watching) and isinstance(error, Expired):
-            return  # the ordinary fate of a watch that was away for too long
+            return  # ordinary after a long interruption
         _log.warning("%s", text)
         self._on_error(error)
 
@@ -247,7 +247,7 @@ class Reflector(Generic[T]):
     async def _read(
         self, stream: _Stream[T], chunks: AsyncIterator[bytes], watchdog: asyncio.Timeout
     ) -> ReadOutcome:
-        """Read until the stream ends, or turns out to be of no use."""
+        """Read until the stream ends or turns out to be stale."""
         watchdog.reschedule(self._read_deadline(stream))
         async for chunk in chunks:
             self.statistics.last_byte = self._clock.time()
@@ -262,7 +262,7 @@ class Reflector(Generic[T]):
         return Ended(self._lived(stream), stream.progressed)
 
     async def _handle_tail(self, stream: _Stream[T]) -> None:
-        """The last line may lack its end; if it is not whole, the connection broke."""
+        """Handle the last line, which may lack its end; if incomplete, the connection broke."""
         if tail := stream.splitter.tail():
             try:
                 event = self._codec.event(tail)
@@ -278,7 +278,7 @@ class Reflector(Generic[T]):
         return None if last is None else self._clock.time() - last
 
     def _read_deadline(self, stream: _Stream[T]) -> float:
-        """Until when to wait for the next bytes (INF-14, INF-24)."""
+        """Return the time until which to wait for the next bytes (INF-14, INF-24)."""
         settings, now = self._settings, self._clock.time()
         if isinstance(self.state, Streaming):
             return min(
@@ -288,7 +288,7 @@ class Reflector(Generic[T]):
         return min(end, now + settings.idle_timeout) if stream.bookmarked else end
 
     async def _handle_event(self, stream: _Stream[T], event: WatchEvent[T]) -> bool:
-        """Deal with one event. False if the whole stream must be refused."""
+        """Handle one event. Return False if the whole stream is stale."""
         self.statistics.last_event = stream.last_event = self._clock.time()
         if isinstance(event, Bookmark):
             stream.bookmarked = True
@@ -306,7 +306,7 @@ class Reflector(Generic[T]):
         return True
 
     async def _finish_initial(self, stream: _Stream[T], revision: str) -> bool:
-        """Exchange the temporary store for the real one, and go on with the same stream."""
+        """Replace the store by the temporary one and continue with the same stream."""
         if is_older(revision, stream.held) and not stream.consistent:
             return False
         replaced = stream.initial.complete(revision, reset=is_older(revision, stream.held))
@@ -319,13 +319,13 @@ class Reflector(Generic[T]):
         return True
 
     def _advance(self, stream: _Stream[T], event: WatchEvent[T]) -> None:
-        """Apply an event that is newer than the store; anything else was applied before."""
+        """Apply an event that is newer than the store; others were applied before."""
         revision, held = revision_of(event), self._sink.resource_version
         if is_newer(revision, held):
             self._sink.apply(event)
             stream.progressed = True
         elif not isinstance(event, Bookmark):
-            self._skip(f"an event at {revision}, we are at {held}")
+            self._skip(f"an event at {revision}, the store is at {held}")
 
     def _skip(self, reason: str) -> None:
         self.statistics.skipped += 1
@@ -334,7 +334,7 @@ class Reflector(Generic[T]):
 
 @dataclass(slots=True)
 class _Stream(Generic[T]):
-    """One open stream: `consistent` if it asked for a quorum read."""
+    """One open stream; `consistent` if it requested a quorum read."""
 
     opened: float
     timeout: int

@@ -1,4 +1,4 @@
-"""Query parameters of lists and watches: which revision is asked for, and in how many pages."""
+"""Query parameters of lists and watches: revisions, pages and bookmarks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 _PAGE_SIZE = 500
 _ANY = "0"
-"""Whatever the server has in its cache: never touches etcd."""
+"""Any revision in the server's cache; never reads etcd."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListRequest:
-    """One list, before it is cut into pages.
+    """One list, before it is split into pages.
 
     Attributes:
         revision: empty for a quorum read, `"0"` for anything cached, else "not older than".
@@ -31,7 +31,7 @@ class ListRequest:
     limit: int = 0
 
     def first_page(self) -> dict[str, str]:
-        """Parameters of the first page."""
+        """Return the parameters of the first page."""
         return _present(
             resourceVersion=self.revision,
             resourceVersionMatch=self.match,
@@ -39,20 +39,20 @@ class ListRequest:
         )
 
     def next_page(self, token: str) -> dict[str, str]:
-        """Parameters of a later page: the token implies revision and match (INF-5)."""
+        """Return the parameters of a later page: the token implies revision and match (INF-5)."""
         return {"continue": token, "limit": str(self.limit)}
 
 
 def list_request(state: Listing, held: str, settings: ReflectorSettings) -> ListRequest:
-    """The list to make when the store is at revision `held` (INF-1, INF-4)."""
+    """Return the list request for a store at revision `held` (INF-1, INF-4)."""
     revision = "" if state.context.at_quorum else held or _ANY
     return ListRequest(revision=revision, limit=_page_size(revision, state.context, settings))
 
 
 def watch_query(state: Streaming | Watching, held: str, timeout: int) -> dict[str, str]:
-    """The watch to open when the store is at revision `held`.
+    """Return the query of a watch for a store at revision `held`.
 
-    A streaming list asks for initial events; a resumed watch must not (INF-11, INF-15).
+    A streaming list requests initial events; a resumed watch must not (INF-11, INF-15).
     """
     query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(timeout)}
     if not isinstance(state, Streaming):

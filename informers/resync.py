@@ -1,4 +1,4 @@
-"""A timer that repeats, for handlers which want to hear of everything now and then (INF-51)."""
+"""A repeating timer for handlers with a resync period (INF-51)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Ticker:
     """Calls back once a period, from `start` to `stop`.
 
     Args:
-        clock: gives time and timers.
+        clock: time and timers.
         period: in seconds; raised to 1 if shorter.
         callback: synchronous.
     """
@@ -29,11 +29,11 @@ class Ticker:
         self._timer: TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin; the first call comes after one period."""
+        """Start; the first call comes after one period."""
         self._timer = self._clock.call_at(self._clock.time() + self._period, self._tick)
 
     def stop(self) -> None:
-        """End; may be called at any time."""
+        """Stop; may be called at any time."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
-"""Resource versions: which of two is newer (INF-58).
+"""Compares resource versions (INF-58).
 
-Meaningful only within one resource type of one cluster. Compared as text, by length and then by
-character, so that no number is ever too large.
+The order is meaningful only within one resource of one cluster. Versions are compared as text, by
+length and then by character, so that no number is too large.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from informers.errors import InvalidResourceVersion
 
 
 def is_comparable(revision: str) -> bool:
-    """Whether `revision` is a positive decimal number without leading zeros."""
+    """Return whether `revision` is a positive decimal number without leading zeros."""
     return revision.isdecimal() and revision.isascii() and revision[0] != "0"
 
 
 def compare_resource_versions(a: str, b: str) -> int:
-    """Negative, zero or positive as `a` is older than, equal to or newer than `b`.
+    """Return a negative number, zero or a positive number as `a` is older, equal or newer than `b`.
 
     Raises:
         InvalidResourceVersion: one of them is empty, zero, has a leading zero or a non-digit.
@@ -29,10 +29,10 @@ def compare_resource_versions(a: str, b: str) -> int:
 
 
 def is_older(a: str, b: str) -> bool:
-    """Whether `a` is certainly older than `b`; False where that cannot be told."""
+    """Return whether `a` is certainly older than `b`; False if they are not comparable."""
     return is_comparable(a) and is_comparable(b) and compare_resource_versions(a, b) < 0
 
 
 def is_newer(a: str, b: str) -> bool:
-    """Whether `a` may be newer than `b`; True where that cannot be told."""
+    """Return whether `a` may be newer than `b`; True if they are not comparable."""
     return not (is_comparable(a) and is_comparable(b)) or compare_resource_versions(a, b) > 0

@@ -1,4 +1,4 @@
-"""How a reflector behaves. All durations are in seconds."""
+"""Settings of reflectors. All durations are in seconds."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from informers.backoff import BackoffSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorSettings:
-    """Defaults are right for any API server; tests and odd servers change them.
+    """Settings of a reflector. The defaults suit any API server.
 
     Attributes:
-        streaming: start with a streaming list (INF-11) where the server can do it.
+        streaming: start with a streaming list (INF-11) if the server supports it.
         streaming_idle_timeout: longest wait for any byte before the end of the initial events; a
             server that ignores `sendInitialEvents` is silent on a quiet collection.
         streaming_deadline: longest wait for the end of the initial events; the same server is
             never silent on a busy collection.
         streaming_attempts: broken streams before a paged list is used instead.
-        fall_back: how long streaming lists are left alone after a fall-back; doubled each time.
+        fall_back: time without streaming lists after a fall-back; doubled each time.
         fall_back_cap: longest such time.
         page_size: objects a page. None: 500 where a limit does not bypass the server's cache
             (INF-4).
-        watch_timeout: least `timeoutSeconds`; the most is twice that. Not below 300: the spread
-            protects the server from all clients coming back at once (INF-19).
-        start_timeout: longest wait for the header of a stream's answer.
-        grace: how long the server may exceed `timeoutSeconds` before we hang up (INF-24).
+        watch_timeout: shortest `timeoutSeconds`; the longest is twice that. At least 300: the
+            spread keeps clients from reconnecting all at once (INF-19).
+        start_timeout: longest wait for the response headers of a stream.
+        grace: time by which the server may exceed `timeoutSeconds` (INF-24).
         idle_timeout: longest silence on a stream that has sent bookmarks, which come once a minute.
-        short_watch: a stream that ends sooner and told nothing new counts as a failure (INF-22).
-        internal_error_window: how long to answer InternalError events by watching again at once.
-        line_limit: most bytes of one event. etcd holds 1.5 MiB; some encodings swell eightfold.
-        batch: most events between two yields to the event loop (INF-41).
-        backlog: events waiting for the slowest handler before reading pauses (INF-43).
-        check_consistency: compare each streamed list with a paged one (INF-17). For tests.
+        short_watch: a stream that ends sooner without a new event counts as a failure (INF-22).
+        internal_error_window: time during which a watch is reopened at once after InternalError.
+        line_limit: maximum bytes of one event. etcd holds 1.5 MiB; JSON can enlarge it eightfold.
+        batch: maximum number of events between two yields to the event loop (INF-41).
+        backlog: queued events of the slowest handler above which reading pauses (INF-43).
+        check_consistency: compare each streamed list with a paged one (INF-17); expensive.
         backoff: delays after failures.
     """
 

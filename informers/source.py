@@ -1,4 +1,4 @@
-"""The seam to the outside: what a reflector reads from. Informers know no HTTP."""
+"""The interface to a server. Informers use no HTTP themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """One collection of one API server, already narrowed to a scope and selectors.
+    """One collection of one API server, restricted to a scope and selectors.
 
     Both methods check the status before the body is read and raise `informers.SourceError`
     and nothing else.
@@ -22,18 +22,18 @@ class Source(Protocol):
         ...
 
     async def list(self, query: Mapping[str, str]) -> bytes:
-        """Body of one page.
+        """Return the body of one page.
 
         Args:
             query: `limit`, `continue`, `resourceVersion`, `resourceVersionMatch`; added to the
-                source's own selectors. Parameters that must be absent are absent.
+                source's own selectors. Absent parameters must stay absent.
         """
         ...
 
     def watch(self, query: Mapping[str, str]) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a stream; iterate over its chunks, of any size, cut anywhere; leaving closes it.
+        """Open a stream of chunks of any size, split anywhere; leaving the context closes it.
 
         Args:
-            query: all parameters of the watch, `watch=1` and `timeoutSeconds` included.
+            query: all parameters of the watch, including `watch=1` and `timeoutSeconds`.
         """
         ...

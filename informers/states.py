@@ -1,4 +1,4 @@
-"""The states of a reflector, what can happen in them, and which state follows.
+"""The state machine of a reflector: states, outcomes and transitions.
 
     Streaming --synced--> Watching <--synced-- Listing
         |                  |    ^                 ^
@@ -6,8 +6,8 @@
         '---- fall back ---|----------------------'
                            '-- relist --> Streaming or Listing
 
-Everything here is a value or a pure function; `reflector.py` only carries it out. `ON_ERROR` is
-the total table from error to action (INF-14, INF-23).
+Everything here is a value or a pure function; `reflector.py` executes it. `ON_ERROR` is the
+complete table from errors to actions (INF-14, INF-23).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReflectorContext:
-    """What a reflector has learnt about its server. Every state carries it on.
+    """What a reflector has learnt about its server; passed from state to state.
 
     Attributes:
-        at_quorum: the revision we hold is of no use to the server: ask without one (INF-2).
-        paginates: the server cut a cached list into pages, so it has no cache (INF-4b).
-        attempts: streaming lists that broke off in a row.
-        paged_until: time until which streaming lists are left alone.
+        at_quorum: the server cannot use the held revision: request without one (INF-2).
+        paginates: the server split a cached list into pages, so it has no cache (INF-4b).
+        attempts: consecutive streaming lists that broke.
+        paged_until: time until which streaming lists are not used.
         paged_for: length of the latest such period, 0 if streaming works.
-        internal_errors: first and latest InternalError of the present series.
+        internal_errors: times of the first and latest InternalError of the current series.
     """
 
     at_quorum: bool = False
@@ -88,7 +88,7 @@ class BackingOff:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Never started, or ended for good."""
+    """Not started, or ended."""
 
 
 ReflectorState: TypeAlias = ActiveState | BackingOff | Stopped
@@ -96,19 +96,19 @@ ReflectorState: TypeAlias = ActiveState | BackingOff | Stopped
 
 @dataclass(frozen=True, slots=True)
 class Synced:
-    """The store was replaced by a complete list. `paginated`: one from the cache had pages."""
+    """The store was replaced by a complete list. `paginated`: a cached list had several pages."""
 
     paginated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """A list is older than what we held: refused."""
+    """A list is older than the store and was rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The stream ended cleanly after `lived` seconds; `progressed`: it told something new."""
+    """The stream ended cleanly after `lived` seconds; `progressed`: it had a new event."""
 
     lived: float
     progressed: bool
@@ -116,14 +116,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """The idle watchdog hung up (INF-24). `quiet_for`: since the last event, None without one."""
+    """The stream timed out (INF-24) `quiet_for` seconds after its last event, None without one."""
 
     quiet_for: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A request failed, or a stream did: `started` tells which."""
+    """A request failed or, if `started`, its stream."""
 
     error: SourceError
     started: bool = False
@@ -135,11 +135,11 @@ ReadOutcome: TypeAlias = Synced | Stale | Ended | Silent | Broken
 
 
 class RecoveryAction(Enum):
-    """What to do next."""
+    """The reaction to an outcome."""
 
     WATCH = "follow the stream from the revision held"
-    RETRY = "the same once more, at once"
-    RETRY_LATER = "the same once more, after a delay"
+    RETRY = "the same again, at once"
+    RETRY_LATER = "the same again, after a delay"
     ESCALATE = "the same without a revision: at once, or after a delay if it had none"
     FALL_BACK = "a paged list, at once, and no streaming list for a while"
     RETRY_FEW_TIMES = "RETRY_LATER, but FALL_BACK when the attempts are used up"
@@ -154,7 +154,7 @@ class OnError(NamedTuple):
     listing: RecoveryAction
     streaming: RecoveryAction
     starting: RecoveryAction
-    """A watch was refused."""
+    """The request for a watch failed."""
     watching: RecoveryAction
     """A watch broke, or carried an ERROR event."""
 
@@ -175,12 +175,12 @@ ON_ERROR: dict[type[SourceError], OnError] = {
 }
 
 _HEALTHY = 60.0
-"""Seconds without InternalError after which its window opens anew."""
+"""Seconds without InternalError after which a new window begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What follows.
+    """The result of a step.
 
     Attributes:
         state: the next active state.
@@ -196,7 +196,7 @@ class Transition:
 
 
 def first_state(settings: ReflectorSettings) -> ActiveState:
-    """Where a reflector begins."""
+    """Return the initial state of a reflector."""
     return _initial_sync(ReflectorContext(), float("-inf"), settings)
 
 
@@ -234,7 +234,7 @@ def decide(state: ActiveState, outcome: ReadOutcome, settings: ReflectorSettings
 def _resolve(
     action: RecoveryAction, context: ReflectorContext, now: float, settings: ReflectorSettings
 ) -> RecoveryAction:
-    """Replace the actions that depend on what went before by ones that do not."""
+    """Replace actions that depend on the context by ones that do not."""
     match action:
         case RecoveryAction.ESCALATE if context.at_quorum:
             return RecoveryAction.RETRY_LATER
@@ -291,7 +291,7 @@ def _action_for(row: OnError, state: ActiveState, *, started: bool) -> RecoveryA
 def _ended(
     state: ActiveState, outcome: Ended | Broken, settings: ReflectorSettings
 ) -> RecoveryAction:
-    """A stream that ends before the end bookmark is not one; a useless watch is an error."""
+    """Treat a stream without end bookmark as unsupported, and a useless watch as an error."""
     if not isinstance(state, Watching):
         return RecoveryAction.FALL_BACK
     if outcome.lived < settings.short_watch and not outcome.progressed:

@@ -1,4 +1,4 @@
-"""What an informer reports of itself: one value, read by health checks, metrics and tests."""
+"""Statistics of informers, read by health checks and metrics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ReflectorStatistics:
-    """What a reflector has seen so far; times are those of its clock, None if never."""
+    """Counters and times of a reflector; times are those of its clock, None for never."""
 
     mode: str = "list"
     connected: bool = False
@@ -33,11 +33,11 @@ class ReflectorStatistics:
 
 @dataclass(frozen=True, slots=True)
 class InformerStatistics:
-    """One informer at one moment (INF-67). Times are those of its clock, None if never.
+    """Statistics of one informer (INF-67). Times are those of its clock, None for never.
 
     Attributes:
         name: as given.
-        description: of the source.
+        description: description of the source.
         state: name of the reflector's state, `Watching`.
         mode: how the latest list was read, `streaming` or `list`.
         has_synced: whether there was a complete list.
@@ -45,17 +45,17 @@ class InformerStatistics:
         objects: number of objects in the store.
         quarantined: objects that do not fit their type.
         connected: whether a stream is open.
-        last_byte: when anything was last heard; with `connected`, the measure of staleness.
-        last_event: when the latest event came.
-        last_bookmark: when the latest bookmark came.
+        last_byte: time of the latest byte; with `connected`, the measure of staleness.
+        last_event: time of the latest event.
+        last_bookmark: time of the latest bookmark.
         last_error: verb, resource and reason of the latest failure; empty after a success.
-        last_error_at: when that was.
+        last_error_at: time of that failure.
         lists: paged lists begun.
         streams: streams opened.
         relists: lists after the first, by cause.
         watch_restarts: watches resumed without a list, by cause.
-        fall_backs: how often streaming lists were given up for a while.
-        skipped: events without use: unknown, repeated, or without metadata.
+        fall_backs: number of fall-backs from streaming to paged lists.
+        skipped: events that were unknown, repeated, or without metadata.
         transform_failures: how often the transform raised.
         handlers: one entry for each registration.
     """

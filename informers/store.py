@@ -1,8 +1,7 @@
-"""The objects of one informer, with indexes and a revision of their own (INF-54 to INF-58).
+"""The store of one informer: objects, indexes and a revision (INF-54 to INF-58).
 
-Reconcilers see the `Lister`; only the informer holds the `Store`. Every method here is
-synchronous, which is what makes each of them atomic: there is no lock because there is no
-`await`.
+Reconcilers use the `Lister`; only the informer holds the `Store`. Every method is synchronous and
+therefore atomic with respect to the event loop: no locks are needed.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ class Lister(Protocol[T]):
 
     @property
     def resource_version(self) -> str:
-        """Revision up to which the contents are known; empty before the first list."""
+        """Revision of the contents; empty before the first list."""
         ...
 
     def get(self, key: str) -> T | None:
-        """The object with key `namespace/name` or `name`."""
+        """Return the object with key `namespace/name` or `name`, None if there is none."""
         ...
 
     def list(self) -> list[T]:
-        """All objects."""
+        """Return all objects."""
         ...
 
     def by_index(self, index: str, value: str) -> list[T]:
-        """The objects for which index function `index` gives `value`."""
+        """Return the objects for which index function `index` returns `value`."""
         ...
 
     def keys_by_index(self, index: str, value: str) -> frozenset[str]:
-        """Their keys."""
+        """Return the keys of these objects."""
         ...
 
 
 class Store(Generic[T]):
-    """A `Lister` that can be written.
+    """A writable `Lister`.
 
-    Its `resource_version` is at the same time the high-water mark: except in `replace` it never
-    goes back, and the reflector refuses lists that are older.
+    Its `resource_version` is also the high-water mark: only `replace` may decrease it, and the
+    reflector rejects older lists.
 
     Args:
         indexes: index functions by name. They must be pure.
@@ -61,7 +60,7 @@ class Store(Generic[T]):
 
     @property
     def resource_version(self) -> str:
-        """Revision up to which the contents are known; empty before the first list."""
+        """Revision of the contents; empty before the first list."""
         return self._revision
 
     def __len__(self) -> int:
@@ -69,15 +68,15 @@ class Store(Generic[T]):
         return len(self._objects)
 
     def get(self, key: str) -> T | None:
-        """The object with key `namespace/name` or `name`."""
+        """Return the object with key `namespace/name` or `name`, None if there is none."""
         return self._objects.get(key)
 
     def list(self) -> list[T]:
-        """All objects, in no particular order."""
+        """Return all objects, in no particular order."""
         return list(self._objects.values())
 
     def by_index(self, index: str, value: str) -> list[T]:
-        """The objects for which index function `index` gives `value`.
+        """Return the objects for which index function `index` returns `value`.
 
         Raises:
             KeyError: there is no such index.
@@ -85,7 +84,7 @@ class Store(Generic[T]):
         return [self._objects[key] for key in self._indexes[index].keys(value)]
 
     def keys_by_index(self, index: str, value: str) -> frozenset[str]:
-        """Their keys.
+        """Return the keys of these objects.
 
         Raises:
             KeyError: there is no such index.
@@ -93,13 +92,13 @@ class Store(Generic[T]):
         return frozenset(self._indexes[index].keys(value))
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """Add an index and fill it from what is there.
+        """Add an index and fill it from the current objects.
 
         Raises:
             IndexFunctionError: the name is taken, or the function raised on an object.
         """
         if name in self._indexes:
-            raise IndexFunctionError(f"there is an index {name!r} already")
+            raise IndexFunctionError(f"there is already an index {name!r}")
         index = _Index(name, function)
         index.fill(self._objects)
         self._indexes[name] = index
@@ -108,10 +107,10 @@ class Store(Generic[T]):
         """Insert or replace one object; the revision becomes the object's.
 
         Returns:
-            The object that was there under the same key.
+            The previous object with the same key.
 
         Raises:
-            IndexFunctionError: an index function raised; nothing was changed.
+            IndexFunctionError: an index function raised; the store is unchanged.
         """
         key = key_of(obj)
         values = [(index, index.values(key, obj)) for index in self._indexes.values()]
@@ -123,10 +122,10 @@ class Store(Generic[T]):
         return old
 
     def remove(self, key: str, revision: str) -> T | None:
-        """Take out one object; the revision becomes that of its deletion.
+        """Remove one object; the revision becomes that of its deletion.
 
         Returns:
-            The object that was there.
+            The removed object.
         """
         old = self._objects.pop(key, None)
         if old is not None:
@@ -136,15 +135,15 @@ class Store(Generic[T]):
         return old
 
     def advance(self, revision: str) -> None:
-        """Move to a later revision with unchanged contents; earlier ones are ignored."""
+        """Advance to a later revision with unchanged contents; ignore earlier ones."""
         if revision and not is_older(revision, self._revision):
             self._revision = revision
 
     def replace(self, objects: Iterable[T], revision: str) -> None:
-        """Exchange all contents and the revision, which may go back, at once.
+        """Replace all contents and the revision, which may decrease.
 
         Raises:
-            IndexFunctionError: an index function raised; nothing was changed.
+            IndexFunctionError: an index function raised; the store is unchanged.
         """
         fresh = {key_of(obj): obj for obj in objects}
         indexes = {name: _Index(name, index.function) for name, index in self._indexes.items()}
@@ -153,7 +152,7 @@ class Store(Generic[T]):
         self._objects, self._indexes, self._revision = fresh, indexes, revision
 
     def check_indexes(self, obj: T) -> None:
-        """Try all index functions on `obj`.
+        """Call all index functions on `obj`.
 
         Raises:
             IndexFunctionError: one of them raised.
@@ -163,9 +162,9 @@ class Store(Generic[T]):
 
 
 class _Index(Generic[T]):
-    """value -> keys, in the order of their coming, so that a run can be repeated exactly.
+    """Keys by value, in order of insertion, so that runs are reproducible.
 
-    Values without keys are dropped, or the index would leak.
+    Values without keys are dropped, otherwise the index would leak.
     """
 
     def __init__(self, name: str, function: IndexFunction[T]) -> None:

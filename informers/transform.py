@@ -1,4 +1,4 @@
-"""A change to every object on its way into the store, with a way out when it fails (INF-31)."""
+"""Transforms objects before they are stored, with a fallback for failures (INF-31)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _log = logging.getLogger(__name__)
 
 
 class Transform(Generic[T]):
-    """Wraps a function from object to object that must keep name, namespace and uid.
+    """Wraps a function from object to object, which must keep name, namespace and uid.
 
-    If it raises, the object is kept as it came, since a missing object does more harm than a
-    large one. If it is there to hide something (`redacting`), only the metadata is kept.
+    If the function raises, the object is stored unchanged, because a missing object does more
+    harm than a large one. If it redacts secrets, only the metadata is stored.
 
     Args:
-        function: what to apply. It is applied once to each object.
-        redacting: whether an object must never be kept as it came.
+        function: applied once to each object.
+        redacting: whether an object must never be stored unchanged.
 
     Attributes:
-        failures: how often the function raised.
+        failures: number of exceptions of the function.
     """
 
     def __init__(self, function: Callable[[T], T], *, redacting: bool = False) -> None:
@@ -33,10 +33,10 @@ class Transform(Generic[T]):
         self.failures = 0
 
     def __call__(self, obj: T) -> T:
-        """Apply the function, or fall back."""
+        """Apply the function or the fallback."""
         try:
             return self._function(obj)
-        except Exception:  # noqa: BLE001  somebody else's code: an object must not get lost
+        except Exception:  # noqa: BLE001  the function may raise anything; no object must get lost
             self.failures += 1
             _log.exception("the transform failed on %s", key_of(obj))
             return _metadata_only(obj) if self._redacting else obj

@@ -1,6 +1,7 @@
 """A queue of keys for controllers: deduplicating, delaying, rate-limited, with ageing priorities.
 
-It knows nothing of Kubernetes. Begin reading in `queue.py`.
+It is independent of Kubernetes. Start reading in `queue.py`. Import from this package;
+`workqueue.prometheus` is separate, so that only users of metrics load prometheus_client.
 """
 
 from workqueue.backoff import Backoff

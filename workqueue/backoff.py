@@ -1,7 +1,7 @@
-"""How long a failing key waits, and which keys are failing.
+"""Back-off of failing keys.
 
-Each key has its own ladder and there is no limit shared by all: a token bucket makes fresh keys
-pay for the failures of others, for hours if the same key is asked for often enough (WQ-23).
+Each key has its own back-off, and there is no overall limit: a token bucket delays healthy keys
+because of the failures of others, for hours if a failing key is added often (WQ-23).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Backoff:
     Attributes:
         base: seconds after the first failure.
         cap: seconds that the doubling never exceeds.
-        jitter: every delay, that at the cap too, is stretched by a random factor in
-            [1, 1 + jitter), so that keys which failed together do not return together.
+        jitter: every delay, including the cap, is multiplied by a random factor in
+            [1, 1 + jitter), so that keys that failed together do not retry together.
     """
 
     base: float = 0.005
@@ -37,7 +37,7 @@ class Backoff:
 
     def delay(self, failures: int) -> float:
         """Return the seconds to wait, without jitter, after `failures` earlier failures."""
-        # Sixty doublings of a nanosecond are thirty years: more can only overflow.
+        # Sixty doublings of a nanosecond are thirty years; more would only overflow.
         return min(self.base * 2.0 ** min(failures, 60), self.cap)
 
 
@@ -48,10 +48,10 @@ class _Failure(NamedTuple):
 
 
 class Failures(Generic[K]):
-    """The failing keys: how often each has failed in a row, and until when it is held back.
+    """Counts consecutive failures by key, and holds failing keys back.
 
-    A key that is neither forgotten nor fails again is dropped after twice the cap, so that keys
-    nobody speaks of any more take no memory. Everything costs O(1) amortised.
+    A key that neither fails again nor is forgotten is dropped after twice the cap, so that
+    abandoned keys take no memory. All operations cost O(1) amortised.
     """
 
     def __init__(self, backoff: Backoff, rng: random.Random, floor: float) -> None:
@@ -79,12 +79,12 @@ class Failures(Generic[K]):
         return failure.in_a_row if failure else 0
 
     def held_until(self, key: K) -> float:
-        """Return the time before which `key` must not run, whoever asks (WQ-24)."""
+        """Return the time before which `key` must not run, even if it is added (WQ-24)."""
         failure = self._failures.get(key)
         return failure.held_until if failure else -math.inf
 
     def forget(self, key: K) -> None:
-        """Take `key` for healthy."""
+        """Reset the failures of `key`."""
         self._failures.pop(key, None)
 
     def _drop_older_than(self, horizon: float) -> None:

@@ -1,6 +1,6 @@
-"""The time that a queue lives in.
+"""Time as a parameter.
 
-A running asyncio loop is a `Clock`; a test may pass one that it moves by hand.
+A running asyncio loop is a `Clock`; a test may pass a clock of its own.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 
 class TimerHandle(Protocol):
-    """A call that is due later."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Do not make the call. Cancelling twice, or too late, does nothing."""
+        """Cancel the call. Cancelling twice or too late has no effect."""
         ...
 
 
 class Clock(Protocol):
-    """Monotonic time and the means to be called at one, as an asyncio loop has them."""
+    """Monotonic time and timers, as an asyncio loop has them."""
 
     def time(self) -> float:
-        """Return the seconds since a moment that does not change while the process lives."""
+        """Return the seconds since a fixed moment."""
         ...
 
     def call_at(self, when: float, callback: Callable[[], object], /) -> TimerHandle:
-        """Call `callback` once, when `time()` has come to `when`."""
+        """Call `callback` once, when `time()` has reached `when`."""
         ...

@@ -1,7 +1,7 @@
-"""Keys that wait for their time, and the one timer that watches over them all.
+"""Delays keys until a given time, with a single timer.
 
-A timer for every key would cost the event loop a heap of its own; only the earliest matters, so
-only the earliest has one (WQ-18).
+A timer for every key would fill the heap of the event loop; only the earliest key needs one
+(WQ-18).
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 
 LONGEST_DELAY = 180 * 24 * 3600.0
-"""Seconds. Half a year stands for "never" and cannot overflow a timer (WQ-19)."""
+"""Seconds. Half a year is as good as "never" and cannot overflow a timer (WQ-19)."""
 
-_LONGEST_TIMER = 3600.0  # seconds: a loop takes none of days; an early look costs nothing
+_LONGEST_TIMER = (
+    3600.0  # seconds: event loops reject timers of many days; waking up early is harmless
+)
 
 
 class DelayQueue(Generic[K]):
-    """Hands each key to `release`, with the time at which it was due, no earlier than then."""
+    """Delays and deduplicates keys.
+
+    Each key is passed to `release`, with its due time, when that time has come.
+    """
 
     def __init__(self, clock: Clock, release: Callable[[K, float], None]) -> None:
         self._clock = clock
@@ -36,42 +41,42 @@ class DelayQueue(Generic[K]):
         self._timer_at = math.inf
 
     def __len__(self) -> int:
-        """Return how many keys wait."""
+        """Return the number of delayed keys."""
         return len(self._waiting)
 
     def __contains__(self, key: K) -> bool:
-        """Return whether `key` waits."""
+        """Return whether `key` is delayed."""
         return key in self._waiting
 
     def due(self, key: K) -> float:
         """Return the time at which `key` will be released.
 
         Raises:
-            KeyError: it does not wait.
+            KeyError: the key is not delayed.
         """
         return self._waiting.rank(key)
 
     def set(self, key: K, when: float) -> None:
-        """Release `key` at `when`, whatever was asked before."""
+        """Release `key` at `when`, which replaces an earlier time."""
         self._waiting.push(key, when)
         self._rearm()
 
     def discard(self, key: K) -> None:
-        """Do not release `key`."""
+        """Remove `key` if it is delayed."""
         if key in self._waiting:
             self._waiting.discard(key)
             self._rearm()
 
     def clear(self) -> None:
-        """Release nothing, and leave no timer behind."""
+        """Remove all keys and the timer."""
         self._waiting.clear()
         self._rearm()
 
     def _rearm(self) -> None:
-        """Have a timer no later than the head.
+        """Ensure that a timer fires no later than the first key is due.
 
-        One that is too early may stay: it will find nothing due and call this method again. So a
-        key that is asked for later and later, or withdrawn, does not cost a timer each time.
+        A timer that is too early may stay: it finds no due key and calls this method again. So
+        postponing or removing a key does not create a timer each time.
         """
         if not self._waiting:
             self._disarm()
@@ -80,17 +85,17 @@ class DelayQueue(Generic[K]):
         if self._timer is None or self._timer_at > head:
             self._disarm()
             self._timer_at = min(head, self._clock.time() + _LONGEST_TIMER)
-            self._timer = self._clock.call_at(self._timer_at, self._ring)
+            self._timer = self._clock.call_at(self._timer_at, self._fire)
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self._timer = None
-        # A loop calls as much as a tick of its clock too early. Judged by the clock alone, the
-        # head would not be due, be armed again, ring at once, and so on: a busy loop.
+        # A loop may fire a timer up to one tick of its clock early. Compared with the clock alone,
+        # the first key would not be due, and the timer would fire again at once: a busy loop.
         now = max(self._clock.time(), self._timer_at)
         while self._waiting and self._waiting.lowest() <= now:
             due = self._waiting.lowest()

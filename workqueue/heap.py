@@ -1,7 +1,7 @@
 """A heap of keys whose ranks may change.
 
-`heapq` cannot find an entry in order to move or remove it. `KeyHeap` does not look for it either:
-it leaves the outdated entry where it is and remembers which one is valid.
+`heapq` cannot find an entry in order to move or remove it. `KeyHeap` does not search either: it
+leaves the outdated entry in the heap and records which entry is valid.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-_MIN_OUTDATED = 64  # outdated entries that are never worth a rebuild
+_MIN_OUTDATED = 64  # fewer outdated entries are not worth a rebuild
 
 
 class KeyHeap(Generic[K]):
-    """Distinct keys, lowest rank first, and among equal ranks the one pushed earliest.
+    """Distinct keys, lowest rank first; among equal ranks the one pushed earliest.
 
-    Looking at the head costs O(1), any change O(log n) amortised. Two invariants keep it so:
+    Reading the head costs O(1), any change O(log n) amortised. Two invariants ensure this:
 
-    * the head of the heap is never outdated, because every change ends by pruning it;
+    * the head of the heap is never outdated, because every change ends with pruning;
     * less than half of a large heap is outdated, because it is rebuilt before that. A rebuild
       costs as much as the changes that made it necessary.
     """
@@ -35,14 +35,14 @@ class KeyHeap(Generic[K]):
         return len(self._valid)
 
     def __contains__(self, key: K) -> bool:
-        """Return whether `key` is here."""
+        """Return whether `key` is in the heap."""
         return key in self._valid
 
     def rank(self, key: K) -> float:
         """Return the rank of `key`.
 
         Raises:
-            KeyError: it is not here.
+            KeyError: the key is not in the heap.
         """
         return self._valid[key][0]
 
@@ -55,7 +55,7 @@ class KeyHeap(Generic[K]):
         return self._heap[0][0]
 
     def push(self, key: K, rank: float) -> None:
-        """Insert `key`, or move it, behind the keys that already have this rank."""
+        """Insert or move `key` behind the keys of the same rank."""
         self._pushed += 1
         entry = (rank, self._pushed, key)
         self._valid[key] = entry
@@ -74,7 +74,7 @@ class KeyHeap(Generic[K]):
         return key
 
     def discard(self, key: K) -> None:
-        """Remove `key` if it is here."""
+        """Remove `key` if it is in the heap."""
         if self._valid.pop(key, None) is not None:
             self._prune()
 

@@ -1,7 +1,7 @@
-"""What a queue tells about itself: events to a recorder, and a snapshot to whoever asks.
+"""Metrics interface of a queue: events for a recorder, and a snapshot for gauges.
 
-Gauges are read from the snapshot when somebody looks, never kept up to date: a depth that is
-counted afresh cannot drift or become negative.
+Gauges are computed from a snapshot on demand: a depth that is counted anew each time cannot drift
+or become negative.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QueueStatistics:
-    """One moment of a queue. Durations are in seconds.
+    """A snapshot of a queue. Durations are in seconds.
 
     Attributes:
         ready: keys that a worker could take now.
-        dirty: keys that need a run, by priority: the ready ones and those that were asked for
-            again while in flight. Only priorities that occur are listed.
+        dirty: keys that need a run, by priority: ready keys and keys that were added again while
+            in flight. Priorities without keys are omitted.
         delayed: keys that wait for their time.
         processing: keys in flight.
         failing: keys with at least one failure since they were last forgotten.
-        unfinished: sum of the ages of all runs in flight. Growing means a stuck worker.
+        unfinished: sum of the ages of all runs in flight. It grows if a worker is stuck.
         longest_running: age of the oldest run in flight; 0 if there is none.
     """
 
@@ -38,24 +38,24 @@ class QueueStatistics:
 
 
 class QueueRecorder:
-    """Is told what happens in one queue. This one does not listen."""
+    """Records the events of one queue. The base class ignores them."""
 
     def added(self) -> None:
-        """Hear that a key became dirty: an add that deduplication let pass."""
+        """Record that a key became dirty, which is an add that was not deduplicated."""
 
     def retried(self) -> None:
-        """Hear that a key was asked for with a delay."""
+        """Record that a key was added with a delay."""
 
     def started(self, waited: float, /) -> None:
-        """Hear that a key was handed out, `waited` seconds after it became dirty."""
+        """Record that a key was handed out `waited` seconds after it became dirty."""
 
     def finished(self, worked: float, /) -> None:
-        """Hear that a key is done, `worked` seconds after it was handed out."""
+        """Record that a key is done `worked` seconds after it was handed out."""
 
 
 class QueueMetrics(Protocol):
-    """Where queues report to. One serves many queues, told apart by their names."""
+    """Creates the recorders of queues, which are distinguished by name."""
 
     def recorder(self, name: str, snapshot: Callable[[], QueueStatistics]) -> QueueRecorder:
-        """Return the recorder for the queue `name`, whose gauges are read from `snapshot`."""
+        """Return the recorder of the queue `name`, whose gauges are read from `snapshot`."""
         ...

@@ -1,15 +1,15 @@
-"""Where getters sleep.
+"""Parks the tasks that wait for a key.
 
-A wake-up is only a hint: "look again". It carries no key. This is what makes cancellation safe
-(WQ-9), and worth a closer look, because the obvious design is wrong.
+A wake-up is only a hint to look again; it carries no key. This makes cancellation safe (WQ-9). The
+obvious design is wrong.
 
 The obvious design hands the key to the sleeper with the wake-up. Between the moment when the
 future gets its result and the moment when the sleeping task runs there is at least one turn of
-the event loop; a task cancelled in between would take the key to its grave. So the sleeper takes
-the key itself, in the same synchronous step in which it returns.
+the event loop; if the task is cancelled in between, the key is lost. So the sleeper takes the key
+itself, in the same synchronous step in which it returns.
 
-One hole is left. If the cancelled sleeper was the one that had been told to look, then nobody
-looks, although a key is there and others sleep. So it passes the hint on before it goes.
+One gap remains. If the cancelled sleeper had already been woken, no other task looks, although a
+key is available and others sleep. So the cancelled task passes the hint on.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from collections import OrderedDict
 
 
 class ParkingLot:
-    """Tasks that sleep until told to look again, in order of arrival."""
+    """Tasks that sleep until they are woken to look again, in order of arrival."""
 
     def __init__(self) -> None:
         self._parked: OrderedDict[asyncio.Future[None], None] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many tasks sleep and have not been told to look."""
+        """Return the number of tasks that sleep and have not been woken."""
         return len(self._parked)
 
     async def park(self) -> None:
-        """Sleep until woken. Being woken promises nothing: look, and park again."""
+        """Sleep until woken. A wake-up guarantees no key: look again, and park again if needed."""
         hint: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._parked[hint] = None
         try:
@@ -41,7 +41,7 @@ class ParkingLot:
             raise
 
     def unpark_one(self) -> None:
-        """Wake the task that has slept longest, if any sleeps."""
+        """Wake the task that has slept longest, if any."""
         while self._parked:
             hint, _ = self._parked.popitem(last=False)
             if not hint.done():
@@ -49,6 +49,6 @@ class ParkingLot:
                 return
 
     def unpark_all(self) -> None:
-        """Wake every task that sleeps now."""
+        """Wake all sleeping tasks."""
         for _ in range(len(self._parked)):
             self.unpark_one()

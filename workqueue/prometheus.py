@@ -1,7 +1,7 @@
-"""Metrics of queues under the names that client-go and controller-runtime gave them.
+"""Metrics of queues for Prometheus, under the names of client-go and controller-runtime.
 
-Existing dashboards and alerts therefore work. Histograms and counters are fed by the queue; the
-gauges are read from its statistics when somebody scrapes, and need no ticker.
+Existing dashboards and alerts therefore work. The queue updates counters and histograms; gauges
+are computed from its statistics on each scrape.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LABELS = ("name", "controller")
 _SECONDS = tuple(float(f"1e{exponent}") for exponent in range(-8, 4))
 
 MOST_PRIORITIES = 25
-"""How many values of the label `priority` there may be; the others share one more series."""
+"""Maximum number of values of the label `priority`; all others share one series."""
 
 OTHER_PRIORITIES = "exceeded_cardinality_limit"
 
@@ -32,11 +32,11 @@ OTHER_PRIORITIES = "exceeded_cardinality_limit"
 class QueueCollector(Collector):
     """Serves any number of queues in one registry.
 
-    When a name is used again, as by a controller that starts anew on becoming leader, counters
-    and histograms go on and the gauges are those of the latest queue.
+    If a name is used again, for example by a controller that restarts on becoming leader, its
+    counters and histograms continue and its gauges are those of the latest queue.
 
     Raises:
-        ValueError: the registry has such metrics already.
+        ValueError: the registry already has these metrics.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -71,7 +71,7 @@ class QueueCollector(Collector):
         registry.register(self)
 
     def recorder(self, name: str, snapshot: Callable[[], QueueStatistics]) -> QueueRecorder:
-        """Return the recorder for the queue `name`, whose gauges are read from `snapshot`."""
+        """Return the recorder of the queue `name`, whose gauges are read from `snapshot`."""
         self._queues[name] = snapshot
         labels = (name, name)
         return _PrometheusRecorder(
@@ -82,11 +82,11 @@ class QueueCollector(Collector):
         )
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        """Return the gauges without values, by which a registry finds name clashes."""
+        """Return the gauges without values, with which a registry detects name clashes."""
         return _gauges()
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the gauges of all queues as they are now."""
+        """Return the current gauges of all queues."""
         gauges = depth, unfinished, longest = _gauges()
         for name, snapshot in self._queues.items():
             statistics = snapshot()
@@ -97,7 +97,7 @@ class QueueCollector(Collector):
         return gauges
 
     def _depths(self, statistics: QueueStatistics) -> dict[str, int]:
-        """Return the dirty keys by label, with a zero for each label that was ever needed."""
+        """Return the number of dirty keys by label, with a zero for each label used before."""
         labels = [self._label(priority) for priority in statistics.dirty]
         depths = dict.fromkeys(sorted(self._priorities), 0)
         for label, keys in zip(labels, statistics.dirty.values(), strict=True):
@@ -105,7 +105,7 @@ class QueueCollector(Collector):
         return depths
 
     def _label(self, priority: int) -> str:
-        """Return the label of `priority`: the first to come have one of their own."""
+        """Return the label of `priority`: the first priorities have labels of their own."""
         label = str(priority)
         if label not in self._priorities and len(self._priorities) >= MOST_PRIORITIES:
             label = OTHER_PRIORITIES

@@ -1,9 +1,8 @@
 """A work queue: which key must be reconciled next.
 
-A controller does not queue events, it queues the *names* of what has changed; a worker then looks
-at the present state. So a hundred events about one object are one run, and what must not happen
-is only this: that two workers have the same key, and that a change goes unseen. Two sets and one
-order do both.
+A controller does not queue events but the *names* of changed objects; a worker then looks at the
+current state. So a hundred events about one object are one run. Two things must not happen: two
+workers have the same key, or a change is missed. Two sets and one order prevent both.
 
     dirty       keys that need a run
     processing  keys that a worker has
@@ -17,22 +16,22 @@ dirty meanwhile, puts it in the order. There is no other transition, and each ke
     order == dirty - processing
 
 *Mutual exclusion* (WQ-2): `get` takes keys from the order only, and there no key is processing.
-*No lost change* (WQ-3): a key handed out is no longer dirty; a change that the worker could miss,
+*No lost change* (WQ-3): a key handed out is no longer dirty. A change that the worker could miss,
 because it came after the worker looked, came after `get`, so it made the key dirty again, and
-`done` will find it so.
+`done` queues the key again.
 
 This holds because no transition is split by an await. The only call that waits for keys is `get`,
 and it takes its key after the last wait (see `parking.py`).
 
-**Ageing.** Strict priorities starve: a steady flow at 0 keeps a key at -100 waiting for ever. So
-priority grows with waiting, by one point in each `ageing` seconds. That sounds like a heap whose
-every entry changes all the time. It is not: *all* entries grow at the same pace, so their order
-never changes. Of two keys, the first is ahead at time t if
+**Ageing.** With strict priorities a steady flow at 0 keeps a key at -100 waiting for ever. So the
+priority of a key grows while it waits, by one point every `ageing` seconds. The heap need not be
+updated: all priorities grow at the same pace, so their order never changes. Of two keys, the
+first is ahead at time t if
 
     priority_1 + (t - ready_1) / ageing  >  priority_2 + (t - ready_2) / ageing
 
-where t cancels out. What remains can be computed once, when the key becomes ready, and is the rank
-in an ordinary heap, lowest first:
+where t cancels out. The rest is computed once, when the key becomes ready, and is the rank in an
+ordinary heap, lowest first:
 
     rank = ready - priority * ageing
 
@@ -67,16 +66,16 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 
 LOW_PRIORITY = -100
-"""For work that nobody waits for: objects of an initial list, resyncs, relists (WQ-30)."""
+"""For work that is not urgent: objects of an initial list, resyncs, relists (WQ-30)."""
 
 
 class Closed(Exception):  # noqa: N818 - it ends a worker's loop, as StopIteration ends a for
-    """Nothing will be handed out any more."""
+    """The queue will not hand out any more keys."""
 
 
 class _Intake(Enum):
     OPEN = auto()
-    DRAINING = auto()  # adds are ignored, what is dirty will still be handed out
+    DRAINING = auto()  # adds are ignored, dirty keys are still handed out
     CLOSED = auto()  # adds are ignored, nothing is dirty
 
 
@@ -86,27 +85,27 @@ class _Run(NamedTuple):
 
 
 class WorkQueue(Generic[K]):
-    """Hands out each key that was asked for, to one worker at a time.
+    """Hands out each added key to one worker at a time.
 
-    For the order see the module's text. A key has one place: to ask again for a key that waits
-    changes nothing, save that the higher priority and the earlier time win (WQ-16, WQ-26). In
-    particular, a key that waits for its time and is added is promoted: it runs once, now, and *the
-    timer is gone* (WQ-17). Who needs a run at a certain time asks for it at the end of every run.
+    The module's docstring explains the order. A key has one place: adding a waiting key again
+    changes nothing, except that the higher priority and the earlier time win (WQ-16, WQ-26). In
+    particular, a delayed key that is added runs once, now, and *its timer is gone* (WQ-17). A
+    caller that needs a run at a certain time requests it at the end of every run.
 
     No call costs more than O(log n) for n keys, amortised; only `statistics`, `close` and `drain`
-    look at all of them. Not thread-safe: all calls come from one event loop.
+    take time proportional to n. Not thread-safe: all calls must come from one event loop.
 
     Args:
-        name: the queue's name in metrics. Without one there are none.
-        clock: the running event loop, or something like it.
-        rng: where jitter comes from.
-        metrics: where to report to.
-        backoff: how long a key waits after a failure.
+        name: the queue's name in metrics; without a name there are no metrics.
+        clock: the running event loop or a similar object.
+        rng: source of jitter.
+        metrics: receives measurements.
+        backoff: delays after failures.
         ageing: seconds of waiting that are worth one point of priority.
-        floor: seconds for which a key that has failed is held back, even from events; less if
-            its back-off is shorter (WQ-24). A controller that writes an error into the status of
-            its object, and is woken by that write, would otherwise run as fast as it can. No
-            event is ever delayed by more than this.
+        floor: seconds for which a failed key is held back, even if events add it; less if its
+            back-off is shorter (WQ-24). Otherwise a controller that writes an error into the
+            status of its object would be triggered by its own write in a busy loop. No event is
+            delayed by more than this.
     """
 
     def __init__(
@@ -140,21 +139,21 @@ class WorkQueue(Generic[K]):
         )
 
     def __len__(self) -> int:
-        """Return how many keys a worker could take now (WQ-7, WQ-29)."""
+        """Return the number of keys that a worker could take now (WQ-7, WQ-29)."""
         return len(self._order)
 
     def add(self, key: K, *, priority: int | None = None) -> None:
-        """Have `key` run as soon as possible.
+        """Queue `key` to run as soon as possible.
 
-        Without `priority` a key that waits keeps the one it has, a key in flight that of its
-        run, and a new one gets 0. Ignored when intake is closed (WQ-10).
+        Without `priority` a waiting key keeps its priority, a key in flight keeps that of its
+        run, and a new key gets 0. Ignored after `close` or `drain` (WQ-10).
         """
         self._schedule(key, 0.0, priority)
 
     def add_after(self, key: K, delay: float, *, priority: int | None = None) -> None:
-        """Have `key` run in `delay` seconds, or as soon as possible if that is not above 0.
+        """Queue `key` to run in `delay` seconds, or as soon as possible if that is not above 0.
 
-        Delays over half a year are taken for half a year.
+        Delays are limited to half a year.
 
         Raises:
             ValueError: `delay` is not a number.
@@ -166,9 +165,9 @@ class WorkQueue(Generic[K]):
         self._schedule(key, min(delay, LONGEST_DELAY), priority)
 
     def add_rate_limited(self, key: K, *, priority: int | None = None) -> float:
-        """Have `key` run after its back-off, because it has failed; return the delay in seconds.
+        """Queue `key` to run after its back-off, because it failed; return the delay in seconds.
 
-        To be called while the key is in flight: what was asked for behind the failed run is then
+        To be called while the key is in flight: runs requested during the failed run are then
         held back too.
         """
         delay = self._failures.record(key, self._clock.time())
@@ -178,16 +177,16 @@ class WorkQueue(Generic[K]):
         return delay
 
     def hold(self, key: K, seconds: float) -> None:
-        """Do not hand out `key` again sooner than in `seconds`, whoever asks for it.
+        """Do not hand out `key` again within `seconds`, even if it is added.
 
-        To be called while the key is in flight; the last call counts. It asks for nothing: a key
-        that nobody wants does not run when the time is over.
+        To be called while the key is in flight; the last call counts. It does not queue the key:
+        without an add the key does not run afterwards.
         """
         self._held[key] = self._clock.time() + seconds
         self._hold_back(key)
 
     def forget(self, key: K) -> None:
-        """Start the back-off of `key` anew with its next failure. It stays queued (WQ-21)."""
+        """Reset the back-off of `key`. It stays queued (WQ-21)."""
         self._failures.forget(key)
 
     def num_requeues(self, key: K) -> int:
@@ -195,14 +194,14 @@ class WorkQueue(Generic[K]):
         return self._failures.count(key)
 
     async def get(self) -> K:
-        """Wait for a key and take it. The caller owes `done`; `take` cannot forget it.
+        """Wait for a key and take it. The caller must call `done`; `take` does so itself.
 
-        A cancelled caller has taken no key, and nobody else misses one (WQ-9). Even with keys
-        at hand the event loop gets a turn, so that workers which never wait for anything else
-        cannot keep it from everybody else.
+        A cancelled caller has taken no key, and no key is lost (WQ-9). Even if keys are ready,
+        the event loop gets a turn, so that workers which never wait for anything else do not
+        block other tasks.
 
         Raises:
-            Closed: there is nothing to hand out and there never will be.
+            Closed: there is no key to hand out and there never will be.
         """
         await asyncio.sleep(0)
         while not self._order:
@@ -212,7 +211,7 @@ class WorkQueue(Generic[K]):
         return self._hand_out()
 
     def done(self, key: K) -> None:
-        """Give back `key`, after which it may be handed out again.
+        """Mark `key` as processed, after which it may be handed out again.
 
         Raises:
             ValueError: it is not in flight (WQ-8).
@@ -228,7 +227,7 @@ class WorkQueue(Generic[K]):
 
     @asynccontextmanager
     async def take(self) -> AsyncGenerator[K]:
-        """Hold a key for the length of a block, whatever happens in it.
+        """Take a key for the duration of a block and mark it as processed at its end.
 
         Raises:
             Closed: as from `get`.
@@ -250,7 +249,7 @@ class WorkQueue(Generic[K]):
     def close(self) -> None:
         """Drop everything queued, release all getters, interrupt `drain`. Runs go on (WQ-14).
 
-        To drop is right for level-triggered work: whoever comes next finds it again. To wait for
+        Dropping is right for level-triggered work: the next process finds it again. To wait for
         the runs in flight, call `drain` afterwards.
         """
         left = self._unfinished()
@@ -264,18 +263,18 @@ class WorkQueue(Generic[K]):
         self._release_drainers(left)
 
     async def drain(self, deadline: float | None = None) -> set[K]:
-        """Take nothing new in, and wait until nothing is queued *and* nothing is in flight (WQ-14).
+        """Ignore further adds and wait until no key is queued or in flight (WQ-14).
 
         Delayed keys are dropped. A key that is dirty and in flight gets its second run (WQ-12).
-        Getters are released as soon as there is nothing left for them. To cancel the wait does
-        not open the intake again.
+        Getters are released as soon as no keys are left for them. After a cancelled wait adds
+        are still ignored.
 
         Args:
-            deadline: the time, by the queue's clock, at which to close and give up waiting.
+            deadline: the time of the queue's clock at which to close and stop waiting.
 
         Returns:
             The keys that are still queued or in flight: none, unless the deadline has passed or
-            somebody has called `close`.
+            `close` was called.
         """
         if self._intake is _Intake.OPEN:
             self._intake = _Intake.DRAINING
@@ -293,7 +292,7 @@ class WorkQueue(Generic[K]):
                 timer.cancel()
 
     def statistics(self) -> QueueStatistics:
-        """Return what the queue holds at this moment. Costs O(n)."""
+        """Return a snapshot of the queue. Costs O(n)."""
         now = self._clock.time()
         ages = [now - run.started for run in self._processing.values()]
         return QueueStatistics(
@@ -329,7 +328,7 @@ class WorkQueue(Generic[K]):
         elif priority is not None and priority > present:
             self._priority[key] = priority
             if key in self._order:
-                # To the back of the new class (WQ-27), unless age has carried it further already.
+                # To the back of its new priority (WQ-27), unless ageing has moved it further.
                 rank = min(self._rank(key, now), self._order.rank(key))
                 self._order.push(key, rank)
 
@@ -356,7 +355,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def _hold_back(self, key: K) -> None:
-        """Let what was asked for during the run wait as long as the key is held back."""
+        """Delay a run that was requested during the current run until the hold ends."""
         if self._intake is not _Intake.OPEN:
             return
         until = self._held_until(key)
@@ -373,7 +372,7 @@ class WorkQueue(Generic[K]):
         return {*self._dirty, *self._processing}
 
     def _release_waiters(self) -> None:
-        """Once intake is closed: let go who waits for what will not come, or has come about."""
+        """Release getters that can get no more keys, and drainers whose wait is over."""
         if self._intake is _Intake.OPEN or self._dirty:
             return
         self._getters.unpark_all()

@@ -1050,7 +1050,7 @@ class TestFactory:
     async def test_T274_T280_what_nobody_watches_or_has_not_synced_cannot_be_read(self):
         selection = WatchSelection("things", "ns")
         factory = self.factory({selection: ScriptedSource(lists=[EMPTY])}, settings=PAGED)
-        with pytest.raises(NotWatched, match="nobody watches things/ns"):
+        with pytest.raises(NotWatched, match="there is no informer for things/ns"):
             factory.lister(selection)
         factory.informer(selection, Thing)
         with pytest.raises(NotWatched, match="has not synced"):

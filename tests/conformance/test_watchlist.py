@@ -368,7 +368,7 @@ class TestFallingBack:
         ("steps", "why"),
         [
             ([Hang], "no event came"),
-            ([Pause(20), added("a", 1), Hang], "the last event 60 s ago"),
+            ([Pause(20), added("a", 1), Hang], "the last event was 60 s ago"),
             ([Pause(20), added("a", 1)], "the stream ended before"),
         ],
     )
