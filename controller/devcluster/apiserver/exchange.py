@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.negotiation import JSON
-from controller.devcluster.apiserver.representation import encode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping

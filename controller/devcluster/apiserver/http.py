@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from controller.devcluster.apiserver.representation import encode
+from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.status import ApiError
 
 if TYPE_CHECKING:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, cast
 
+import msgspec
+
 Json: TypeAlias = dict[str, Any]
+encode = msgspec.json.encode
 
 
 def child(value: Any, name: str) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
+from controller.devcluster.apiserver.jsondata import encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Stored
-
-encode = msgspec.json.encode
 
 
 class Representation(Protocol):

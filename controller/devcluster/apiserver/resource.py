@@ -14,8 +14,8 @@ from controller.devcluster.apiserver.strategy import Strategy
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from controller.devcluster.apiserver.column import Column
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.tables import Column
 
 ALL_VERBS = (
     "create",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from controller.devcluster.apiserver.representation import encode
+from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.status import ApiError, expired, too_large_resource_version
 from controller.devcluster.apiserver.store import Stored
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.column import AGE, NAME, Column, name_of, since
 from controller.devcluster.apiserver.columns import pods, services
 from controller.devcluster.apiserver.columns.cells import (
     NONE,
@@ -18,7 +19,6 @@ from controller.devcluster.apiserver.columns.cells import (
     template_columns,
 )
 from controller.devcluster.apiserver.jsondata import child, entries
-from controller.devcluster.apiserver.tables import AGE, NAME, Column, name_of, since
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from controller.devcluster.apiserver.column import Column, duration, parse_time
 from controller.devcluster.apiserver.jsondata import child, entries
-from controller.devcluster.apiserver.tables import Column, duration, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

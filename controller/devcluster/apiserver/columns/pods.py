@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from controller.devcluster.apiserver.column import AGE, NAME, Column, since
 from controller.devcluster.apiserver.columns.cells import NONE, at, column, joined
 from controller.devcluster.apiserver.jsondata import child, entries
-from controller.devcluster.apiserver.tables import AGE, NAME, Column, since
 
 if TYPE_CHECKING:
     from datetime import datetime

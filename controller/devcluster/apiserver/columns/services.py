@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.column import AGE, NAME
 from controller.devcluster.apiserver.columns.cells import (
     NONE,
     UNSET,
@@ -13,7 +14,6 @@ from controller.devcluster.apiserver.columns.cells import (
     selector,
 )
 from controller.devcluster.apiserver.jsondata import child, entries
-from controller.devcluster.apiserver.tables import AGE, NAME
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json

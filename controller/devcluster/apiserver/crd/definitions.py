@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.column import NAME
 from controller.devcluster.apiserver.crd.columns import DATE, custom_columns
 from controller.devcluster.apiserver.crd.custom import CustomStrategy
 from controller.devcluster.apiserver.crd.jsonpath import PathError
@@ -14,7 +15,6 @@ from controller.devcluster.apiserver.options import DeleteOptions
 from controller.devcluster.apiserver.resource import ApiResource
 from controller.devcluster.apiserver.status import Cause, invalid_value, required
 from controller.devcluster.apiserver.strategy import Strategy
-from controller.devcluster.apiserver.tables import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable

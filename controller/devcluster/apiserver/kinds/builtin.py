@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from controller.devcluster.apiserver.column import DEFAULT_COLUMNS
 from controller.devcluster.apiserver.columns import BUILTIN_COLUMNS
 from controller.devcluster.apiserver.crd import CrdStrategy
 from controller.devcluster.apiserver.jsondata import child
@@ -38,7 +39,6 @@ from controller.devcluster.apiserver.kinds.workloads import (
 )
 from controller.devcluster.apiserver.resource import EVERYWHERE, ApiResource
 from controller.devcluster.apiserver.subresources import CONNECTIONS
-from controller.devcluster.apiserver.tables import DEFAULT_COLUMNS
 from controller.devcluster.apiserver.typed import blank_object
 
 if TYPE_CHECKING:
