@@ -1,4 +1,4 @@
-"""Rows T114 to T117 and T122: what is sent again, when, and what is not (machinery 1.5)."""
+"""Rows T114 to T117 and T122: which requests are retried, and when (NET-1)."""
 
 from __future__ import annotations
 

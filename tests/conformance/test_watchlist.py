@@ -1,4 +1,4 @@
-"""Rows T032 to T045 and M01: streaming lists, and how they are given up."""
+"""Rows T032 to T045 and M01: streaming lists and the fall-back from them."""
 
 from __future__ import annotations
 

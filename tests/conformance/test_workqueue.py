@@ -1,4 +1,4 @@
-"""Rows T123 to T177 and M13 to M17: what upstream's queues promise, and what they should."""
+"""Rows T123 to T177 and M13 to M17: the guarantees of upstream's queues, and those they lack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests in the words of RBAC."""
+"""Requests described in the terms of RBAC."""
 
 from __future__ import annotations
 

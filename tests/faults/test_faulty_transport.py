@@ -1,4 +1,4 @@
-"""Faults strike where they were told to, in order and repeatably, and are written down."""
+"""Faults apply where their rules say, in order and repeatably, and are recorded."""
 
 from __future__ import annotations
 

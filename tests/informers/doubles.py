@@ -34,7 +34,7 @@ class Thing(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def thing(name: str, revision: int | str, *, uid: str = "", **fields: Any) -> dict[str, Any]:
-    """A thing as it stands on the wire."""
+    """Return a thing as encoded by a server."""
     metadata = {
         "name": name,
         "namespace": "ns",
@@ -87,12 +87,12 @@ class Pause:
 
 
 class Hang:
-    """Never another byte."""
+    """Wait for ever without another byte."""
 
 
 @dataclass
 class Opened:
-    """One request that the scripted source has seen, and when."""
+    """One request to the scripted source, with its time."""
 
     verb: str
     query: dict[str, str]
@@ -177,7 +177,7 @@ class ScriptedSource:
 
 @dataclass
 class Recorder:
-    """A handler that writes down what it hears."""
+    """A handler that records its notifications."""
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     fail_on: set[str] = field(default_factory=set)
@@ -218,7 +218,7 @@ def informer_of(source: Any, **keywords: Any) -> SharedInformer[Thing]:
 
 @asynccontextmanager
 async def running(informer: SharedInformer[Thing]) -> AsyncIterator[asyncio.Task[None]]:
-    """Run an informer for the length of a block."""
+    """Run an informer for the duration of a block."""
     task = asyncio.create_task(informer.run())
     try:
         yield task
@@ -228,7 +228,7 @@ async def running(informer: SharedInformer[Thing]) -> AsyncIterator[asyncio.Task
 
 
 async def settle(rounds: int = 200) -> None:
-    """Let everything run that can run without time passing."""
+    """Run all tasks that can run without time passing."""
     for _ in range(rounds):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""From bytes to objects and events."""
+"""Decoding of bytes into objects and events."""
 
 from __future__ import annotations
 

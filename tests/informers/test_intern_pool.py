@@ -1,4 +1,4 @@
-"""Equal parts of different objects become one."""
+"""Equal parts of different objects are shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of any size, cut anywhere (INF-28)."""
+"""Lines of any size, split anywhere (INF-28)."""
 
 from __future__ import annotations
 

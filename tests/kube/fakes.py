@@ -1,4 +1,4 @@
-"""A transport that answers from a script, and bodies for it."""
+"""A transport that replays scripted responses, and bodies for it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def chunks(*parts: bytes | BaseException) -> AsyncGenerator[bytes, None]:
 
 
 class FakeTransport:
-    """Answers each request by the next step of its script, the last step over and over.
+    """Answers each request with the next step of its script and repeats the last step.
 
     A step is an exception to raise, or a function that makes an answer.
     """

@@ -1,4 +1,4 @@
-"""Servers on the loopback interface that behave badly on purpose."""
+"""Faulty servers on the loopback interface."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RawServer:
-    """Reads requests (head and body) and lets `respond` write whatever bytes it likes.
+    """Reads requests (head and body) and lets `respond` write any bytes.
 
     `respond` gets method, target, header fields and the writer; it closes the writer to end the
     connection, which is otherwise kept. `ended` is set when a connection is over.
@@ -70,7 +70,7 @@ class RawServer:
 
 
 class HoldingServer(RawServer):
-    """Answers with the target as body; its first connections never get an answer."""
+    """Answers with the target as body; its first connections get no response."""
 
     def __init__(self, *, silent_connections: int) -> None:
         super().__init__(self._echo)

@@ -1,4 +1,4 @@
-"""What each verb puts on the wire, and what it gives back."""
+"""The request that each verb sends and the value that it returns."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_a_partial_view_is_refused_at_run_time_however_deep(verb: str, wra
 
 
 def test_a_partial_view_is_refused_by_type():
-    """`body` is a Mapping of strings, which no Struct is: pyright refuses the call."""
+    """`body` is a Mapping, which no Struct is, so pyright rejects the call."""
     assert not issubclass(KubeObject, Mapping)
     assert Client.replace.__annotations__["body"] == "Mapping[str, Any]"
 

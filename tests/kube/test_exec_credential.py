@@ -1,4 +1,4 @@
-"""A plugin is run in time, not too often, and its failures end nothing."""
+"""A plugin runs before its credential expires, not too often, and may fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def now() -> datetime:
 
 
 class FakeProgram:
-    """Gives numbered tokens that live `life` seconds; fails while `broken`."""
+    """Returns numbered tokens valid for `life` seconds; fails while `broken`."""
 
     def __init__(self, life: float | None = HOUR, takes: float = 0.0) -> None:
         self.life = life

@@ -1,4 +1,4 @@
-"""The HTTP transport against real sockets: what is certain after each kind of failure."""
+"""The HTTP transport over real sockets: the outcome of each kind of failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUICK = Timeouts(connect=2, idle=0.3, total=5, watch_grace=0.2, watch_total=0.3)
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Callable[..., HttpTransport]]:
-    """Makes transports and closes them."""
+    """Creates transports and closes them."""
     transports: list[HttpTransport] = []
 
     def make(url_or_credentials, timeouts: Timeouts | None = None) -> HttpTransport:
@@ -185,7 +185,7 @@ async def test_an_untrusted_server_means_not_sent(opened):
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
 async def test_a_connection_that_breaks_after_sending_is_unknown_and_sent_once(opened, method):
-    """On a used connection aiohttp would repeat GET, PUT and DELETE by itself."""
+    """On a reused connection aiohttp would repeat GET, PUT and DELETE by itself."""
 
     async def respond(method, target, fields, writer):
         if target == "/first":

@@ -1,4 +1,4 @@
-"""Types are cheap to import: start-up time and memory of every process depend on it."""
+"""Types are cheap to import, which keeps start-up fast and memory small."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXPENSIVE = ("aiohttp", "kubernetes_asyncio", "prometheus_client", "yaml")
 
 
 def loaded_by(*modules: str) -> set[str]:
-    """Which expensive libraries a fresh interpreter loads in order to import `modules`."""
+    """Return the expensive libraries that importing `modules` loads."""
     program = f"import sys, {', '.join(modules)}; print(*sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True

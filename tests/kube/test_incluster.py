@@ -1,4 +1,4 @@
-"""A pod's credentials follow what the kubelet mounts."""
+"""The credentials of a pod follow the files that the kubelet mounts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mounted(tmp_path: Path, authority: bytes) -> Path:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """As the kubelet does it: another file under the same name."""
+    """Replace a file as the kubelet does: another file under the same name."""
     new = path.with_suffix(".new")
     new.write_bytes(content)
     new.replace(path)

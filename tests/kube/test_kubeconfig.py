@@ -1,4 +1,4 @@
-"""Kubeconfig files: what is taken from them, and what is said when they are of no use."""
+"""Kubeconfig files: the settings in use, and the messages for unusable files."""
 
 from __future__ import annotations
 

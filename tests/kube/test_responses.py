@@ -1,4 +1,4 @@
-"""No answer is believed that is not what was asked for."""
+"""Only the expected kind of body is accepted as a response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Informers behind the client: nothing that a server or a proxy says can spoil a store."""
+"""Informers on a client: no response of a server or proxy corrupts a store."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_a_source_describes_itself(arguments, description: str):
 
 
 class OneGoodList:
-    """The first list is good; every later request gets the same answer."""
+    """The first list is good; every later request gets the same response."""
 
     def __init__(self, bad: Callable[[], RawResponse]) -> None:
         self.bad = bad

@@ -1,4 +1,4 @@
-"""A clock that is moved by hand, and leniency with one that goes by ticks."""
+"""A manual clock, and a tolerant comparison for the clock of the virtual loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def about(seconds: float) -> object:
-    """Equals a time of the virtual loop, which is right to a few microseconds."""
+    """Equals a time of the virtual loop to within a few microseconds."""
     return pytest.approx(seconds, abs=1e-5)
 
 
@@ -30,7 +30,7 @@ class FakeTimer:
 
 
 class FakeClock:
-    """Keeps every timer ever made in `timers`. `early`: seconds by which it calls too early."""
+    """Keeps every timer in `timers`. `early`: seconds by which timers fire too early."""
 
     def __init__(self, early: float = 0.0) -> None:
         self.now = 1000.0
@@ -50,7 +50,7 @@ class FakeClock:
 
     @property
     def armed(self) -> list[float]:
-        """The times of the timers that have not been called nor cancelled."""
+        """The times of the timers that were neither called nor cancelled."""
         return sorted(timer.when for timer in self._heap if not timer.cancelled)
 
     def advance(self, seconds: float) -> None:
