@@ -11,6 +11,7 @@ from controller.command.view import Feed
 from controller.command.view.pods import pod_state
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
+from controller.ray.api.ports import DASHBOARD_PORT
 from informers import Codec, SharedInformer
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from controller.command.embedded import EmbeddedCluster
     from controller.kube.objects import Pod
-
-_PORT = 8265  # of Ray's dashboard, unless the head names another port so
 
 
 @asynccontextmanager
@@ -74,4 +73,4 @@ class _Heads:
 
 def _port(pod: Pod) -> int:
     ports = (port for container in pod.spec.containers for port in container.ports)
-    return next((port.container_port for port in ports if port.name == "dashboard"), _PORT)
+    return next((port.container_port for port in ports if port.name == "dashboard"), DASHBOARD_PORT)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from controller.ray.api.ports import DASHBOARD_PORT
+
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -27,7 +29,7 @@ class Head:
     restarts: int
     namespace: str
     service: str
-    port: int = 8265
+    port: int = DASHBOARD_PORT
     token_secret: str = ""
 
     def __str__(self) -> str:

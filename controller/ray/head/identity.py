@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.ownership import owner_reference
 from controller.ray.api import labels
 from controller.ray.api.names import checked_label, checked_name
+from controller.ray.api.ports import GCS_PORT
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.pods.start_command import GCS_PORT
 
 if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup

@@ -15,6 +15,7 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_template, service_problem
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
+from controller.ray.api.ports import DASHBOARD_PORT
 from controller.ray.api.raycluster import parse_spec
 from controller.ray.cluster.observe import HEAD_INDEX
 from controller.ray.dashboard import Head
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from controller.kube.objects import ContainerStatus, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.runtime.reconcile.kind import Reads
-
-DASHBOARD_PORT = 8265
-"""Where Ray's dashboard listens if the head service does not say."""
 
 _OVER = frozenset({"Failed", "Succeeded"})
 

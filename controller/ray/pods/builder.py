@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
+from controller.ray.api.ports import METRICS_PORT
 from controller.ray.pods import autoscaler, template_hash
 from controller.ray.pods.authentication import add_token
 from controller.ray.pods.draft import PodDraft
@@ -22,7 +23,6 @@ from controller.ray.pods.environment import (
 from controller.ray.pods.fault_tolerance import add_state_storage, state_storage
 from controller.ray.pods.probes import add_probes
 from controller.ray.pods.start_command import (
-    METRICS_PORT,
     Role,
     container_command,
     render_start_command,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.ray.api.ports import AGENT_PORT, DASHBOARD_PORT
 from controller.ray.api.version import HTTP_PROBES_SINCE, is_at_least
-from controller.ray.pods.start_command import AGENT_PORT, DASHBOARD_PORT, Role, port_of
+from controller.ray.pods.start_command import Role, port_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from controller.apimachinery.quantity import InvalidQuantity, Quantity, parse_quantity
+from controller.ray.api.ports import AGENT_PORT, METRICS_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,10 +15,6 @@ if TYPE_CHECKING:
 Role = Literal["head", "worker"]
 Parameters = dict[str, str]
 
-GCS_PORT: Final = 6379
-DASHBOARD_PORT: Final = 8265
-METRICS_PORT: Final = 8080
-AGENT_PORT: Final = 52365
 
 _INTEGER: Final = re.compile(r"[0-9]{1,9}")
 _MIG_DEVICE: Final = re.compile(r"nvidia\.com/mig-\d+g\.\d+gb$")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import labels
 from controller.ray.api.names import checked_name, checked_route_name
+from controller.ray.api.ports import DASHBOARD_PORT
 from controller.ray.cluster.children.services import head_ports
-from controller.ray.pods.start_command import DASHBOARD_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

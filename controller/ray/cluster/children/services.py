@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import labels
-from controller.ray.pods.start_command import DASHBOARD_PORT, GCS_PORT, METRICS_PORT
+from controller.ray.api.ports import DASHBOARD_PORT, GCS_PORT, METRICS_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

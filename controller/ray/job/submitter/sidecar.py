@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
+from controller.ray.api.ports import DASHBOARD_PORT
 from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.job.submitter.container import add_variables, default_container, run_script
 from controller.ray.job.submitter.script import Dashboard, submission_script
 from controller.ray.pods.authentication import add_token_to_container
-from controller.ray.pods.start_command import DASHBOARD_PORT
 
 if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec
