@@ -1,14 +1,14 @@
 """Everything that can go wrong between Manta and a dashboard.
 
-DashboardError              no definite answer, unless it is `RefusedByRay`
+DashboardError              no definite response, unless it is `RefusedByRay`
 +-- FenceClosed             this process does not lead: the command was not sent
-+-- NoAnswer                time-out, reset, an answer cut short: the request may have been served
++-- NoAnswer                time-out, reset, response cut short: the request may have been served
 |   +-- Unreachable           certain: it was not (refused connection, no such name, no token)
-+-- UnexpectedAnswer        something answered, but not what a dashboard says: HTML, 5xx, no JSON
++-- UnexpectedAnswer        a response that no dashboard gives: HTML, 5xx, no JSON
 |   +-- Redirected            3xx; never followed, for the token would go along
-|   +-- TooLarge              more bytes than any right answer has
+|   +-- TooLarge              more bytes than any valid response has
 |   +-- NotAuthorized         401 or 403: the token is missing, wrong or out of date
-+-- RefusedByRay            Ray's definite no: the request is wrong and will stay so
++-- RefusedByRay            Ray refused the request, and would refuse it again
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FenceClosed(DashboardError):  # noqa: N818  the names say what is known, n
 
 
 class NoResponse(DashboardError):  # noqa: N818
-    """No complete answer came back."""
+    """No complete response came back."""
 
 
 class Unreachable(NoResponse):
@@ -31,7 +31,7 @@ class Unreachable(NoResponse):
 
 
 class UnexpectedResponse(DashboardError):  # noqa: N818
-    """An answer that says nothing about what was asked."""
+    """A response that says nothing about the request."""
 
 
 class Redirected(UnexpectedResponse):
@@ -39,7 +39,7 @@ class Redirected(UnexpectedResponse):
 
 
 class TooLarge(UnexpectedResponse):
-    """The answer was longer than allowed; the rest was not read."""
+    """The response was longer than allowed; the rest was not read."""
 
 
 class NotAuthorized(UnexpectedResponse):

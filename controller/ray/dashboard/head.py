@@ -1,4 +1,4 @@
-"""One incarnation of a head: what an actor belongs to."""
+"""One incarnation of a head, as an address of its dashboard."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from controller.ray.api.ports import DASHBOARD_PORT
 class Head:
     """The dashboard of one head incarnation.
 
-    A head that was replaced or restarted in place is another `Head`: what the former one said
-    says nothing about it.
+    A head that was replaced, or restarted in place, is another `Head`: what is known of the former
+    one says nothing about it.
 
     Attributes:
         cluster_uid: of the RayCluster.
@@ -21,7 +21,7 @@ class Head:
         namespace: of the cluster.
         service: name of the head service.
         port: of the dashboard at that service.
-        token_secret: name of the Secret with the token; empty if the cluster wants none.
+        token_secret: name of the Secret with the token; empty if the cluster needs none.
     """
 
     cluster_uid: str

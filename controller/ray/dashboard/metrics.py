@@ -1,4 +1,4 @@
-"""What the actors tell about themselves."""
+"""The numbers that the actors give."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class DashboardStatistics:
     """The actors as they are now.
 
     Attributes:
-        actors: head incarnations that somebody is interested in.
-        failing: of them, those that have not answered for a while.
-        probes: what is being watched.
+        actors: head incarnations with a subscriber or an open command.
+        failing: those of them that have not answered for a while.
+        probes: probes with a subscriber.
         commands: open commands.
         waiting: actors that wait for a slot.
-        in_flight: requests under way, by what was expected of the dashboard.
+        in_flight: requests under way, by how the last request to the head went.
     """
 
     actors: int
@@ -31,7 +31,7 @@ class DashboardStatistics:
 
 
 class RequestMetrics(Protocol):
-    """Told of every request and every command."""
+    """Records every request and every command."""
 
     def record_request(self, request: str, result: str, seconds: float) -> None:
         """A request (`job`, `health`, `submit`, `stop`, `delete`) ended with this result.

@@ -1,4 +1,4 @@
-"""The dashboards' metrics in Prometheus form."""
+"""The metrics of the dashboards, for Prometheus."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class DashboardMetrics:
-    """What `DashboardActors` feeds: implements `RequestMetrics`.
+    """Counts requests and commands: implements `RequestMetrics`.
 
     Args:
         registry: where to register.
@@ -51,7 +51,7 @@ class DashboardMetrics:
 
 
 class DashboardCollector(Collector):
-    """The actors' numbers, read when somebody scrapes.
+    """The numbers of the actors, read at each scrape.
 
     Args:
         statistics: of the actors.
@@ -61,26 +61,25 @@ class DashboardCollector(Collector):
         self._statistics = statistics
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing in advance."""
+        """Names nothing before the first scrape."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """All numbers as they are now."""
+        """The numbers as they are now."""
         now = self._statistics()
-        yield _gauge("actors", "Heads whose dashboards somebody is interested in", now.actors)
-        yield _gauge("failing", "Dashboards that have not answered for a while", now.failing)
-        yield _gauge("probes", "What is being watched on dashboards", now.probes)
-        yield _gauge("open_commands", "Commands to dashboards that have not ended", now.commands)
-        yield _gauge("waiting", "Dashboards that wait for their turn to be asked", now.waiting)
+        for name, text, value in (
+            ("actors", "Heads whose dashboards are probed or have open commands", now.actors),
+            ("failing", "Dashboards that have not answered for a while", now.failing),
+            ("probes", "Probes of dashboards that an object subscribes to", now.probes),
+            ("open_commands", "Commands to dashboards that have not ended", now.commands),
+            ("waiting", "Dashboards that wait for a request slot", now.waiting),
+        ):
+            yield GaugeMetricFamily(f"manta_dashboard_{name}", text, value=value)
         in_flight = GaugeMetricFamily(
             "manta_dashboard_requests_in_flight",
-            "Requests to dashboards under way, by what the last answer was",
+            "Requests to dashboards under way, by how the last request to the head went",
             labels=("responsiveness",),
         )
         for responsiveness, count in now.in_flight.items():
             in_flight.add_metric((responsiveness,), count)
         yield in_flight
-
-
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"manta_dashboard_{name}", text, value=value)

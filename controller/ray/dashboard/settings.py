@@ -1,4 +1,4 @@
-"""How often and how patiently dashboards are asked."""
+"""Intervals, time limits and thresholds of requests to dashboards."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from workqueue import Backoff
 
 @dataclass(frozen=True, slots=True)
 class DashboardSettings:
-    """Numbers of all actors together. Seconds where nothing else is said.
+    """Settings of all actors. Times are in seconds.
 
     Attributes:
-        interval: between two questions about the same thing while something moves.
-        longest_interval: the same when nothing has moved for long.
-        idle_divisor: an interval is one in so many of the time for which nothing has moved.
+        interval: between two requests of a probe whose value changes.
+        longest_interval: the same when it has not changed for a long time.
+        idle_divisor: an interval is the time without a change divided by this, within these two.
         backoff: after failed requests.
-        connect_timeout: for reading the token.
-        first_request_timeout: for the first request to a head, whatever others may take: of many
-            new dead heads, none must hold its slot for long.
-        failure_threshold: failed requests in a row that decide something.
-        not_found_threshold: times in a row that Ray must not know a job before that is believed.
-        confirmation_interval: until it is asked again.
+        connect_timeout: for reading the token of a head.
+        first_request_timeout: for the first request to a head. It is short, so that many new heads
+            that do not answer hold their slots only briefly.
+        failure_threshold: failed requests in a row that are reported.
+        not_found_threshold: responses in a row that a job is unknown before that is believed.
+        confirmation_interval: until a probe is sent again to confirm such a response.
         rate: requests a second, of all actors together.
         burst: requests that may be ahead of that rate.
     """
@@ -39,5 +39,5 @@ class DashboardSettings:
     burst: int = 250
 
     def pause(self, interval: float, quiet: float) -> float:
-        """Seconds until the next question about what has not moved for `quiet` seconds."""
+        """Seconds until the next request of a probe that has not changed for `quiet` seconds."""
         return min(max(interval, quiet / self.idle_divisor), max(interval, self.longest_interval))

@@ -275,8 +275,6 @@ class SimulatedRay:
                 return recorded("version", session_name="-".join(map(str, place)))
             case ["GET", "api", "gcs_healthz"]:
                 return recorded("gcs-healthz")
-            case ["GET", "api", "cluster_status"]:
-                return recorded("cluster-status-format1-idle")
             case ["POST", "api", "jobs"]:
                 return self._submit(place, json.loads(request.body or b"{}"))
             case [method, "api", "jobs", job_id, *rest]:
@@ -314,8 +312,6 @@ class SimulatedRay:
         match (method, *rest):
             case ("GET",):
                 return job.answer(self.now(), self.epoch)
-            case ("GET", "logs"):
-                return recorded("job-logs", logs=f"output of {job.id}\n")
             case ("POST", "stop"):
                 if not ended and job.stop_asked is None:
                     job.stop_asked = self.now()

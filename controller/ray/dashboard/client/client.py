@@ -1,6 +1,6 @@
-"""Ray's job API, typed, over any `Transport`: one request, one answer, no repetition.
+"""Ray's job API, typed, over any `Transport`: each call is one request.
 
-Whoever repeats is the actor. Every call has a time limit and a limit of bytes.
+Nothing is repeated here: the actors do that. Every call is limited in time and in bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.ray.dashboard.client.results import (
-        ClusterStatus,
         Deleted,
         JobInfo,
         NoSuchJob,
@@ -33,10 +32,7 @@ TIMEOUT: Final = 2.0
 """Seconds for a request that goes straight to the dashboard (KubeRay)."""
 
 MAX_RESPONSE: Final = 1 << 20
-"""Bytes of an answer that are read."""
-
-MAX_LOGS: Final = 8 << 20
-"""Bytes of a job's logs that are read."""
+"""Bytes of a response that are read."""
 
 _JOBS: Final = "/api/jobs/"
 _AUTHORIZATION: Final = "x-ray-authorization"
@@ -46,7 +42,7 @@ _AUTHORIZATION: Final = "x-ray-authorization"
 class DashboardClient:
     """The dashboard of one head.
 
-    All calls raise `DashboardError`; only `RefusedByRay` is a definite answer.
+    All calls raise `DashboardError`, of which only `RefusedByRay` is a definite response.
 
     Args:
         send: carries requests to the dashboard.
@@ -68,7 +64,7 @@ class DashboardClient:
         return responses.submission(answer, submission.submission_id)
 
     async def job(self, job_id: str) -> JobInfo | NoSuchJob:
-        """How a job is."""
+        """The state of a job."""
         return responses.job(await self._ask("GET", _JOBS + job_id), job_id)
 
     async def stop(self, job_id: str) -> Stopped | NoSuchJob:
@@ -79,23 +75,12 @@ class DashboardClient:
         """Make Ray forget an ended job. `UnexpectedResponse` while it runs."""
         return responses.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
 
-    async def logs(self, job_id: str) -> str | NoSuchJob:
-        """All that the driver has printed. `TooLarge` if that is more than `MAX_LOGS` bytes."""
-        answer = await self._ask("GET", f"{_JOBS}{job_id}/logs", limit=MAX_LOGS)
-        return responses.logs(answer, job_id)
-
-    async def cluster_status(self) -> ClusterStatus:
-        """What `ray status` would print."""
-        return responses.cluster_status(
-            await self._ask("GET", "/api/cluster_status", query={"format": "1"})
-        )
-
     async def version(self) -> RayVersion:
         """Which Ray responses."""
         return responses.version(await self._ask("GET", "/api/version"))
 
     async def health(self) -> RayVersion:
-        """Which Ray answers, if its GCS does too."""
+        """The version of Ray that answers, if its GCS answers too."""
         responses.gcs_health(await self._ask("GET", "/api/gcs_healthz"))
         return await self.version()
 

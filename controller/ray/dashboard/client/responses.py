@@ -1,7 +1,7 @@
-"""What an answer means: the only place where bytes of a dashboard become values.
+"""The meaning of responses: the only place where bytes of a dashboard become values.
 
-A value is made of an answer that is exactly what Ray sends for it. Everything else (a proxy's
-page, a 500 with or without JSON, half a document, another job) is an error and never a status.
+Only a response that Ray sends for a request becomes a value. Everything else (a proxy's page, a 500
+with or without JSON, half a document, another job) is an error and never a status.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from controller.ray.dashboard.client.results import (
-    ClusterStatus,
     Deleted,
     JobInfo,
     JobStatus,
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_MESSAGE = 8192
-"""Characters of a job's message that are kept: its beginning and its end."""
+"""Characters of a job's message that are kept, from its beginning and its end."""
 
 MAX_EXCERPT = 300
-"""Characters of a foreign body that are quoted in a message."""
+"""Characters of an unexpected body that are quoted in a message."""
 
 _MESSAGE_START = 1024
 _DUPLICATE = "Please use a different submission_id"
@@ -77,31 +76,15 @@ class _Delete(msgspec.Struct):
     deleted: bool
 
 
-class _Logs(msgspec.Struct):
-    logs: str | None
-
-
-class _StatusData(msgspec.Struct, rename="camel"):
-    cluster_status: str | dict[str, Any] | None
-    autoscaling_status: str | None = None
-
-
-class _Status(msgspec.Struct):
-    result: bool
-    data: _StatusData
-
-
 _job = msgspec.json.Decoder(_Job)
 _version = msgspec.json.Decoder(_Version)
 _submission = msgspec.json.Decoder(_Submission)
 _stop = msgspec.json.Decoder(_Stop)
 _delete = msgspec.json.Decoder(_Delete)
-_logs = msgspec.json.Decoder(_Logs)
-_status = msgspec.json.Decoder(_Status)
 
 
 def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
-    """The answer to `GET /api/jobs/<id>`. Raises `UnexpectedResponse`."""
+    """The response to `GET /api/jobs/<id>`. Raises `UnexpectedResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     found = _decoded(answer, _job)
@@ -121,9 +104,9 @@ def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
 
 
 def submission(answer: DashboardResponse, job_id: str) -> Submitted:
-    """The answer to `POST /api/jobs/`.
+    """The response to `POST /api/jobs/`.
 
-    A duplicate comes as 500 with the words of the inner 400.
+    Ray answers a duplicate with 500 and the text of an inner 400.
 
     Raises:
         RefusedByRay: the submission is wrong.
@@ -142,7 +125,7 @@ def submission(answer: DashboardResponse, job_id: str) -> Submitted:
 
 
 def stop(answer: DashboardResponse, job_id: str) -> Stopped | NoSuchJob:
-    """The answer to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnexpectedResponse`."""
+    """The response to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnexpectedResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     _check_refusal(answer)
@@ -150,7 +133,7 @@ def stop(answer: DashboardResponse, job_id: str) -> Stopped | NoSuchJob:
 
 
 def deletion(answer: DashboardResponse, job_id: str) -> Deleted | NoSuchJob:
-    """The answer to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnexpectedResponse`."""
+    """The response to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnexpectedResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     _check_refusal(answer)
@@ -159,38 +142,20 @@ def deletion(answer: DashboardResponse, job_id: str) -> Deleted | NoSuchJob:
     return Deleted()
 
 
-def logs(answer: DashboardResponse, job_id: str) -> str | NoSuchJob:
-    """The answer to `GET /api/jobs/<id>/logs`. Raises `UnexpectedResponse`."""
-    if _is_unknown(answer, job_id):
-        return NoSuchJob()
-    return _decoded(answer, _logs).logs or ""
-
-
 def version(answer: DashboardResponse) -> RayVersion:
-    """The answer to `GET /api/version`. Raises `UnexpectedResponse`."""
+    """The response to `GET /api/version`. Raises `UnexpectedResponse`."""
     found = _decoded(answer, _version)
     return RayVersion(found.ray_version, found.session_name or "")
 
 
 def gcs_health(answer: DashboardResponse) -> None:
-    """The answer to `GET /api/gcs_healthz`. Raises `UnexpectedResponse` unless it is well."""
+    """The response to `GET /api/gcs_healthz`. Raises `UnexpectedResponse` unless it is well."""
     if answer.status != 200 or answer.body.strip() != b"success":
         raise _unexpected(answer)
 
 
-def cluster_status(answer: DashboardResponse) -> ClusterStatus:
-    """The answer to `GET /api/cluster_status`. Raises `UnexpectedResponse`.
-
-    Without `?format=1`, and with the second autoscaler even with all fields null, the text is in
-    another field or missing.
-    """
-    data = _decoded(answer, _status).data
-    text = data.cluster_status
-    return ClusterStatus(text if isinstance(text, str) else data.autoscaling_status or "")
-
-
 def excerpt(body: bytes) -> str:
-    """The beginning of a foreign body, on one line, for a message."""
+    """The beginning of an unexpected body, on one line, for a message."""
     text = " ".join(body[: 4 * MAX_EXCERPT].decode("utf-8", "replace").split())
     if not text:
         return "(empty body)"
@@ -198,13 +163,13 @@ def excerpt(body: bytes) -> str:
 
 
 def last_line(text: str) -> str:
-    """Of a traceback the line that says what is wrong, bounded."""
+    """The last line of a traceback, which says what is wrong; bounded."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" .")]
     return lines[-1][:MAX_EXCERPT] if lines else "(no reason given)"
 
 
 def _decoded(answer: DashboardResponse, decoder: msgspec.json.Decoder[T]) -> T:
-    """The value that a 200 with JSON holds."""
+    """The value in a response of status 200 with JSON."""
     if answer.status != 200 or answer.content_type != "application/json":
         raise _unexpected(answer)
     try:
@@ -223,14 +188,14 @@ def _unexpected(answer: DashboardResponse) -> UnexpectedResponse:
 
 
 def _reason(answer: DashboardResponse) -> str:
-    """Of a traceback its last line, of anything else the beginning."""
+    """The last line of a traceback, or the beginning of anything else."""
     if answer.body.startswith(b"Traceback"):
         return last_line(_text(answer))
     return excerpt(answer.body)
 
 
 def _is_unknown(answer: DashboardResponse, job_id: str) -> bool:
-    """Whether Ray itself says that it does not know the job; any other 404 says nothing."""
+    """Whether Ray itself says that it does not know the job. Any other 404 says nothing."""
     return (
         answer.status == 404
         and answer.content_type == "text/plain"
@@ -239,7 +204,7 @@ def _is_unknown(answer: DashboardResponse, job_id: str) -> bool:
 
 
 def _check_refusal(answer: DashboardResponse) -> None:
-    """Raise `RefusedByRay` for a definite no. Pages of proxies are none."""
+    """Raise `RefusedByRay` if Ray refused the request; a proxy's page is no refusal."""
     if answer.status in _REFUSALS and answer.content_type in {"text/plain", "application/json"}:
         raise RefusedByRay(last_line(_text(answer)))
 
@@ -249,7 +214,7 @@ def _text(answer: DashboardResponse) -> str:
 
 
 def _moment(milliseconds: int | None) -> datetime | None:
-    """A time of Ray, in milliseconds since 1970; 0 stands for none."""
+    """A time of Ray, in milliseconds since 1970, where 0 stands for none."""
     if not milliseconds:
         return None
     try:

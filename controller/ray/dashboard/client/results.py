@@ -1,4 +1,4 @@
-"""What Ray can say, as values. Whatever cannot be one of these is no result but an error."""
+"""What Ray can say, as values. Everything else is an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JobInfo:
     Attributes:
         submission_id: the id that was asked for.
         status: its state.
-        message: Ray's words, with the last lines of the log of a failed job; bounded.
+        message: Ray's message, with the last lines of the log of a failed job; bounded.
         error_type: Ray's class of failure (`JOB_ENTRYPOINT_COMMAND_ERROR`), or empty.
         start_time: when it was accepted.
         end_time: when it ended.
@@ -58,27 +58,20 @@ class JobInfo:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchJob:
-    """Ray itself said that it does not know the job."""
+    """Ray itself says that it does not know the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class RayVersion:
-    """Who answers.
+    """The version of Ray that answers.
 
     Attributes:
         ray_version: such as `2.60.0`.
-        session_name: of this run of the head; another one after each restart.
+        session_name: of this run of the head; it changes with each restart.
     """
 
     ray_version: str
     session_name: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
-    """The text that `ray status` prints; empty if Ray has none yet."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +80,7 @@ class Submitted:
 
     Attributes:
         submission_id: of the job.
-        already: whether it had the id before this request; the job may be another one's.
+        already: whether it had the id before this request. The job may then be somebody else's.
     """
 
     submission_id: str
@@ -96,7 +89,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The stop was taken note of.
+    """Ray accepted the request to stop a job.
 
     Attributes:
         stopping: False if the job had ended before. A job that is being stopped is `STOPPED`

@@ -1,4 +1,4 @@
-"""What is submitted to Ray: the body of `POST /api/jobs/`."""
+"""A job to submit to Ray: the body of `POST /api/jobs/`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobSubmission:
-    """One job as Ray's job API takes it.
+    """One job as Ray's job API accepts it.
 
     Attributes:
         entrypoint: shell command of the driver.
         submission_id: chosen by the caller and stored before the first call.
-        runtime_env: Ray's runtime environment; not printed, for it may hold secrets.
+        runtime_env: Ray's runtime environment; not printed, because it may hold secrets.
         metadata: labels of the job in Ray.
         entrypoint_num_cpus: reserved for the driver.
         entrypoint_num_gpus: reserved for the driver.
@@ -32,7 +32,7 @@ class JobSubmission:
     entrypoint_resources: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def body(self) -> dict[str, Any]:
-        """The body of the request. Zero and empty values are left out, as KubeRay does."""
+        """The body of the request. Zero and empty values are left out, as KubeRay does it."""
         values: dict[str, Any] = {
             "runtime_env": dict(self.runtime_env),
             "metadata": dict(self.metadata),

@@ -1,4 +1,4 @@
-"""What can be asked of a dashboard once: idempotent commands and how they end."""
+"""Commands: what a dashboard is told to do once, and how that ends."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Command(ABC):
 
     Attributes:
         name: in metrics, logs and messages.
-        needs_subscriber: whether it is given up when the object that wants it loses its last
-            interest in the head before the request was sent.
-        id: identity of the command, the same whenever it is handed over again.
-        deadline: no further attempt is made after it.
+        needs_subscriber: whether it is given up when its object has no subscription to a probe of
+            the head any more.
+        id: identity of the command, the same whenever it is submitted again.
+        deadline: time after which no further attempt is made.
     """
 
     name: ClassVar[str]
@@ -37,7 +37,7 @@ class Command(ABC):
 
     @property
     def invalidates(self) -> tuple[Probe, ...]:
-        """Probes whose values do not count until the command has ended and they are asked again."""
+        """Probes whose values do not count until the command has ended and they were sent again."""
         return ()
 
     def supersedes(self, other: Command) -> bool:
@@ -69,7 +69,7 @@ class CommandDone:
 
 @dataclass(frozen=True, slots=True)
 class CommandRefused:
-    """Ray's definite no; trying again is pointless. `message` is Ray's."""
+    """Ray refused it for what it is; another attempt is pointless. `message` is Ray's."""
 
     name: ClassVar[str] = "refused"
 
@@ -78,7 +78,7 @@ class CommandRefused:
 
 @dataclass(frozen=True, slots=True)
 class CommandExpired:
-    """No definite answer before the deadline: Ray may have done it. `message` says what failed."""
+    """Ray gave no definite response in time, and may have done it. `message` says what failed."""
 
     name: ClassVar[str] = "expired"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SubmitJob(Command):
-    """Submit a job. An id that Ray knows already counts as submitted.
+    """Submit a job. A submission id that Ray has already counts as submitted.
 
     It needs a subscriber: otherwise nobody would learn of the job.
 
@@ -47,7 +47,7 @@ class SubmitJob(Command):
 
 @dataclass(frozen=True, slots=True)
 class _EndJob(Command):
-    """A command after which a job must not be submitted any more.
+    """A command that makes the submission of a job pointless.
 
     Attributes:
         job_id: submission id of the job.
@@ -67,7 +67,7 @@ class _EndJob(Command):
 
 @dataclass(frozen=True, slots=True)
 class StopJob(_EndJob):
-    """Stop a job. Done when Ray has taken note of it, or knows no such job."""
+    """Stop a job. Done when Ray has accepted the request, or does not know the job."""
 
     name: ClassVar[str] = "stop"
 
@@ -80,7 +80,7 @@ class StopJob(_EndJob):
 class DeleteJob(_EndJob):
     """Make Ray forget a job that has ended.
 
-    Ray answers 500 while the job still runs: the request is repeated until the deadline.
+    Ray answers 500 as long as the job runs, so the request is repeated until the deadline.
     """
 
     name: ClassVar[str] = "delete"

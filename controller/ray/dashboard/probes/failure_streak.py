@@ -1,4 +1,4 @@
-"""A run of failed requests: nothing is believed of it before it is long enough."""
+"""Failed requests in a row, which are reported only when there are enough of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class FailureStreak:
     """Failures in a row, without a success between them.
 
     Args:
-        threshold: failures that decide something.
+        threshold: failures that make it decisive.
 
     Attributes:
         length: failures so far.
@@ -29,23 +29,23 @@ class FailureStreak:
 
     @property
     def decisive(self) -> bool:
-        """Whether it is long enough to count."""
+        """Whether it is long enough to be reported."""
         return self.length >= self._threshold
 
     @property
     def start(self) -> datetime:
-        """`since`, for comparisons; without a run the end of time."""
+        """`since` for comparisons; the end of time without a failure."""
         return self.since or _NEVER
 
     def add(self, began: datetime, error: str) -> bool:
-        """Add a failure; whether the run has just become decisive."""
+        """Add a failure; returns whether that made the streak decisive."""
         self.length += 1
         self.since = self.since or began
         self.error = error
         return self.length == self._threshold
 
     def extend(self, other: FailureStreak) -> None:
-        """Go on from where `other` stands, if that run is older."""
+        """Continue `other`, if that streak is older."""
         if self.start <= other.start:
             return
         self.since = other.since
@@ -53,7 +53,7 @@ class FailureStreak:
         self.error = self.error or other.error
 
     def end(self) -> bool:
-        """Start anew after a success; whether the run was decisive."""
+        """End the streak after a success; returns whether it was decisive."""
         was = self.decisive
         self.length, self.since, self.error = 0, None, ""
         return was

@@ -1,4 +1,4 @@
-"""What is known of a head's answers, and where planners read it."""
+"""What a kind observes of dashboards."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class ProbeObservation:
     """The state of one probe.
 
     Attributes:
-        value: the last definite answer; None if there is none yet, or none since the last command
-            about the same job ended. None means wait, never "not there".
-        since: when `value` came to be what it is.
-        last_success: start of the last request that had a definite answer.
-        failing_since: start of the present run of failed requests. None while fewer have failed
-            than decide anything.
-        error: how the last request of that run failed, as a sentence; empty without a run.
+        value: the last definite response; None if there is none yet, or none since the end of the
+            last command that invalidates the probe. None means wait, never "not there".
+        since: when `value` changed last.
+        last_success: start of the last request that had a definite response.
+        failing_since: start of the first of the failed requests in a row; None as long as there
+            are too few of them.
+        error: how the last of them failed, as a sentence; empty without `failing_since`.
     """
 
     value: ProbeValue | None
@@ -36,10 +36,10 @@ class ProbeObservation:
 
 
 class Dashboards(Protocol):
-    """What a controller's dashboards have said. Synchronous, without side effect."""
+    """What a controller's dashboards have said. Synchronous, and without side effects."""
 
     def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
-        """What the probe has found; None if nobody is interested in it yet."""
+        """What the probe has found; None if it has no subscriber yet."""
         ...
 
     def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
@@ -56,4 +56,4 @@ class _NoDashboards:
 
 
 NO_DASHBOARDS: Dashboards = _NoDashboards()
-"""Where no Ray is asked: nothing is known."""
+"""For planning without Ray: nothing is known."""

@@ -1,4 +1,4 @@
-"""What a dashboard can be asked again and again."""
+"""Probes: what a dashboard is asked again and again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Probe(ABC):
-    """One thing to observe. Probes that are equal share their requests.
+    """One thing to observe. Equal probes of a head share their requests.
 
     Attributes:
         name: in metrics and logs.
@@ -26,7 +26,7 @@ class Probe(ABC):
 
     @abstractmethod
     async def send(self, client: DashboardClient) -> ProbeValue:
-        """Ask once. Raises `DashboardError`."""
+        """Send it once. Raises `DashboardError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class HealthProbe(Probe):
 
 @dataclass(frozen=True, slots=True)
 class ProbeSubscription(Subscription):
-    """An object wants this asked of this head for as long as its plans say so.
+    """A probe of a head that is sent for as long as the object's plans list it.
 
     Attributes:
         head: whose dashboard is asked.

@@ -1,4 +1,4 @@
-"""What is known of one probe, and when it is asked next."""
+"""What is known of one probe, and when it is sent next."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class ProbeState:
     """The state of one probe of one head.
 
     Attributes:
-        subscribers: the objects that want it, with the interval that each wants.
-        failures: of failed requests about it.
-        generation: grows when what is known stops counting; an answer to a request of a former
-            generation does not count.
-        unchanged_since: loop time since when nothing about it has moved.
+        subscribers: the objects that subscribe to it, each with the interval that it wants.
+        failures: its failed requests in a row.
+        generation: incremented whenever the value is invalidated. The response to a request of an
+            earlier generation does not count.
+        unchanged_since: loop time of the last change, of the value or of a subscriber.
         requested_at: loop time of the last request.
     """
 
@@ -52,20 +52,20 @@ class ProbeState:
         self.requested_at = -math.inf
 
     def observation(self, silence: FailureStreak) -> ProbeObservation:
-        """What is known, given how long the whole dashboard has been silent."""
-        run = _older(self.failures, silence)
-        if run is None:
+        """What is known; `silence` are the requests to the head that got no response at all."""
+        streak = _older(self.failures, silence)
+        if streak is None:
             return self._observation
-        return replace(self._observation, failing_since=run.since, error=run.error)
+        return replace(self._observation, failing_since=streak.since, error=streak.error)
 
     def invalidate(self, wall: datetime) -> None:
-        """Let nothing count that was asked before now."""
+        """Forget the value: no response to a request from before now counts."""
         self.generation += 1
         self._not_found = 0
         self._observation = replace(self._observation, value=None, since=wall)
 
     def record_value(self, value: ProbeValue, began: datetime, now: float) -> bool:
-        """Take in a definite answer; whether there is something new in it."""
+        """Record a definite response; returns whether the observation has changed."""
         recovered = self.failures.end()
         known = self._observation
         self._not_found = self._not_found + 1 if isinstance(value, NoSuchJob) else 0
@@ -77,7 +77,7 @@ class ProbeState:
         return True
 
     def next_due(self, now: float) -> float:
-        """Loop time of the next question, after one that has just ended."""
+        """Loop time of the next request, after one that has just ended."""
         if self.failures.length:
             wait = self._settings.backoff.delay(self.failures.length - 1)
             return now + max(wait, self._settings.confirmation_interval)
@@ -89,22 +89,22 @@ class ProbeState:
         )
 
     def expedite(self, now: float) -> float | None:
-        """Something moved around it: when to ask instead; None while the last answer failed."""
+        """Count as changed; returns when to send it instead, None after a failure."""
         self.unchanged_since = now
         return None if self.failures.length else max(now, self.requested_at + self._interval)
 
     @property
     def _interval(self) -> float:
-        """The shortest that anybody wants."""
+        """The shortest interval that a subscriber wants."""
         return min(self.subscribers.values(), default=self._settings.interval)
 
     @property
     def _needs_confirmation(self) -> bool:
-        """Whether a job is said to be absent, but not often enough to be believed."""
+        """Whether Ray says that it does not know the job, but not often enough in a row."""
         return 0 < self._not_found < self._settings.not_found_threshold
 
 
-def _older(run: FailureStreak, silence: FailureStreak) -> FailureStreak | None:
-    """The decisive run that began first."""
-    decisive = [each for each in (run, silence) if each.decisive]
+def _older(failures: FailureStreak, silence: FailureStreak) -> FailureStreak | None:
+    """The decisive streak that began first."""
+    decisive = [each for each in (failures, silence) if each.decisive]
     return min(decisive, key=lambda each: each.start, default=None)

@@ -1,4 +1,4 @@
-"""How the client of a head comes to be: the way to it, and its token."""
+"""Creates the client of a head, with the right transport and the token."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TOKEN_KEY: Final = "auth_token"  # noqa: S105  a key, not a token
 
 
 class Connector:
-    """Makes clients: straight to the head service, or through the API server.
+    """Creates clients that talk to the head service directly, or through the API server.
 
-    To be made inside the running event loop. The token is read from its Secret for each client
-    and kept in that client only; nothing else in the process holds it.
+    To be created in the running event loop. The token is read from its Secret for each client, and
+    nothing but that client holds it.
 
     Args:
         kube: access to the API server.
-        proxied: whether the operator runs outside the cluster.
+        proxied: whether requests go through the API server.
         cluster_domain: of the cluster's names.
     """
 
@@ -73,7 +73,7 @@ class Connector:
 
 
 def _decoded(secret: dict[str, Any]) -> str:
-    """The token of a Secret; empty if it has none."""
+    """The token in a Secret; empty if there is none."""
     data: dict[str, Any] = secret.get("data") or {}
     encoded = data.get(TOKEN_KEY)
     if not isinstance(encoded, str):

@@ -1,7 +1,7 @@
-"""Straight to the dashboards over HTTP: what the operator uses inside the cluster.
+"""Direct HTTP requests to dashboards: what the operator uses inside the cluster.
 
-Redirects are not followed and connections not kept: heads come and go behind one name, and ten
-thousand idle connections would be ten thousand open files.
+Redirects are not followed. Connections are not kept, because heads come and go behind one name and
+ten thousand idle connections would be ten thousand open files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PATH_SAFE = "/:~!$&'()*+,;=@"
 
 
 class DirectTransports:
-    """Connections to all dashboards. To be made, used and closed inside one running event loop."""
+    """Transports to all dashboards. To be created, used and closed in one running event loop."""
 
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(
@@ -33,12 +33,12 @@ class DirectTransports:
             auto_decompress=False,
             trust_env=False,
         )
-        # aiohttp would silently repeat requests whose connection broke: whoever repeats is the
-        # actor, and a command's first answer is the one that says what happened.
+        # aiohttp would silently repeat a request whose connection broke. The actors decide about
+        # that, and the first response to a command is the one that says what happened.
         self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
     def to(self, host: str, port: int) -> Transport:
-        """What sends requests to this dashboard."""
+        """The transport to one dashboard."""
         base = f"http://{host}:{port}"
 
         async def send(request: DashboardRequest) -> DashboardResponse:

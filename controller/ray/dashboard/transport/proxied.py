@@ -1,7 +1,7 @@
-"""To the dashboards through the API server: what `manta run` uses outside the cluster.
+"""Requests to dashboards through the API server: what `manta run` uses outside the cluster.
 
-Nothing but a kubeconfig is needed. The token goes in a header of its own, for the API server
-keeps `authorization` to itself.
+They need only a kubeconfig. The token is sent in a header of its own, because the API server does
+not forward `authorization`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ProxiedTransport:
 
 
 def _translated(error: KubeError, request: DashboardRequest) -> NoResponse | TooLarge:
-    """What a failure between here and the dashboard says about the dashboard: nothing."""
+    """A failure on the way to the dashboard, which says nothing about the dashboard."""
     if isinstance(error, NotSent):
         return Unreachable(f"the API server: {error}")
     if isinstance(error, StatusError | TransportError):

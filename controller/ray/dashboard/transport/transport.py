@@ -1,4 +1,4 @@
-"""The seam between requests and what carries them."""
+"""The interface between the client and what carries its requests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class DashboardRequest:
 
     Attributes:
         method: HTTP method.
-        path: begins with a slash; not yet quoted.
+        path: begins with a slash, and is not quoted.
         query: its parameters.
-        headers: with lower-case names; the token is among them, hence not printed.
+        headers: with lower-case names. They are not printed, because they hold the token.
         body: JSON, or None.
-        limit: bytes that the answer may have.
+        limit: bytes that the response may have.
     """
 
     method: str
@@ -36,7 +36,7 @@ class DashboardRequest:
 
 @dataclass(frozen=True, slots=True)
 class DashboardResponse:
-    """One complete answer, whatever its status.
+    """One complete response, whatever its status.
 
     Attributes:
         status: HTTP status code.
@@ -50,10 +50,10 @@ class DashboardResponse:
 
 
 class Transport(Protocol):
-    """Sends a request once. Time limits are the caller's, by cancellation."""
+    """Sends a request once. The caller sets the time limit, and cancels."""
 
     async def __call__(self, request: DashboardRequest, /) -> DashboardResponse:
-        """Send it and read the whole answer; redirects are answers like any other.
+        """Send it and read the whole response. A redirect is a response like any other.
 
         Raises:
             NoAnswer: none came back, or not all of it.
