@@ -24,7 +24,7 @@ demo: $(VENV)/.runtime
 
 # The environment with Ray of `manta dev --ray`, in ~/.cache/manta: made once, about 500 MB.
 ray: $(VENV)/.runtime
-	$(VENV)/bin/python -m controller.command.rayenv
+	$(VENV)/bin/python -m controller.command.development.rayenv
 
 PYTEST  = $(VENV)/bin/python -m pytest -n auto --dist worksteal
 
@@ -58,7 +58,7 @@ lock:
 	    --quiet --python-version 3.11 --extra cli --group build --group dev pyproject.toml \
 	    -o requirements-dev.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
-	    --quiet --python-version 3.11 --group ray -o controller/command/rayenv/ray.lock
+	    --quiet --python-version 3.11 --group ray -o controller/command/development/rayenv/ray.lock
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -288,7 +288,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _dev(options: argparse.Namespace) -> int:
-    from controller.command.dev import DevOptions, default_kubeconfig, dev  # noqa: PLC0415
+    from controller.command.development.dev import DevOptions, default_kubeconfig, dev  # noqa: PLC0415
 
     chosen = DevOptions(
         port=options.port,
@@ -308,7 +308,7 @@ def _dev(options: argparse.Namespace) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from controller.command.demos import cluster_demo, job_demo  # noqa: PLC0415
+    from controller.command.development.demos import cluster_demo, job_demo  # noqa: PLC0415
     from controller.command.signals import interruptible  # noqa: PLC0415
 
     manifest = options.file or EXAMPLES[options.kind]

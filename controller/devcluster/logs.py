@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.apiserver.exchange import Answer
+from controller.devcluster.apiserver.messages import Answer
 from controller.devcluster.apiserver.status import bad_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.messages import Request
     from controller.devcluster.apiserver.paths import ResourcePath
 
 Json = dict[str, Any]

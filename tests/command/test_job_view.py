@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
-from controller.command.view import JobView
+from controller.command.development.view import JobView
 from controller.kube.objects import Pod
 from controller.ray.api import RayCluster, RayJob
 

@@ -14,10 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from controller.command.rayenv import RayEnvironment, make_ray_environment, making, ray_environment
-from controller.command.rayenv.environment import LOCK
-from controller.command.rayenv.installer import Installer, InstallerFailed
-from controller.command.rayenv.remedies import remedy
+from controller.command.development.rayenv import (
+    RayEnvironment,
+    make_ray_environment,
+    ray_environment,
+)
+from controller.command.development.rayenv import creation as making
+from controller.command.development.rayenv.environment import LOCK
+from controller.command.development.rayenv.installer import Installer, InstallerFailed
+from controller.command.development.rayenv.remedies import remedy
 from controller.kube.errors import ConfigurationError
 
 pytestmark = [pytest.mark.real_time, pytest.mark.timeout(120)]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from controller.command.rayenv import ray_environment
-from controller.devcluster.processes.places.host import folder_of_clusters
-from controller.devcluster.processes.places.marks import marked
+from controller.command.development.rayenv import ray_environment
+from controller.devcluster.processes.isolation.cluster_dir import folder_of_clusters
+from controller.devcluster.processes.isolation.process_tags import marked
 from tests.e2e.processes import until
 
 if TYPE_CHECKING:

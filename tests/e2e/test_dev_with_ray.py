@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.command.rayenv import ray_environment
+from controller.command.development.rayenv import ray_environment
 from tests.e2e.machine import needs_ray, traces_of, turn_of_ray
 from tests.e2e.processes import ROOT, manta_dev, needs_kubectl, until
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.command.embedded import embedded_cluster, write_kubeconfig
+from controller.command.development.embedded_cluster import embedded_cluster, write_kubeconfig
 from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.command.embedded import embedded_cluster
+from controller.command.development.embedded_cluster import embedded_cluster
 from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import custom_resource_definitions
 from tests.e2e.processes import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.exchange import (
+from controller.devcluster.apiserver.messages import (
     Answer,
     bytes_answer,
     json_answer,
@@ -14,8 +14,8 @@ from controller.devcluster.apiserver.negotiation import accepted
 from controller.devcluster.apiserver.openapi import EMPTY_V2, V2_MEDIA_TYPE, document, index
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.exchange import Request
     from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.messages import Request
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.resource import ApiResource
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.audit import Attributes
 from controller.devcluster.apiserver.deletion import Deleter
-from controller.devcluster.apiserver.exchange import (
+from controller.devcluster.apiserver.identity import never_that_one, wrong_name
+from controller.devcluster.apiserver.jsondata import child
+from controller.devcluster.apiserver.kinds import Quotas
+from controller.devcluster.apiserver.lists import list_page
+from controller.devcluster.apiserver.messages import (
     Answer,
     bytes_answer,
     error_answer,
     json_answer,
     nothing_here,
 )
-from controller.devcluster.apiserver.identity import never_that_one, wrong_name
-from controller.devcluster.apiserver.jsondata import child
-from controller.devcluster.apiserver.kinds import Quotas
-from controller.devcluster.apiserver.lists import list_page
 from controller.devcluster.apiserver.negotiation import JSON, accepted, content_type, decode_object
 from controller.devcluster.apiserver.options import (
     DeleteOptions,
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.audit import Audit
-    from controller.devcluster.apiserver.exchange import Request
     from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.messages import Request
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.representation import Representation

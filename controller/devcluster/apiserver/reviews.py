@@ -10,7 +10,7 @@ from controller.devcluster.apiserver.negotiation import content_type, decode_obj
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.audit import Audit
-    from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.messages import Request
     from controller.devcluster.apiserver.paths import ResourcePath
 
 REVIEWS = {

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.audit import Audit
+from controller.devcluster.apiserver.bootstrap import seed
 from controller.devcluster.apiserver.crd import Definitions
 from controller.devcluster.apiserver.discovery import Discovery
-from controller.devcluster.apiserver.exchange import (
+from controller.devcluster.apiserver.handler import ResourceHandler
+from controller.devcluster.apiserver.kinds import builtin_resources
+from controller.devcluster.apiserver.messages import (
     Answer,
     Request,
     error_answer,
     json_answer,
     nothing_here,
 )
-from controller.devcluster.apiserver.handler import ResourceHandler
-from controller.devcluster.apiserver.kinds import builtin_resources
 from controller.devcluster.apiserver.paths import parse_resource_path
 from controller.devcluster.apiserver.registry import Registry
 from controller.devcluster.apiserver.reviews import review
-from controller.devcluster.apiserver.seed import seed
 from controller.devcluster.apiserver.status import ApiError, path_not_found
 from controller.devcluster.apiserver.store import Store
 from controller.devcluster.apiserver.subresources import Hooks

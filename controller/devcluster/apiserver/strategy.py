@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.devcluster.apiserver.apply.fitness import ill_keyed
+from controller.devcluster.apiserver.apply.list_keys import ill_keyed
 from controller.devcluster.apiserver.apply.structure import TypedStructure
 from controller.devcluster.apiserver.meta import (
     is_subdomain,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from controller.devcluster.apiserver.exchange import bytes_answer, json_answer
 from controller.devcluster.apiserver.jsondata import Json, child, entries
+from controller.devcluster.apiserver.messages import bytes_answer, json_answer
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.negotiation import content_type, decode_object
 from controller.devcluster.apiserver.options import DeleteOptions
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.deletion import Deleter
-    from controller.devcluster.apiserver.exchange import Answer, Request
+    from controller.devcluster.apiserver.messages import Answer, Request
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Store

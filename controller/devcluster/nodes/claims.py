@@ -9,7 +9,7 @@ from controller.kube.errors import NotFound
 from controller.kube.resources import CLAIMS
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.kube.objects import KubeObject
 
 FINALIZER = "kubernetes.io/pvc-protection"

@@ -15,9 +15,9 @@ from controller.kube.resources import SERVICES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.devcluster.nodes.endpoints import Slice
     from controller.devcluster.nodes.pods import Pod
-    from controller.devcluster.nodes.surroundings import Surroundings
     from controller.devcluster.nodes.views import EndpointSlice
     from controller.kube.objects import KubeObject, Service
 

@@ -17,7 +17,7 @@ from controller.kube.resources import CRDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
     from controller.kube.resources import Resource
     from informers import Lister, SharedInformer, Tombstone

@@ -10,7 +10,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.control import Enqueue
-from controller.devcluster.nodes.jobplan import plan_job
+from controller.devcluster.nodes.job_plan import plan_job
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.statuses import status_patch
 from controller.devcluster.nodes.suffixes import suffix
@@ -20,8 +20,8 @@ from controller.kube.errors import Conflict, NotFound
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.devcluster.nodes.pods import Pod
-    from controller.devcluster.nodes.surroundings import Surroundings
     from controller.devcluster.nodes.views import Job, JobStatus
     from controller.kube.objects import KubeObject
 

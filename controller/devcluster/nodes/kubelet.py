@@ -26,9 +26,9 @@ from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import JOBS, NODES
 
 if TYPE_CHECKING:
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.devcluster.nodes.lifecycle import Step
     from controller.devcluster.nodes.pods import Pod, PodStatus
-    from controller.devcluster.nodes.surroundings import Surroundings
     from controller.kube.objects import Node
     from informers import Tombstone
 

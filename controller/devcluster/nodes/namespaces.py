@@ -10,7 +10,7 @@ from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import NAMESPACES
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.kube.objects import Namespace
     from controller.kube.resources import Resource
 

@@ -18,7 +18,7 @@ from controller.kube.errors import AlreadyExists
 from controller.kube.resources import NODES
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.kube.objects import Node
 
 LOST = ANNOTATION_PREFIX + "lost"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.caches import Caches
 from controller.devcluster.nodes.claims import ClaimProtection
+from controller.devcluster.nodes.component_context import Surroundings
 from controller.devcluster.nodes.endpointslices import EndpointSlices
 from controller.devcluster.nodes.garbage import GarbageCollector
 from controller.devcluster.nodes.jobs import JobController
 from controller.devcluster.nodes.kubelet import Kubelet
 from controller.devcluster.nodes.namespaces import NamespaceLifecycle
 from controller.devcluster.nodes.settings import NodeSettings
-from controller.devcluster.nodes.surroundings import Surroundings
 
 if TYPE_CHECKING:
     import random
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from datetime import datetime
 
-    from controller.devcluster.nodes.surroundings import Component
+    from controller.devcluster.nodes.component_context import Component
     from controller.kube.client import Client
     from informers import Clock
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from controller.devcluster.processes.runs import Result
+from controller.devcluster.processes.container_process import Result
 
 if TYPE_CHECKING:
-    from controller.devcluster.processes.runs import Run
+    from controller.devcluster.processes.container_process import Run
     from controller.devcluster.processes.specification import (
         Action,
         Container,

@@ -14,7 +14,7 @@ from controller.kube.resources import CLAIMS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.kube.objects import PersistentVolumeClaim
     from informers import Tombstone
 

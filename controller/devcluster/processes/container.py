@@ -10,20 +10,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from controller.devcluster.nodes.timestamps import timestamp
-from controller.devcluster.processes import states
+from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.actions import act
 from controller.devcluster.processes.backoff import Backoff
-from controller.devcluster.processes.checks import Checks
+from controller.devcluster.processes.container_process import Run
 from controller.devcluster.processes.environment import (
     BadConfiguration,
     env_sources,
     invocation,
 )
-from controller.devcluster.processes.grace import LOOK_AGAIN, Grace, either
+from controller.devcluster.processes.grace_period import LOOK_AGAIN, Grace, either
 from controller.devcluster.processes.images import UnknownImage
-from controller.devcluster.processes.isolation import Mount
-from controller.devcluster.processes.runs import Run
-from controller.devcluster.processes.workshop import oom_kills
+from controller.devcluster.processes.isolation.protocols import Mount
+from controller.devcluster.processes.pod_runtime import oom_kills
+from controller.devcluster.processes.probes import Checks
 from controller.kube.errors import KubeError
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.pods import ContainerStatus
     from controller.devcluster.processes.environment import Invocation
     from controller.devcluster.processes.images import Image
-    from controller.devcluster.processes.isolation import Room
+    from controller.devcluster.processes.isolation.protocols import Room
     from controller.devcluster.processes.output import Output
+    from controller.devcluster.processes.pod_runtime import Home
     from controller.devcluster.processes.specification import Container
-    from controller.devcluster.processes.workshop import Home
 
 _LEAST_AFTER_HOOK = 2.0  # seconds between SIGTERM and SIGKILL, even if a hook used up the grace
 _READ_AGAIN = 2.0  # seconds until the API server is asked again

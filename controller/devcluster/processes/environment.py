@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controller.devcluster.processes.downward_api import UnknownField, field_value, resource_value
 from controller.devcluster.processes.expansion import expand
-from controller.devcluster.processes.fields import UnknownField, field_value, resource_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.devcluster.processes.fields import Surrounds
+    from controller.devcluster.processes.downward_api import Surrounds
     from controller.devcluster.processes.images import Image
     from controller.devcluster.processes.specification import (
         Container,

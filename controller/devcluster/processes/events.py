@@ -13,7 +13,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.kube.objects import ObjectMeta
 
 _EVENTS = Resource("", "v1", "events", "Event", KubeObject)

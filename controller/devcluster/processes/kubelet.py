@@ -19,18 +19,18 @@ from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.registration import Registration, Runtime
 from controller.devcluster.processes.claims import Claims
 from controller.devcluster.processes.events import PodEvents
-from controller.devcluster.processes.podrun import PodRun
+from controller.devcluster.processes.pod_runtime import Folders, Workshop, machine_memory
+from controller.devcluster.processes.pod_worker import PodRun
 from controller.devcluster.processes.sources import Sources
-from controller.devcluster.processes.workshop import Folders, Workshop, machine_memory
 from controller.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.devcluster.nodes.pods import Pod
-    from controller.devcluster.nodes.surroundings import Surroundings
     from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.isolation import Isolation
+    from controller.devcluster.processes.isolation.protocols import Isolation
     from controller.devcluster.processes.output import Outputs
 
 _log = structlog.get_logger(__name__)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.exchange import Answer
+from controller.devcluster.apiserver.messages import Answer
 from controller.devcluster.apiserver.status import bad_request
 from controller.devcluster.logs import chosen_container, is_waiting, why_no_log
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.messages import Request
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.processes.output import Output, Outputs
 

@@ -18,7 +18,7 @@ from controller.kube.resources import CLAIMS, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.devcluster.nodes.surroundings import Surroundings
+    from controller.devcluster.nodes.component_context import Surroundings
 
 _WATCHED: Mapping[str, Resource[Any]] = {
     CLAIM: CLAIMS,

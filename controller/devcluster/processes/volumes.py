@@ -8,21 +8,21 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.contents import (
+from controller.devcluster.processes.environment import CLAIM, BadConfiguration, Source
+from controller.devcluster.processes.expansion import expand
+from controller.devcluster.processes.isolation.protocols import Mount
+from controller.devcluster.processes.volume_files import (
     contents,
     is_made_of_objects,
     volume_sources,
 )
-from controller.devcluster.processes.environment import CLAIM, BadConfiguration, Source
-from controller.devcluster.processes.expansion import expand
-from controller.devcluster.processes.isolation import Mount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.devcluster.processes.contents import File
-    from controller.devcluster.processes.fields import Surrounds
+    from controller.devcluster.processes.downward_api import Surrounds
     from controller.devcluster.processes.specification import Container, HostPath, Pod, Volume
+    from controller.devcluster.processes.volume_files import File
     from controller.kube.objects import ObjectMeta
 
 _DATA = "..data"

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.apiserver.exchange import bytes_answer
+from controller.devcluster.apiserver.messages import bytes_answer
 from tests.devcluster.apiserver.support import EPOCH, EmbeddedApi, config_map, pod
 
 

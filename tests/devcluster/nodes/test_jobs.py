@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.jobplan import JobPlan, plan_job
+from controller.devcluster.nodes.job_plan import JobPlan, plan_job
 from controller.devcluster.nodes.pods import PODS, Pod
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.devcluster.nodes.timestamps import timestamp

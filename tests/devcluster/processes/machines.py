@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.devcluster.processes.places.choice import OPENERS
-from controller.devcluster.processes.places.host import Host
-from controller.devcluster.processes.places.library import library
-from controller.devcluster.processes.places.marks import marked
-from controller.devcluster.processes.places.shared import Shared
-from controller.devcluster.processes.places.shim import Shim
+from controller.devcluster.processes.isolation.cluster_dir import Host
+from controller.devcluster.processes.isolation.preload_library import library
+from controller.devcluster.processes.isolation.process_tags import marked
+from controller.devcluster.processes.isolation.selection import OPENERS
+from controller.devcluster.processes.isolation.shared import Shared
+from controller.devcluster.processes.isolation.shim import Shim
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from controller.devcluster.processes.isolation import Isolation, Launch, Room
+    from controller.devcluster.processes.isolation.protocols import Isolation, Launch, Room
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = str(Path(sys.executable).resolve())

@@ -9,13 +9,13 @@ import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.processes.isolation import Launch
+from controller.devcluster.processes.isolation.protocols import Launch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from controller.devcluster.processes.isolation import Mode, Mount
+    from controller.devcluster.processes.isolation.protocols import Mode, Mount
 
 _SCRIPT = 'echo $$ >>"$PIDS"; cd "$DIR" && exec "$@"'
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from controller.devcluster.nodes.pods import PodStatus
-from controller.devcluster.processes import states
+from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.backoff import Backoff
-from controller.devcluster.processes.phases import Facts, pod_status
+from controller.devcluster.processes.pod_status import Facts, pod_status
+from controller.devcluster.processes.probe_threshold import Tally
 from controller.devcluster.processes.specification import Container, Pod
-from controller.devcluster.processes.tally import Tally
 
 NOW = "2026-01-01T00:00:00Z"
 

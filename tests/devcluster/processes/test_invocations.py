@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from controller.devcluster.processes.downward_api import Surrounds
 from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
@@ -16,7 +17,6 @@ from controller.devcluster.processes.environment import (
     invocation,
 )
 from controller.devcluster.processes.expansion import expand
-from controller.devcluster.processes.fields import Surrounds
 from controller.devcluster.processes.images import Image, Images, UnknownImage
 from controller.devcluster.processes.specification import Pod
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.devcluster.processes.places.choice import NoIsolation, choose
-from controller.devcluster.processes.places.host import Host, clean_up
-from controller.devcluster.processes.places.marks import marked, started_at
+from controller.devcluster.processes.isolation.cluster_dir import Host, clean_up
+from controller.devcluster.processes.isolation.process_tags import marked, started_at
+from controller.devcluster.processes.isolation.selection import NoIsolation, choose
 from tests.devcluster.processes.machines import contents, exists, needs_compiler, needs_namespaces
 
 pytestmark = pytest.mark.real_time
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real_time
 _CLUSTER = """
 import asyncio, sys
 from pathlib import Path
-from controller.devcluster.processes.places.host import Host
+from controller.devcluster.processes.isolation.cluster_dir import Host
 from tests.devcluster.processes.machines import WAYS, pod, room, said, started
 
 async def main():
@@ -120,7 +120,7 @@ async def test_behind_a_killed_cluster_its_guard_removes_everything(way, base):
     assert list(marked(f"{root}/")) == []
 
 
-async def test_processes_are_known_by_their_mark_even_without_a_keeper(base):
+async def test_processes_are_known_by_their_mark_even_without_a_supervisor(base):
     host = Host(base)
     room = f"{host.root}/p0/0/"
     stray = await asyncio.create_subprocess_exec("sleep", "1000", env={"MANTA_ROOM": room})
@@ -186,7 +186,7 @@ async def test_a_mode_that_fails_its_trial_leaves_nothing(base, monkeypatch):
     async def failing(isolation, python):
         raise OSError("pods cannot reach one another")
 
-    monkeypatch.setattr("controller.devcluster.processes.places.choice.try_out", failing)
+    monkeypatch.setattr("controller.devcluster.processes.isolation.selection.try_out", failing)
     with pytest.raises(NoIsolation, match="namespaces: pods cannot reach one another"):
         await choose("namespaces", base=base)
     assert contents(base) == []

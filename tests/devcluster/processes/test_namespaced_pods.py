@@ -69,7 +69,7 @@ async def test_two_pods_listen_on_the_same_port_and_are_probed_there(world):
                 await world.until(name, lambda pod: pod.status.is_true("Ready"), seconds=20)
 
 
-async def test_sigterm_and_its_exit_code_pass_the_keeper(world):
+async def test_sigterm_and_its_exit_code_pass_the_supervisor(world):
     async with opened("namespaces") as isolation:
         world.isolation = isolation
         async with world.node():

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.devcluster.processes.isolation import Mount
-from controller.devcluster.processes.places.marks import marked
+from controller.devcluster.processes.isolation.process_tags import marked
+from controller.devcluster.processes.isolation.protocols import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
     ended,
@@ -145,7 +145,7 @@ async def test_signals_reach_the_command(isolation):
     assert await status_of(process) == 4
 
 
-@pytest.mark.parametrize("way", ["kill signal", "keeper killed", "room closed", "pod closed"])
+@pytest.mark.parametrize("way", ["kill signal", "supervisor killed", "room closed", "pod closed"])
 async def test_nothing_of_a_container_survives_it(isolation, way):
     place = await pod(isolation)
     stubborn = await room(place)
@@ -156,7 +156,7 @@ async def test_nothing_of_a_container_survives_it(isolation, way):
     if way == "kill signal":
         process.send_signal(launch.kill_signal)
         assert await status_of(process) == 137
-    elif way == "keeper killed":
+    elif way == "supervisor killed":
         process.kill()
     elif way == "room closed":
         await stubborn.close()

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.devcluster.nodes.pods import Pod, PodStatus
-from controller.devcluster.processes.reports import StatusReports
+from controller.devcluster.processes.status_manager import StatusReports
 from controller.kube.errors import Conflict, NotFound, NotSent, Status
 from controller.kube.objects import ObjectMeta
 

@@ -12,11 +12,11 @@ import pytest
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes import container as container_module
 from controller.devcluster.processes.container import ContainerRuns
-from controller.devcluster.processes.grace import Grace
+from controller.devcluster.processes.container_states import expected
+from controller.devcluster.processes.grace_period import Grace
+from controller.devcluster.processes.pod_runtime import Home
 from controller.devcluster.processes.specification import Container
 from controller.devcluster.processes.specification import Pod as WholePod
-from controller.devcluster.processes.states import expected
-from controller.devcluster.processes.workshop import Home
 from controller.kube.errors import NotFound
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CLAIMS
@@ -154,7 +154,7 @@ async def test_finalizers_hold_a_pod_that_runs_no_more(world):
 
 @pytest.mark.real_time
 async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
-    monkeypatch.setattr("controller.devcluster.processes.podrun._PLACE_AGAIN", 0.1)
+    monkeypatch.setattr("controller.devcluster.processes.pod_worker._PLACE_AGAIN", 0.1)
     world.isolation.refusals.append(OSError("no more addresses"))
     async with world.node():
         await world.create("a", sh("true"))
@@ -176,7 +176,7 @@ async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
 async def test_an_api_server_that_fails_now_and_then_delays_but_does_not_confuse(
     world, fault, monkeypatch
 ):
-    monkeypatch.setattr("controller.devcluster.processes.podrun._AGAIN", 0.1)
+    monkeypatch.setattr("controller.devcluster.processes.pod_worker._AGAIN", 0.1)
     world.rules = [Rule(fault, resource="pods", verbs=WRITES, skip=n, times=1) for n in (1, 3, 5)]
     async with world.node():
         await world.create("a", sh("echo 1; exit 1"), restartPolicy="OnFailure")

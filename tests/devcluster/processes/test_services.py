@@ -12,12 +12,12 @@ import pytest
 
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.nodes import NodeSettings, run_nodes
+from controller.devcluster.processes.component_group import Together
 from controller.devcluster.processes.images import Images
 from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.network.proxies import Proxies
 from controller.devcluster.processes.network.services import ServiceNetwork
 from controller.devcluster.processes.specification import PODS
-from controller.devcluster.processes.together import Together
 from controller.kube.client import Client
 from controller.kube.resources import SERVICES
 from tests.devcluster.processes.conftest import PYTHON, World, wall

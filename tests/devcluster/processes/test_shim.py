@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.devcluster.processes.isolation import Mount
-from controller.devcluster.processes.places.library import library
-from controller.devcluster.processes.places.manta_ray_start import hook
+from controller.devcluster.processes.isolation.manta_ray_start import hook
+from controller.devcluster.processes.isolation.preload_library import library
+from controller.devcluster.processes.isolation.protocols import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
     ended,

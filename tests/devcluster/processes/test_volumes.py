@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.devcluster.processes.contents import File
+from controller.devcluster.processes.downward_api import Surrounds
 from controller.devcluster.processes.environment import (
     CLAIM,
     CONFIG_MAP,
@@ -13,8 +13,8 @@ from controller.devcluster.processes.environment import (
     BadConfiguration,
     Source,
 )
-from controller.devcluster.processes.fields import Surrounds
 from controller.devcluster.processes.specification import Pod
+from controller.devcluster.processes.volume_files import File
 from controller.devcluster.processes.volumes import Volumes, write_atomically
 
 AROUND = Surrounds(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.kinds.podrules import validate_pod_spec
-from controller.devcluster.apiserver.kinds.podspec import default_pod_spec
+from controller.devcluster.apiserver.kinds.pod_defaults import default_pod_spec
+from controller.devcluster.apiserver.kinds.pod_rules import validate_pod_spec
 from controller.devcluster.apiserver.meta import is_name_label
 from controller.devcluster.apiserver.status import ResourceName, forbidden, forbidden_field
 from controller.devcluster.apiserver.strategy import Strategy

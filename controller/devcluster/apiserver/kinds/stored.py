@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import child, entries
-from controller.devcluster.apiserver.kinds.podspec import default_pod_spec
+from controller.devcluster.apiserver.kinds.pod_defaults import default_pod_spec
 from controller.devcluster.apiserver.meta import is_path_segment
 from controller.devcluster.apiserver.status import forbidden_field, invalid_value
 from controller.devcluster.apiserver.strategy import Strategy

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.apiserver.kinds.podrules import validate_pod_spec
-from controller.devcluster.apiserver.kinds.podspec import default_pod_spec
+from controller.devcluster.apiserver.kinds.pod_defaults import default_pod_spec
+from controller.devcluster.apiserver.kinds.pod_rules import validate_pod_spec
 from controller.devcluster.apiserver.status import required
 from controller.devcluster.apiserver.strategy import Strategy
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from controller.devcluster.apiserver.exchange import Answer
+from controller.devcluster.apiserver.messages import Answer
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.processes.network.backends import Backend
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import AsyncGenerator
 
-    from controller.devcluster.apiserver.exchange import Request
+    from controller.devcluster.apiserver.messages import Request
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.processes.network.services import ServiceNetwork
 

@@ -20,10 +20,10 @@ from controller.kube.resources import SERVICES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from controller.devcluster.nodes.component_context import Surroundings
     from controller.devcluster.nodes.pods import Pod
-    from controller.devcluster.nodes.surroundings import Surroundings
     from controller.devcluster.nodes.views import EndpointSlice
-    from controller.devcluster.processes.isolation import Isolation
+    from controller.devcluster.processes.isolation.protocols import Isolation
     from controller.kube.objects import KubeObject, Service
 
 _log = structlog.get_logger(__name__)

@@ -1,9 +1,0 @@
-"""`manta demo`: embedded cluster, operator and an example in one process, for people to watch.
-
-One demo for each kind; the exit status is 0 only if everything worked.
-"""
-
-from controller.command.demos.cluster import cluster_demo
-from controller.command.demos.job import job_demo
-
-__all__ = ["cluster_demo", "job_demo"]

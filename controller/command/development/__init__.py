@@ -1,0 +1,1 @@
+"""`manta dev` and `manta demo`, which the production image does not hold."""

@@ -1,0 +1,230 @@
+"""`manta demo --kind rayjob`: a job computes something with real Ray, in one process and below it.
+
+Its pods are processes of this machine. The example fails at first on purpose, is retried on a
+fresh cluster and succeeds. The exit status is 0 only if it did, and if nothing was left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from controller.command.development.demos.job_log import JobLog
+from controller.command.development.demos.steps import Step, StepFailed, Steps
+from controller.command.development.embedded_cluster import embedded_cluster
+from controller.command.development.images import images_for
+from controller.command.development.process_node import machine_for
+from controller.command.development.view import Feed, JobView, Screen, in_short, screen_for
+from controller.command.manifests import load
+from controller.command.operator import operator_for
+from controller.devcluster.nodes import NodeSettings
+from controller.kube.credentials import StaticCredentials
+from controller.kube.errors import ConfigurationError, KubeError, NotFound
+from controller.kube.objects import KubeObject
+from controller.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
+from controller.kube.source import ResourceSource
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
+from controller.runtime.logs import configure_logging
+from controller.runtime.settings import Settings
+from informers import Codec, SharedInformer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from controller.command.development.process_node import Machine
+    from controller.devcluster.processes.isolation.selection import Wanted
+    from controller.kube.client import Client
+    from controller.kube.resources import Resource
+
+T = TypeVar("T", bound=KubeObject)
+Json = dict[str, Any]
+
+NAMESPACE = "default"
+_RESOURCES: dict[str, Resource[Any]] = {
+    resource.kind: resource for resource in (RAYJOBS, CONFIG_MAPS, SECRETS, CLAIMS)
+}
+_JOB_SECONDS = 900.0
+_CLEANING_SECONDS = 120.0  # beyond the job's own time to live
+
+
+@dataclass(slots=True)
+class Summary:
+    """What came of it."""
+
+    steps: Steps = field(default_factory=Steps)
+    attempts: list[str] = field(default_factory=list[str])
+    lines: int = 0
+    clusters: int = 0
+    pods: int = 0
+    removed: bool = False
+    left_behind: list[str] = field(default_factory=list[str])
+    failed: str = ""
+
+    @property
+    def worked(self) -> bool:
+        """Whether everything did."""
+        return not self.failed and self.removed and not self.left_behind
+
+    def text(self) -> str:
+        """The summary as plain lines."""
+        lines = [*self.attempts, *self.steps.lines()]
+        lines.append(f"{'lines that the job printed':<28}{self.lines:6}")
+        gone = ", all gone" if self.removed else ""
+        lines.append(f"{'clusters made':<28}{self.clusters:6}{gone}")
+        lines.append(f"{'pods made':<28}{self.pods:6}{gone}")
+        lines.append(f"left on this machine: {', '.join(self.left_behind) or 'nothing'}")
+        lines.append(f"FAILED: {self.failed}" if self.failed else "everything worked")
+        return "\n".join(lines)
+
+
+async def job_demo(manifest: Path, images: Sequence[str], isolation: Wanted) -> int:
+    """Run the demo and print its summary; returns the exit status.
+
+    Args:
+        manifest: a RayJob, and what it needs.
+        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
+            is one.
+        isolation: how pods are kept apart.
+
+    Raises:
+        ConfigurationError: the manifest holds something else than one RayJob and what it needs, or
+            there is no Ray to be had; the message says what helps.
+    """
+    documents = load(manifest)
+    _check(documents, manifest)
+    configure_logging(level="error", format="console")
+    summary = Summary()
+    environments = await images_for(images, ray=True)
+    async with machine_for(environments, isolation) as machine:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        screen = screen_for(lambda: loop.time() - start)
+        try:
+            await _play(documents, machine, screen, summary)
+        except* (StepFailed, KubeError) as errors:
+            summary.failed = "; ".join(map(str, errors.exceptions))
+        finally:
+            screen.close()
+    summary.left_behind = machine.left_behind()
+    sys.stdout.write(f"\n{summary.text()}\n")
+    return 0 if summary.worked else 1
+
+
+def _check(documents: list[Json], manifest: Path) -> None:
+    """Refuse what cannot be played with.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    kinds = [str(document.get("kind")) for document in documents]
+    if kinds.count(RAYJOBS.kind) != 1:
+        raise ConfigurationError(f"{manifest} holds {kinds.count(RAYJOBS.kind)} RayJobs; give one")
+    unknown = sorted(set(kinds) - _RESOURCES.keys())
+    if unknown:
+        raise ConfigurationError(
+            f"{manifest} holds a {unknown[0]}; beside a RayJob the demo takes only "
+            f"{', '.join(kind for kind in _RESOURCES if kind != RAYJOBS.kind)}"
+        )
+    for document in documents:
+        meta: Json = document.get("metadata") or {}
+        if not meta.get("name"):
+            raise ConfigurationError(f"{manifest} holds a {document['kind']} without metadata.name")
+
+
+async def _play(documents: list[Json], machine: Machine, screen: Screen, summary: Summary) -> None:
+    """Start everything, watch the job to its end, stop everything."""
+    screen.headline("starting an embedded Kubernetes API server whose pods are processes")
+    for sentence in machine.description:
+        screen.change(sentence)
+    job = next(document for document in documents if document["kind"] == RAYJOBS.kind)
+    view = JobView(str(job["metadata"]["name"]), screen)
+    settings = Settings(metrics_address="", health_address="")
+    async with (
+        embedded_cluster(
+            port=0, crds=custom_resource_definitions(), nodes=NodeSettings(), machine=machine
+        ) as cluster,
+        operator_for(
+            StaticCredentials(cluster.url), settings, user_agent="manta-operator"
+        ) as operator,
+        asyncio.TaskGroup() as tasks,
+    ):
+        user = cluster.client("demo-user")
+        log = JobLog(cluster.server, view.name, view.saw_line, tasks)
+        stop = asyncio.Event()
+        running = tasks.create_task(operator.run(stop))
+        watching = [tasks.create_task(one.run()) for one in _informers(user, view, log)]
+        try:
+            await _steps(user, documents, view, screen, summary)
+        finally:
+            _take_down(view, summary)
+        stop.set()
+        await running
+        log.close()
+        for task in watching:
+            task.cancel()
+
+
+async def _steps(
+    user: Client, documents: list[Json], view: JobView, screen: Screen, summary: Summary
+) -> None:
+    def step(name: str, limit: float) -> Step:
+        return Step(name, limit, screen, summary.steps)
+
+    async with step("created -> ended", _JOB_SECONDS):
+        for document in documents:
+            await user.create(_RESOURCES[document["kind"]], NAMESPACE, document)
+        await view.until(lambda v: v.has_ended)
+    _take_down(view, summary)
+    spec: Json = view.job.spec if view.job else {}
+    if view.deployment_status != "Complete":
+        why = in_short(str(view.status.get("message", "")))
+        summary.failed = f"the job ended as {view.deployment_status}: {why}"
+    elif spec.get("shutdownAfterJobFinishes"):
+        wait = float(spec.get("ttlSecondsAfterFinished") or 0)
+        async with step("ended -> cluster gone", wait + _CLEANING_SECONDS):
+            await view.until(lambda v: not v.clusters)
+    async with step("deleted -> nothing left", _CLEANING_SECONDS):
+        for document in documents:
+            await _delete(user, document)
+        await view.until(lambda v: not (v.job or v.clusters or v.pods))
+    summary.removed = True
+
+
+async def _delete(user: Client, document: Json) -> None:
+    try:
+        resource = _RESOURCES[document["kind"]]
+        await user.delete(resource, NAMESPACE, str(document["metadata"]["name"]))
+    except NotFound:
+        pass  # its own rules have removed it
+
+
+def _take_down(view: JobView, summary: Summary) -> None:
+    """Note what is known of the job, which may be gone soon."""
+    summary.attempts = [attempt.text() for attempt in view.attempts] or summary.attempts
+    summary.lines, summary.clusters = view.lines, len(view.clusters_seen)
+    summary.pods = len(view.pods_seen)
+
+
+def _informers(user: Client, view: JobView, log: JobLog) -> Iterator[SharedInformer[Any]]:
+    yield _informer(user, RAYJOBS, view.saw_job)
+    yield _informer(user, RAYCLUSTERS, view.saw_cluster)
+    yield _informer(user, PODS, view.saw_pod, log.saw_pod)
+
+
+def _informer(
+    user: Client, resource: Resource[T], *saw: Callable[[str, T | None], None]
+) -> SharedInformer[T]:
+    informer = SharedInformer(
+        f"demo-{resource.plural}",
+        ResourceSource(user, resource, NAMESPACE),
+        Codec(resource.view),
+        clock=asyncio.get_running_loop(),
+        rng=random.Random(),
+    )
+    for one in saw:
+        informer.add_handler(Feed(one))
+    return informer

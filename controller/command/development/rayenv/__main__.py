@@ -1,0 +1,32 @@
+"""`python -m controller.command.development.rayenv`: make the environment and print its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from controller.command.development.rayenv.creation import make_ray_environment
+from controller.command.development.rayenv.environment import ray_environment
+from controller.command.development.rayenv.progress import progress_for_people
+from controller.kube.errors import ConfigurationError
+
+
+def main() -> int:
+    """Make it; returns the exit status."""
+    environment = ray_environment()
+    progress = progress_for_people()
+    try:
+        asyncio.run(make_ray_environment(environment, progress))
+    except ConfigurationError as error:
+        sys.stderr.write(f"manta: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        progress.close()
+    sys.stdout.write(f"{environment.folder}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

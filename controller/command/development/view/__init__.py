@@ -1,0 +1,12 @@
+"""What a person watches: a RayCluster or a RayJob, its pods and conditions, live.
+
+On a terminal the picture is redrawn in place (with `rich`); everywhere else each change is one
+plain line. Both read the same informers.
+"""
+
+from controller.command.development.view.cluster import ClusterView
+from controller.command.development.view.job import JobView, in_short
+from controller.command.development.view.object_handler import Feed
+from controller.command.development.view.screens import Screen, screen_for
+
+__all__ = ["ClusterView", "Feed", "JobView", "Screen", "in_short", "screen_for"]

@@ -1,0 +1,188 @@
+"""One RayJob: its status, its attempts, their clusters and pods, and what the job prints."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from controller.command.development.view.changes import Changes
+from controller.command.development.view.pods import pod_state, pods_table
+from controller.ray.api.rayjob import status_of, time_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from controller.command.development.view.screens import Screen
+    from controller.kube.objects import Pod
+    from controller.ray.api import RayCluster
+    from controller.ray.api.rayjob import RayJob
+
+_LINES = 12  # of the job's output that a picture shows
+_ENDED = frozenset({"Complete", "Failed", "ValidationFailed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One entry of `status.attempts`, for people; without a result it is under way."""
+
+    number: int
+    cluster: str
+    result: str
+    reason: str
+    message: str
+    seconds: float | None
+
+    def text(self) -> str:
+        """In one line."""
+        title = f"attempt {self.number} on {self.cluster}"
+        if not self.result:
+            return f"{title}: under way"
+        took = f" after {self.seconds:.0f} s" if self.seconds is not None else ""
+        reason = f" ({self.reason})" if self.reason else ""
+        why = f": {in_short(self.message)}" if self.message else ""
+        return f"{title}: {self.result}{reason}{took}{why}"
+
+
+def in_short(message: str) -> str:
+    """The first line of a message, without Ray's announcement of the log that follows it."""
+    return message.partition("\n")[0].partition(", last available logs")[0]
+
+
+class JobView:
+    """The present picture of one job, fed by informer handlers; wakes who waits for it.
+
+    Attributes:
+        job: as it is now; None if it is not there, or no longer.
+        clusters: by key, all that there are now.
+        pods: by key, all that there are now.
+        clusters_seen: names of all clusters that there ever were.
+        pods_seen: keys of all pods that there ever were.
+        lines: how many lines the job has printed.
+    """
+
+    def __init__(self, name: str, screen: Screen) -> None:
+        self.name = name
+        self.job: RayJob | None = None
+        self.clusters: dict[str, RayCluster] = {}
+        self.pods: dict[str, Pod] = {}
+        self.clusters_seen: set[str] = set()
+        self.pods_seen: set[str] = set()
+        self.lines = 0
+        self._last_lines: deque[str] = deque(maxlen=_LINES)
+        self._screen = screen
+        self._changes = Changes()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The job's status, empty if it has none."""
+        return status_of(self.job) if self.job else {}
+
+    @property
+    def deployment_status(self) -> str:
+        """`status.jobDeploymentStatus`."""
+        return str(self.status.get("jobDeploymentStatus", ""))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will follow."""
+        return self.deployment_status in _ENDED
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """The last ones, the oldest first; the very last one may be under way."""
+        return [_attempt(entry) for entry in self.status.get("attempts", ())]
+
+    def saw_job(self, key: str, job: RayJob | None) -> None:
+        """Take over a new state of the job, None once it is gone."""
+        if key.partition("/")[2] != self.name:
+            return
+        known, words = self.attempts, self._words
+        self.job = job
+        for attempt in self.attempts:
+            if attempt not in known:
+                self._screen.change(attempt.text())
+        if self._words != words:
+            self._screen.change(f"RayJob {self.name}: {self._words}")
+        self._redraw()
+
+    def saw_cluster(self, key: str, cluster: RayCluster | None) -> None:
+        """Take over a new state of a cluster, None once it is gone."""
+        before = _cluster_state(self.clusters.pop(key, None))
+        if cluster is not None:
+            self.clusters[key] = cluster
+            self.clusters_seen.add(key)
+        state = _cluster_state(cluster)
+        if state != before:
+            self._screen.change(f"cluster {key.partition('/')[2]}: {state}")
+        self._redraw()
+
+    def saw_pod(self, key: str, pod: Pod | None) -> None:
+        """Take over a new state of a pod, None once it is gone."""
+        before = pod_state(self.pods.pop(key, None))
+        if pod is not None:
+            self.pods[key] = pod
+            self.pods_seen.add(key)
+        state = pod_state(pod)
+        if state != before:
+            self._screen.change(f"pod {key.partition('/')[2]}: {state}")
+        self._redraw()
+
+    def saw_line(self, line: str) -> None:
+        """Take over a line that the job has printed."""
+        self.lines += 1
+        self._last_lines.append(line)
+        self._screen.change(f"| {line}")
+        self._redraw()
+
+    async def until(self, reached: Callable[[JobView], bool]) -> None:
+        """Wait until the picture satisfies `reached`. The caller sets the time limit."""
+        await self._changes.until(lambda: reached(self))
+
+    @property
+    def _words(self) -> str:
+        return ", ".join(_parts(self.status)) or ("new" if self.job else "gone")
+
+    def _redraw(self) -> None:
+        self._screen.draw(self._picture)
+        self._changes.tell()
+
+    def _picture(self) -> Any:
+        from rich.console import Group  # noqa: PLC0415  an extra
+        from rich.panel import Panel  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        title = f"RayJob {self.name}: {self._words}"
+        attempts = [Text(attempt.text()) for attempt in self.attempts]
+        output = Text("\n".join(self._last_lines) or "nothing yet", no_wrap=True)
+        printed = Panel(output, title="what the job prints", title_align="left")
+        return Group(pods_table(title, self.pods), *attempts, printed)
+
+
+def _parts(status: dict[str, Any]) -> Iterator[str]:
+    if state := status.get("jobDeploymentStatus"):
+        yield state
+    if ray := status.get("jobStatus"):
+        yield f"Ray says {ray}"
+    if reason := status.get("reason"):
+        yield reason
+
+
+def _cluster_state(cluster: RayCluster | None) -> str:
+    if cluster is None:
+        return "gone"
+    if cluster.metadata.terminating:
+        return "Terminating"
+    return str(cluster.status.get("state") or "not ready")
+
+
+def _attempt(entry: dict[str, Any]) -> Attempt:
+    began, ended = time_of(entry.get("startTime")), time_of(entry.get("endTime"))
+    return Attempt(
+        number=entry.get("number", 0),
+        cluster=entry.get("rayClusterName", "?"),
+        result=entry.get("result", ""),
+        reason=entry.get("reason", ""),
+        message=entry.get("message", ""),
+        seconds=(ended - began).total_seconds() if began and ended else None,
+    )

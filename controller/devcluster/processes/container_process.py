@@ -1,0 +1,154 @@
+"""One run of a container: a process, what it writes, and commands beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.devcluster.processes.output import Pipe
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Sequence
+
+    from controller.devcluster.processes.isolation.protocols import Launch, Room
+    from controller.devcluster.processes.output import Output
+
+_DRAIN = 2.0  # seconds for the last output after the end
+_KILL = 5.0  # seconds for the supervisor to end everything before it is killed itself
+_LONGEST_ANSWER = 10 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a probe or a hook.
+
+    Attributes:
+        is_good: whether it counts as a success.
+        text: what to say about it.
+    """
+
+    is_good: bool
+    text: str
+
+
+class Run:
+    """A running container. Made by `start`.
+
+    Attributes:
+        exited: gives the exit code, 128 + n after signal n, when the process has ended and its
+            output is complete.
+        was_killed: whether it was ended by us with force.
+    """
+
+    def __init__(
+        self, room: Room, launch: Launch, process: Process, pipes: tuple[Pipe, Pipe]
+    ) -> None:
+        self._room = room
+        self._launch = launch
+        self._process = process
+        self._pipes = pipes
+        self.was_killed = False
+        self.exited: asyncio.Task[int] = asyncio.create_task(self._wait())
+
+    @classmethod
+    async def start(cls, room: Room, argv: Sequence[str], output: Output) -> Run:
+        """Start `argv` in `room`.
+
+        Raises:
+            OSError: the machine cannot start another process.
+        """
+        pipes = (Pipe("stdout", output), Pipe("stderr", output))
+        try:
+            launch = room.command(argv)
+            process = await asyncio.create_subprocess_exec(
+                *launch.argv,
+                env=launch.env,
+                cwd=launch.cwd,
+                stdin=DEVNULL,
+                stdout=pipes[0].writer,
+                stderr=pipes[1].writer,
+                start_new_session=True,
+            )
+        except BaseException:
+            for pipe in pipes:
+                pipe.close()
+            raise
+        for pipe in pipes:
+            pipe.started()
+        return cls(room, launch, process, pipes)
+
+    @property
+    def start_error(self) -> str:
+        """Why the command could not be started; empty if it could."""
+        return self._room.start_error()
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._send(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """End it and everything that it has started."""
+        if not self.exited.done():
+            self.was_killed = True
+            self._send(self._launch.kill_signal)
+            done, _ = await asyncio.wait({self.exited}, timeout=_KILL)
+            if not done:
+                self._send(signal.SIGKILL)
+        await asyncio.wait({self.exited})
+
+    async def exec(self, argv: Sequence[str], seconds: float | None) -> Result:
+        """Run a command beside it, for at most so long."""
+        launch = self._room.exec(argv)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *launch.argv,
+                env=launch.env,
+                cwd=launch.cwd,
+                stdin=DEVNULL,
+                stdout=PIPE,
+                stderr=STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return Result(is_good=False, text=f"command cannot be started: {error}")
+        try:
+            async with asyncio.timeout(seconds):
+                text = await _read(process)
+                code = await process.wait()
+        except TimeoutError:
+            return Result(is_good=False, text=f"command timed out after {seconds:g}s")
+        finally:
+            if process.returncode is None:
+                with suppress(ProcessLookupError):
+                    process.send_signal(launch.kill_signal)
+        if code == 0:
+            return Result(is_good=True, text=text)
+        return Result(is_good=False, text=text.strip() or f"command exited with code {code}")
+
+    async def close(self) -> None:
+        """Remove what was made for it, when it has ended."""
+        await self._room.close()
+
+    async def _wait(self) -> int:
+        code = await self._process.wait()
+        await asyncio.gather(*(pipe.drained(_DRAIN) for pipe in self._pipes))
+        return 128 - code if code < 0 else code
+
+    def _send(self, number: signal.Signals | int) -> None:
+        with suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+
+async def _read(process: Process) -> str:
+    """The first part of what the process writes; the rest is read and dropped."""
+    stream = process.stdout
+    assert stream is not None
+    kept = b""
+    while chunk := await stream.read(_LONGEST_ANSWER):
+        kept += chunk[: _LONGEST_ANSWER - len(kept)]
+    return kept.decode(errors="replace")

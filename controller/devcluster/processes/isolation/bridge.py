@@ -1,0 +1,168 @@
+"""The network of mode "namespaces": a bridge with an address, and pairs of links to pods.
+
+Everything goes through `ip` (iproute2). Links into pods are deleted as the bridge is: a namespace
+outlives its processes by minutes while connections of theirs that were cut wait for an answer. The
+addresses of services are addresses of the bridge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+import shutil
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from controller.devcluster.processes.isolation.cluster_dir import Host
+
+_ALL = ipaddress.IPv4Network("10.88.0.0/13")
+_PREFIX = 20
+_CLUSTERS = 16
+"""How many clusters can run at once: each tries every sixteenth of the networks."""
+
+
+class IpFailed(OSError):  # noqa: N818 - what OSErrors are called
+    """`ip` refused."""
+
+
+async def ip(*commands: str) -> str:
+    """Run `ip` commands in one go, in order, up to the first that fails.
+
+    Raises:
+        IpFailed: one of them failed, or there is no `ip` on this machine.
+    """
+    program = shutil.which("ip")
+    if program is None:
+        raise IpFailed("there is no program `ip` on this machine: install iproute2")
+    process = await asyncio.create_subprocess_exec(
+        program,
+        "-json",
+        "-batch",
+        "-",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    text = "".join(f"{command}\n" for command in commands)
+    out, err = await process.communicate(text.encode())
+    if process.returncode:
+        raise IpFailed(f"ip: {err.decode(errors='replace').strip()} ({'; '.join(commands)})")
+    return out.decode()
+
+
+class Bridge:
+    """The bridge that all pods of one cluster hang on.
+
+    Attributes:
+        name: of the link.
+        network: the addresses of pods.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self.name = f"manta-{host.id}"
+        self._networks = list(_ALL.subnets(new_prefix=_PREFIX))[host.number :: _CLUSTERS]
+        self.network = self._networks[0]
+        self._free: deque[str] = deque()
+        self._links: dict[int, str] = {}
+        self._made = 0
+        self._services: set[str] = set()
+
+    @property
+    def address(self) -> str:
+        """Of the bridge, by which pods reach this machine."""
+        return str(self.network[1])
+
+    async def open(self) -> None:
+        """Make the bridge.
+
+        Raises:
+            IpFailed: `ip` refused, or this machine uses all these addresses already.
+        """
+        routes = await ip("route show table all")
+        free = [network for network in self._networks if not _overlapping(network, routes)]
+        if not free:
+            raise IpFailed(f"this machine has routes to all networks of {_ALL} that may be used")
+        self.network = free[0]
+        self._free.extend(str(address) for address in list(self.network.hosts())[1:])
+        self._host.record_link(self.name)
+        await ip(
+            f"link add {self.name} type bridge",
+            f"addr add {self.address}/{_PREFIX} dev {self.name}",
+            f"link set {self.name} up",
+        )
+
+    def assign(self) -> str:
+        """An address for a pod: the one that has been free for longest.
+
+        Raises:
+            OSError: all are in use.
+        """
+        if not self._free:
+            raise OSError(f"all addresses of {self.network} are in use")
+        return self._free.popleft()
+
+    def release(self, address: str) -> None:
+        """The pod is gone that had the address."""
+        self._free.append(address)
+
+    async def connect(self, pod: int) -> None:
+        """Make a link from the bridge to `eth0` in the network namespace of process `pod`.
+
+        Raises:
+            IpFailed: `ip` refused.
+        """
+        self._made += 1
+        link = self._links[pod] = f"m{self._host.id}-{self._made}"
+        self._host.record_link(link)
+        await ip(
+            f"link add {link} type veth peer name eth0 netns {pod}",
+            f"link set {link} master {self.name} up",
+        )
+
+    async def disconnect(self, pod: int) -> None:
+        """Delete the link to the network namespace of process `pod`, if there is still one."""
+        link = self._links.pop(pod, None)
+        if link is not None:
+            with contextlib.suppress(IpFailed):  # it has gone with its namespace
+                await ip(f"link delete {link}")
+
+    def commands_inside(self, address: str) -> list[str]:
+        """What `ip` must do within the pod's namespace."""
+        return [
+            "link set lo up",
+            f"addr add {address}/{_PREFIX} dev eth0",
+            "link set eth0 up",
+            f"route add default via {self.address}",
+        ]
+
+    async def hold_services(self, addresses: AbstractSet[str]) -> None:
+        """Have exactly these addresses of services, besides the bridge's own.
+
+        Raises:
+            IpFailed: `ip` refused.
+        """
+        wanted = set(addresses)
+        commands = [f"addr del {old}/32 dev {self.name}" for old in self._services - wanted]
+        commands += [f"addr add {new}/32 dev {self.name}" for new in wanted - self._services]
+        if commands:
+            await ip(*commands)
+        self._services = wanted
+
+
+def _overlapping(network: ipaddress.IPv4Network, routes: str) -> bool:
+    """Whether `routes` (JSON) has a destination in `network`, or one that contains it."""
+    for route in json.loads(routes or "[]"):
+        destination = route["dst"]
+        if (
+            destination != "default"
+            and ":" not in destination
+            and network.overlaps(ipaddress.ip_network(destination))
+        ):
+            return True
+    return False

@@ -1,0 +1,136 @@
+"""Rooms: the folder of one run of one container, and the supervisor's orders in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.processes.isolation.cluster_dir import end_all
+from controller.devcluster.processes.isolation.process_tags import ROOM
+from controller.devcluster.processes.isolation.protocols import Launch
+from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
+from controller.devcluster.processes.supervisor.container_dir import KILL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from controller.devcluster.processes.isolation.protocols import Mount
+
+
+_LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the rooms of one pod have in common.
+
+    Attributes:
+        root: folder of the pod.
+        lifeline: see `Host.lifeline`.
+        pod: process that holds the pod's namespaces; 0 if there are none.
+        host_network: whether the pod has no network of its own.
+        network: folder with the pod's hosts and resolv.conf.
+        inside: whether containers have namespaces.
+        hostname: of the pod, for containers that have namespaces without a pod that has some.
+        env: what is added to every container's environment.
+    """
+
+    root: Path
+    lifeline: Path
+    pod: int = 0
+    host_network: bool = False
+    network: Path | None = None
+    inside: bool = True
+    hostname: str = ""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class ProcessRoom:
+    """A room whose commands run in a supervisor of their own.
+
+    Attributes:
+        here: what a word of a command is to be on this machine, if containers see its files.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Take a folder that `furnish` has made."""
+        self.root = root
+        self.here: Callable[[str], str] = str
+
+    def command(self, argv: Sequence[str]) -> Launch:
+        """The container's main command."""
+        return self._launch("run", argv)
+
+    def exec(self, argv: Sequence[str]) -> Launch:
+        """Another command beside the main one."""
+        return self._launch("exec", argv)
+
+    def _launch(self, verb: str, argv: Sequence[str]) -> Launch:
+        words = [self.here(word) for word in argv]
+        command = supervisor_command(verb, str(self.root), *words)
+        return Launch(command, {ROOM: f"{self.root}/"}, self.root, KILL)
+
+    def start_error(self) -> str:
+        """Why the command could not be started; empty if it could."""
+        try:
+            return (self.root / "error").read_text()
+        except FileNotFoundError:
+            return ""
+
+    async def close(self) -> None:
+        """End every process that is left in it, and remove its folder."""
+        await asyncio.to_thread(end_all, f"{self.root}/")
+        await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
+
+
+def furnish(
+    setting: Setting,
+    number: int,
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    mounts: Sequence[Mount],
+) -> ProcessRoom:
+    """Make the folder of a room, with the order for the supervisor in it.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    root = setting.root / str(number)
+    root.mkdir(mode=0o700)
+    order: dict[str, Any] = {
+        "root": str(root),
+        "lifeline": str(setting.lifeline),
+        "pod": setting.pod,
+        "host_network": setting.host_network,
+        "network": str(setting.network or ""),
+        "cwd": cwd,
+        "inside": setting.inside,
+        "hostname": setting.hostname,
+        "env": {**env, **_joined(setting.env, env), ROOM: f"{root}/"},
+        "mounts": [
+            {
+                "source": str(mount.source.resolve(strict=True)),
+                "target": os.path.normpath(mount.target),
+                "read_only": mount.read_only,
+            }
+            for mount in mounts
+        ],
+    }
+    file = os.open(root / "room.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w") as stream:
+        json.dump(order, stream)
+    return ProcessRoom(root)
+
+
+def _joined(given: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
+    """Variables of the mode; lists of paths go before those of the container."""
+    return {
+        name: f"{value}:{env[name]}" if name in _LISTS and env.get(name) else value
+        for name, value in given.items()
+    }

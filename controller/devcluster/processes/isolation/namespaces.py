@@ -1,0 +1,242 @@
+"""Mode "namespaces": each pod has a network, host name and processes of its own, as root.
+
+Of each pod the kernel knows one process that holds its namespaces. When that one ends, by us or
+because this process has died, the kernel ends all others of the pod, and its link goes too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controller.devcluster.processes.isolation.bridge import Bridge
+from controller.devcluster.processes.isolation.cluster_dir import end_all
+from controller.devcluster.processes.isolation.container_dirs import Setting, furnish
+from controller.devcluster.processes.isolation.process_tags import ROOM
+from controller.devcluster.processes.isolation.protocols import Mount
+from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
+from controller.devcluster.processes.network.names import hosts_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from controller.devcluster.processes.isolation.cluster_dir import Host
+    from controller.devcluster.processes.isolation.container_dirs import ProcessRoom
+    from controller.devcluster.processes.isolation.protocols import Mode, PodPlace
+
+_PRIVATE = (Path("/tmp"), Path("/run"), Path("/dev"))  # noqa: S108 - a container has its own
+RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
+"""Nobody listens there, so what is not in the hosts file is refused at once."""
+
+
+@dataclass(slots=True)
+class NamespacePlace:
+    """A pod's place: see `PodPlace`."""
+
+    uid: str
+    namespace: str
+    hostname: str
+    ip: str
+    root: Path
+    holder: asyncio.subprocess.Process
+    setting: Setting
+    numbers: Iterator[int]
+
+    @property
+    def network(self) -> Path:
+        """Folder with the pod's hosts file."""
+        assert self.setting.network is not None
+        return self.setting.network
+
+    def learn(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Write the hosts file; whoever reads it meanwhile has the old one or the new one."""
+        text = hosts_file(names, namespace=self.namespace, hostname=self.hostname, ip=self.ip)
+        new = self.network / "hosts.new"
+        new.write_text(text)
+        new.replace(self.network / "hosts")
+
+    async def room(
+        self,
+        container: str,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        mounts: Sequence[Mount],
+    ) -> ProcessRoom:
+        """A fresh room for the next run of `container`."""
+        del container  # its processes share nothing but the pod's network with other runs
+        visible = [*programs(env), *mounts]
+        return furnish(self.setting, next(self.numbers), cwd=cwd, env=env, mounts=visible)
+
+
+class Namespaces:
+    """See `Isolation`."""
+
+    mode: Mode = "namespaces"
+
+    def __init__(self, host: Host, bridge: Bridge) -> None:
+        """Use `open_namespaces`."""
+        self._host = host
+        self._places: dict[str, NamespacePlace] = {}
+        self._numbers = itertools.count()
+        self._names: dict[tuple[str, str], tuple[str, ...]] = {}
+        self.bridge = bridge
+
+    @property
+    def description(self) -> str:
+        """For people."""
+        return (
+            f"each pod has network, process and mount namespaces of its own, and an address of "
+            f"{self.bridge.network} on the bridge {self.bridge.name}; pods do not reach the "
+            "internet"
+        )
+
+    @property
+    def host_ip(self) -> str:
+        """The bridge's address."""
+        return self.bridge.address
+
+    async def open_pod(
+        self, uid: str, *, namespace: str, name: str, hostname: str, host_network: bool = False
+    ) -> NamespacePlace:
+        """Give a pod a place; the same place again for a uid that has one.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        if uid in self._places:
+            return self._places[uid]
+        label = f"p{next(self._numbers)}"
+        root = self._host.root / label
+        root.mkdir(mode=0o755)
+        network = root / "network"
+        network.mkdir()
+        (network / "resolv.conf").write_text(RESOLV)
+        ip = self.host_ip if host_network else self.bridge.assign()
+        try:
+            holder, pod = await self._hold(root, name, hostname, ip, host_network=host_network)
+        except OSError:
+            shutil.rmtree(root, ignore_errors=True)
+            if not host_network:
+                self.bridge.release(ip)
+            raise
+        setting = Setting(root, self._host.lifeline, pod, host_network, network)
+        place = NamespacePlace(
+            uid, namespace, hostname, ip, root, holder, setting, itertools.count()
+        )
+        place.learn(self._names)
+        self._places[uid] = place
+        return place
+
+    async def _hold(
+        self, root: Path, name: str, hostname: str, ip: str, *, host_network: bool
+    ) -> tuple[asyncio.subprocess.Process, int]:
+        """Start the process that holds the namespaces; also the pid of its first process."""
+        holder = await asyncio.create_subprocess_exec(
+            *supervisor_command(
+                "hold", hostname, str(self._host.lifeline), "host" if host_network else "pod"
+            ),
+            env={ROOM: f"{root}/", "PATH": os.defpath + ":/sbin:/usr/sbin"},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert holder.stdin is not None
+        try:
+            await _told(holder, "ready")
+            commands = ["-"]
+            if not host_network:
+                await self.bridge.connect(holder.pid)
+                commands = self.bridge.commands_inside(ip)
+            holder.stdin.write(f"{';'.join(commands)}\n".encode())
+            answer = await _told(holder, "up")
+        except OSError as failure:
+            if holder.returncode is None:
+                holder.kill()
+            await holder.communicate()
+            await self.bridge.disconnect(holder.pid)
+            raise OSError(f"namespaces for pod {name} cannot be made: {failure}") from failure
+        return holder, int(answer)
+
+    async def close_pod(self, place: PodPlace) -> None:
+        """End every process that is left in it and remove its network and folder."""
+        for own in list(self._places.values()):
+            if own is place:
+                del self._places[own.uid]
+                await self._end(own)
+
+    async def _end(self, place: NamespacePlace) -> None:
+        if place.holder.returncode is None:
+            place.holder.kill()
+        await asyncio.to_thread(end_all, f"{place.root}/")
+        await place.holder.communicate()  # its end, and that of all to whom it gave its pipes
+        await self.bridge.disconnect(place.holder.pid)
+        if not place.setting.host_network:
+            self.bridge.release(place.ip)
+        await asyncio.to_thread(shutil.rmtree, place.root, ignore_errors=True)
+
+    async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
+        """Give the bridge exactly these addresses of services.
+
+        Raises:
+            OSError: the machine refuses.
+        """
+        await self.bridge.hold_services(addresses)
+        return {address: address for address in addresses}
+
+    def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Write the hosts files of all pods anew."""
+        self._names = dict(names)
+        for place in self._places.values():
+            place.learn(self._names)
+
+    async def aclose(self) -> None:
+        """Close all pods, and remove all that was made for them."""
+        for place in list(self._places.values()):
+            await self.close_pod(place)
+        await asyncio.to_thread(self._host.close)
+
+
+async def open_namespaces(host: Host) -> Namespaces:
+    """Make the bridge.
+
+    Raises:
+        OSError: this machine does not let us; the text says why.
+    """
+    if os.geteuid():
+        raise PermissionError("it needs root")
+    bridge = Bridge(host)
+    await bridge.open()
+    return Namespaces(host, bridge)
+
+
+async def _told(holder: asyncio.subprocess.Process, word: str) -> str:
+    """What the holder says after `word`.
+
+    Raises:
+        OSError: it says something else, or has ended.
+    """
+    assert holder.stdout is not None
+    assert holder.stderr is not None
+    line = (await holder.stdout.readline()).decode().strip()
+    said, _, rest = line.partition(" ")
+    if said == word:
+        return rest
+    raise OSError(rest or (await holder.stderr.read()).decode().strip().rpartition("\n")[2])
+
+
+def programs(env: Mapping[str, str]) -> list[Mount]:
+    """Environments on PATH in folders that a container has for itself: they must be seen there."""
+    found: list[Mount] = []
+    for entry in env.get("PATH", "").split(":"):
+        folder = Path(entry)
+        private = any(folder.is_relative_to(private) for private in _PRIVATE)
+        if private and folder.name == "bin" and folder.is_dir():
+            found.append(Mount(folder.parent, str(folder.parent)))
+    return found

@@ -1,0 +1,184 @@
+"""What the process kubelet needs of the machine: places for pods to run in.
+
+A place is a pod's network address and host name; a `Room` in it is one run of one container, with
+a file system of its own as far as the machine permits. Which of several ways of isolation is used
+is chosen at start and nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+Mode = Literal["namespaces", "shim", "shared"]
+"""Network namespaces as root; a preloaded library of ours; the machine's network for all pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder of this machine that a container sees at a path of its own.
+
+    Attributes:
+        source: the file or folder; it exists.
+        target: absolute path in the container; parents that are missing are made there only.
+        read_only: whether the container may not write to it (not enforced in every mode).
+    """
+
+    source: Path
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What to start with `asyncio.create_subprocess_exec(*argv, env=env, cwd=cwd)`.
+
+    The started process is a supervisor around the command: signals sent to it reach the command
+    (SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2), its exit status is the command's, 128 + n
+    if signal n ended it, as container runtimes say it; 127 and a sentence in `Room.start_error`
+    if the command could not be started. Everything that the command has started ends with it.
+
+    Attributes:
+        argv: program and arguments.
+        env: the whole environment of the supervisor.
+        cwd: where the supervisor starts.
+        kill_signal: sent to the supervisor it ends all processes of the room at once; use it in the
+            place of SIGKILL, which need not reach what the command has started.
+    """
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    cwd: Path
+    kill_signal: signal.Signals | int
+
+
+class Room(Protocol):
+    """One run of one container: made anew for every start, with an empty /tmp."""
+
+    @property
+    def root(self) -> Path:
+        """Private folder of this run; removed by `close`."""
+        ...
+
+    def command(self, argv: Sequence[str]) -> Launch:
+        """The container's main command. To be started once."""
+        ...
+
+    def exec(self, argv: Sequence[str]) -> Launch:
+        """Another command beside the main one, as exec probes and hooks need it.
+
+        It has the same environment, working directory and files. Once the main command has ended
+        it exits with 126.
+        """
+        ...
+
+    def start_error(self) -> str:
+        """Why the command could not be started; empty if it could."""
+        ...
+
+    async def close(self) -> None:
+        """End every process that is left in it, and remove its folder."""
+        ...
+
+
+class PodPlace(Protocol):
+    """Where one pod runs."""
+
+    @property
+    def ip(self) -> str:
+        """The pod's address, reachable from this machine and from other pods."""
+        ...
+
+    @property
+    def root(self) -> Path:
+        """Private folder with a short path, for volumes; removed by `Isolation.close_pod`."""
+        ...
+
+    async def room(
+        self,
+        container: str,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        mounts: Sequence[Mount],
+    ) -> Room:
+        """A fresh room for the next run of `container`.
+
+        Args:
+            container: its name.
+            cwd: working directory in the container, made if it is missing; "" means the root.
+            env: the container's whole environment; the mode may add to it what it needs.
+            mounts: volumes, any order.
+
+        Raises:
+            OSError: it cannot be made; the text says why.
+        """
+        ...
+
+
+class Isolation(Protocol):
+    """A way to give pods addresses and to run their containers."""
+
+    @property
+    def mode(self) -> Mode:
+        """Which way."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """For people: what was chosen, why, and what it lacks."""
+        ...
+
+    @property
+    def host_ip(self) -> str:
+        """An address of this machine that pods reach: the `hostIP` of every pod."""
+        ...
+
+    async def open_pod(
+        self, uid: str, *, namespace: str, name: str, hostname: str, host_network: bool = False
+    ) -> PodPlace:
+        """Give a pod a place; the same place again for a uid that has one.
+
+        Args:
+            uid: `metadata.uid`.
+            namespace: `metadata.namespace`: which services have short names there.
+            name: `metadata.name`, for messages.
+            hostname: `spec.hostname` or the name.
+            host_network: whether the pod shares this machine's network.
+
+        Raises:
+            OSError: it cannot be made; the text says why.
+        """
+        ...
+
+    async def close_pod(self, place: PodPlace) -> None:
+        """End every process that is left in it and remove its network and folder."""
+        ...
+
+    async def hold(self, addresses: AbstractSet[str]) -> Mapping[str, str]:
+        """Have exactly these addresses of services on this machine.
+
+        Returns the address to listen on, and to publish, for each.
+
+        Raises:
+            OSError: the machine refuses.
+        """
+        ...
+
+    def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+        """Have pods know services by these names, those that are there and those to come.
+
+        Args:
+            names: addresses by namespace and service.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close all pods, and remove all that was made for them."""
+        ...

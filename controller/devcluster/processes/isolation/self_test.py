@@ -1,0 +1,90 @@
+"""A trial of an isolation: two pods, of which one answers the other and this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from controller.devcluster.processes.isolation.protocols import Isolation, Launch, PodPlace
+
+_PORT = 52399  # of no program that is known
+_PATIENCE = 60.0  # seconds: a busy machine is slow to start programs
+_ANSWER = f"""
+import socket
+with socket.create_server(("", {_PORT})) as server:
+    while True:
+        server.accept()[0].close()
+"""
+_ASK = f"""
+import socket, sys, time
+for attempt in range(100):
+    try:
+        socket.create_connection((sys.argv[1], {_PORT}), 2).close()
+    except ConnectionRefusedError:
+        time.sleep(0.05)
+    else:
+        break
+else:
+    sys.exit("nobody answers")
+"""
+
+
+async def try_out(isolation: Isolation, python: str) -> None:
+    """Run a server in one pod and a client in another, and connect to it from here too.
+
+    Args:
+        isolation: open, without pods.
+        python: path of an interpreter that pods see.
+
+    Raises:
+        OSError: it does not work; the text says what.
+    """
+    places = [
+        await isolation.open_pod(f"trial-{name}", namespace="trial", name=name, hostname=name)
+        for name in ("server", "client")
+    ]
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await _converse(places[0], places[1], python)
+    except TimeoutError:
+        raise OSError(
+            "pods cannot reach one another: a firewall of this machine may drop what passes its "
+            "bridges"
+        ) from None
+    finally:
+        for place in places:
+            await isolation.close_pod(place)
+
+
+async def _converse(server: PodPlace, client: PodPlace, python: str) -> None:
+    # on PATH, so that it is seen also where it lies in a folder that containers have for themselves
+    env = {"PATH": f"{Path(python).parent}:/usr/bin:/bin"}
+    answering = await server.room("server", cwd="", env=env, mounts=[])
+    asking = await client.room("client", cwd="", env=env, mounts=[])
+    listener = await _start(answering.command([python, "-I", "-S", "-c", _ANSWER]))
+    try:
+        asker = await _start(asking.command([python, "-I", "-S", "-c", _ASK, server.ip]))
+        _, errors = await asker.communicate()
+        if asker.returncode:
+            why = errors.decode(errors="replace").strip().rpartition("\n")[2]
+            raise OSError(f"a pod cannot reach another: {answering.start_error() or why}")
+        _, writer = await asyncio.open_connection(server.ip, _PORT)
+        writer.close()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            listener.kill()
+        await listener.communicate()
+
+
+async def _start(launch: Launch) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *launch.argv,
+        env=launch.env,
+        cwd=launch.cwd,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )

@@ -1,0 +1,67 @@
+"""Mode "shared": all pods share this machine's network. For machines without any other means.
+
+Pods have addresses of loopback, but who listens on all addresses listens on those of all pods.
+Ray's nodes get ports of their own by a hook of `ray start`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controller.devcluster.processes.isolation.shim import Shim, namespaces_permitted
+from controller.devcluster.processes.network.names import DOMAIN
+
+if TYPE_CHECKING:
+    from controller.devcluster.processes.isolation.cluster_dir import Host
+    from controller.devcluster.processes.isolation.protocols import Mode
+
+_HOOK = Path(__file__).with_name("manta_ray_start.py")
+
+
+class Shared(Shim):
+    """See `Isolation`."""
+
+    mode: Mode = "shared"
+
+    def __init__(self, host: Host, *, namespaces: bool) -> None:
+        """Use `open_shared`."""
+        super().__init__(host, _HOOK, namespaces=namespaces)
+
+    @property
+    def description(self) -> str:
+        """For people."""
+        return (
+            "all pods share this machine's network, so run one Ray cluster at a time; a worker's "
+            "metrics and agent ports are not those of its pod" + self._files
+        )
+
+    def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:
+        del hostname
+        numbers = {place.setting.env.get("MANTA_POD_NUMBER") for place in self._places.values()}
+        number = next(one for one in range(1, 4096) if str(one) not in numbers)
+        return {
+            "RAY_START_HOOK": f"{_HOOK.stem}.hook",
+            "PYTHONPATH": seen,
+            "MANTA_POD_IP": ip,
+            "MANTA_POD_NUMBER": str(number),
+        }
+
+    def translate(self, text: str) -> str:
+        """`text` with names of services replaced, for nothing else can tell what they mean.
+
+        Raises:
+            OSError: a service has no ready pod yet.
+        """
+        for (namespace, service), addresses in self._names.items():
+            if addresses:
+                text = text.replace(f"{service}.{namespace}.svc.{DOMAIN}", addresses[0])
+        if f".svc.{DOMAIN}" in text:
+            name = text.partition(f".svc.{DOMAIN}")[0].split()[-1]
+            raise OSError(f"no pod is ready behind the service in {name}.svc.{DOMAIN}")
+        return text
+
+
+async def open_shared(host: Host) -> Shared:
+    """Make it; there is nothing that could refuse."""
+    return Shared(host, namespaces=await namespaces_permitted(host))

@@ -1,9 +1,0 @@
-"""Run by an interpreter that knows neither this package nor any other: finds it and begins."""
-
-import sys
-
-sys.path.insert(0, __file__.rsplit("/", 5)[0])
-from controller.devcluster.processes.keeper.program import main
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,104 @@
+"""What all pods of a process kubelet share, and what all containers of one pod share."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from pathlib import Path
+
+    from controller.devcluster.nodes.settings import NodeSettings
+    from controller.devcluster.processes.downward_api import Surrounds
+    from controller.devcluster.processes.events import PodEvents
+    from controller.devcluster.processes.images import Images
+    from controller.devcluster.processes.isolation.protocols import Isolation, PodPlace
+    from controller.devcluster.processes.output import Outputs
+    from controller.devcluster.processes.sources import Sources
+    from controller.devcluster.processes.specification import Container, Pod
+    from controller.devcluster.processes.volumes import Volumes
+    from controller.kube.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where the kubelet keeps what is not in a pod's place.
+
+    Attributes:
+        claims: what persistent volume claims hold, by uid.
+        memory: volumes of medium Memory, by pod.
+    """
+
+    claims: Path
+    memory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Shared by all pods.
+
+    Attributes:
+        client: access to the API server.
+        isolation: makes places for pods.
+        images: environments by image.
+        outputs: what containers write.
+        sources: config maps, secrets and claims.
+        events: tells what happens.
+        settings: pauses.
+        wall: the time in UTC.
+        folders: of the kubelet.
+    """
+
+    client: Client
+    isolation: Isolation
+    images: Images
+    outputs: Outputs
+    sources: Sources
+    events: PodEvents
+    settings: NodeSettings
+    wall: Callable[[], datetime]
+    folders: Folders
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Shared by the containers of one pod.
+
+    Attributes:
+        shop: shared by all pods.
+        pod: the pod as it was when it started.
+        place: where it runs.
+        around: what the machine adds to it.
+        volumes: its volumes.
+        changed: to be called when a container's status has changed.
+    """
+
+    shop: Workshop
+    pod: Pod
+    place: PodPlace
+    around: Surrounds
+    volumes: Volumes
+    changed: Callable[[], None]
+
+    def tell(self, kind: str, reason: str, message: str, container: Container) -> None:
+        """An event about one of the containers."""
+        group = "initContainers" if container in self.pod.spec.init_containers else "containers"
+        path = f"spec.{group}{{{container.name}}}"
+        self.shop.events.tell(self.pod.metadata, kind, reason, message, container=path)
+
+
+def machine_memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def oom_kills() -> int:
+    """How many processes this machine has killed for lack of memory; 0 where nobody counts."""
+    try:
+        with open("/proc/vmstat", encoding="ascii") as counters:  # noqa: PTH123  not a disk
+            return next((int(line.split()[1]) for line in counters if "oom_kill " in line), 0)
+    except OSError:
+        return 0

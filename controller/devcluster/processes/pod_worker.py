@@ -1,0 +1,379 @@
+"""One pod from its start on this node to its removal from the API server.
+
+`_live` is the pod's life as it was meant: place, volumes, init containers, containers. Deletion,
+a deadline or the end of the kubelet cut it short; then containers are stopped in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+import structlog
+
+from controller.devcluster.nodes.timestamps import seconds_since, timestamp
+from controller.devcluster.processes import container_states as states
+from controller.devcluster.processes.container import ContainerRuns
+from controller.devcluster.processes.downward_api import Surrounds
+from controller.devcluster.processes.environment import BadConfiguration
+from controller.devcluster.processes.grace_period import LOOK_AGAIN, Grace, either
+from controller.devcluster.processes.pod_runtime import Home, machine_memory
+from controller.devcluster.processes.pod_status import Facts, pod_status
+from controller.devcluster.processes.specification import PODS
+from controller.devcluster.processes.specification import Pod as WholePod
+from controller.devcluster.processes.status_manager import StatusReports
+from controller.devcluster.processes.volumes import Volumes
+from controller.kube.errors import KubeError, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from controller.devcluster.nodes.pods import ContainerStatus, Pod, PodStatus
+    from controller.devcluster.processes.isolation.protocols import PodPlace
+    from controller.devcluster.processes.pod_runtime import Workshop
+    from controller.devcluster.processes.specification import Container
+    from controller.kube.objects import ObjectMeta
+
+_AGAIN = 2.0  # seconds after a failure of the API server
+_PLACE_AGAIN = 5.0  # seconds after a place could not be made
+_LATE = "Pod was active on the node longer than the specified deadline"
+
+_log = structlog.get_logger(__name__)
+
+
+class PodRun:
+    """Runs one pod of this node.
+
+    Args:
+        shop: shared by all pods.
+        pod: as the cache has it.
+    """
+
+    def __init__(self, shop: Workshop, pod: Pod) -> None:
+        self.uid = pod.metadata.uid
+        self._shop = shop
+        self._meta: ObjectMeta = pod.metadata
+        self._pod: WholePod | None = None
+        self._reports = StatusReports(shop.client, pod, self._status)
+        self._place: PodPlace | None = None
+        self._volumes: Volumes | None = None
+        self._init: list[ContainerRuns] = []
+        self._main: list[ContainerRuns] = []
+        self._expected: tuple[ContainerStatus, ...] = ()
+        self._start_time = ""
+        self._is_over = False
+        self._reason = self._message = ""
+        self._grace: Grace | None = None
+        self._ends = asyncio.Event()
+        self._leaves = asyncio.Event()
+        self._vanished = asyncio.Event()
+        self._meta_changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    # What the kubelet tells.
+
+    def seen(self, pod: Pod) -> None:
+        """The pod as the cache has it now."""
+        self._reports.seen(pod)
+        self._changed()  # others write conditions that readiness depends on
+        if (pod.metadata.labels, pod.metadata.annotations) != (
+            self._meta.labels,
+            self._meta.annotations,
+        ):
+            self._meta_changed.set()
+        self._meta = pod.metadata
+        if pod.metadata.terminating:
+            seconds = pod.metadata.deletion_grace_period_seconds
+            self._finish_within(30.0 if seconds is None else float(seconds))
+            self._leaves.set()
+
+    def vanished(self) -> None:
+        """The pod is not in the API server any more: nobody waits for it."""
+        self._reports.gone()
+        self._vanished.set()
+        self._leaves.set()
+        self._finish_within(0.0)
+
+    def _finish_within(self, seconds: float) -> None:
+        if self._grace is None:
+            self._grace = Grace(seconds)
+        else:
+            self._grace.shorten(seconds)
+        self._ends.set()
+
+    # Its life.
+
+    async def run(self) -> None:
+        """Run it until it is gone. When cancelled, its processes are killed at once."""
+        reporting = asyncio.create_task(self._reports.run())
+        reporting.add_done_callback(self._failed)
+        try:
+            await self._until_end(self._live())
+            await self._stop()
+            self._is_over = True
+            self._changed()
+            await self._close()
+            self._changed()
+            await self._reports.settle()
+            await self._leaves.wait()
+            await self._remove()
+            await self._vanished.wait()
+        finally:
+            reporting.cancel()
+            await self._kill()
+            self._shop.outputs.forget(self.uid)
+
+    async def _until_end(self, life: Coroutine[Any, Any, None]) -> None:
+        """Let it live until it is over or has to end."""
+        living = asyncio.create_task(life)
+        ends = asyncio.create_task(self._ends.wait())
+        try:
+            await asyncio.wait({living, ends}, return_when=asyncio.FIRST_COMPLETED)
+            if living.done():
+                living.result()
+        finally:
+            for task in (living, ends, *self._tasks):
+                task.cancel()
+            await asyncio.wait({living, ends, *self._tasks})
+
+    async def _live(self) -> None:
+        pod = await self._read()
+        if pod is None:
+            return
+        self._pod = pod
+        self._take_on(pod)
+        if pod.spec.restart_policy == "Never" and any(s.state.terminated for s in self._expected):
+            return  # it ran under an earlier kubelet, and its files are gone
+        self._place = await self._open(pod)
+        self._volumes = self._make_volumes(pod, self._place)
+        self._changed()
+        await self._mount(self._volumes)
+        self._spawn(self._refresh(self._volumes))
+        home = Home(
+            self._shop, pod, self._place, self._around(self._place), self._volumes, self._changed
+        )
+        by_name = {status.name: status for status in self._expected}
+        self._init = [ContainerRuns(home, c, by_name[c.name]) for c in pod.spec.init_containers]
+        self._main = [ContainerRuns(home, c, by_name[c.name]) for c in pod.spec.containers]
+        if await self._initialise(pod):
+            policy = pod.spec.restart_policy
+            async with asyncio.TaskGroup() as group:
+                for runs in self._main:
+                    group.create_task(
+                        runs.supervise(
+                            lambda code: (
+                                policy == "Always" or (policy == "OnFailure" and code != 0)
+                            ),
+                            resumes=True,
+                        )
+                    )
+
+    async def _read(self) -> WholePod | None:
+        """The whole pod; None if it is not there any more."""
+        meta = self._meta
+        while True:
+            try:
+                pod = await self._shop.client.get(PODS, meta.namespace, meta.name)
+            except NotFound:
+                return None
+            except KubeError as error:
+                _log.debug("pod not read", pod=meta.key, error=repr(error))
+                await asyncio.sleep(_AGAIN)
+            else:
+                return pod if pod.metadata.uid == meta.uid else None
+
+    def _take_on(self, pod: WholePod) -> None:
+        """Say that the pod is known; what ran under a kubelet before this one is lost."""
+        now = timestamp(self._shop.wall())
+        self._start_time = pod.status.start_time or now
+        known = {status.name: status for status in pod.status.in_order}
+        reason = states.INITIALIZING if pod.spec.init_containers else states.CREATING
+        self._expected = tuple(
+            self._known(container, known.get(container.name), reason, now)
+            for container in pod.spec.all_containers
+        )
+        deadline = pod.spec.active_deadline_seconds
+        if deadline is not None:
+            past = seconds_since(pod.status.start_time, self._shop.wall())
+            self._spawn(self._expire(max(0.0, deadline - past)))
+        self._changed()
+
+    @staticmethod
+    def _known(
+        container: Container, status: ContainerStatus | None, reason: str, now: str
+    ) -> ContainerStatus:
+        if status is None:
+            return states.expected(container, reason)
+        return states.lost(status, now) if status.state.running else status
+
+    async def _expire(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        assert self._pod is not None
+        self._reason, self._message = "DeadlineExceeded", _LATE
+        self._tell("Normal", "DeadlineExceeded", _LATE)
+        self._finish_within(self._pod.spec.termination_grace_period_seconds)
+
+    async def _open(self, pod: WholePod) -> PodPlace:
+        while True:
+            try:
+                return await self._shop.isolation.open_pod(
+                    self.uid,
+                    namespace=pod.metadata.namespace,
+                    name=pod.metadata.name,
+                    hostname=pod.spec.hostname or pod.metadata.name,
+                    host_network=pod.spec.host_network,
+                )
+            except OSError as error:
+                text = f"Failed to create pod sandbox: {error}"
+                self._tell("Warning", "FailedCreatePodSandBox", text)
+                await asyncio.sleep(_PLACE_AGAIN)
+
+    def _make_volumes(self, pod: WholePod, place: PodPlace) -> Volumes:
+        folders = self._shop.folders
+        return Volumes(pod, place.root, folders.memory / self.uid, folders.claims)
+
+    async def _mount(self, volumes: Volumes) -> None:
+        """Make the volumes, however long it takes until that is possible."""
+        namespace = self._meta.namespace
+        while True:
+            with self._shop.sources.watch(namespace, volumes.sources) as changed:
+                try:
+                    await self._fill(volumes)
+                except BadConfiguration as error:
+                    self._tell("Warning", "FailedMount", str(error))
+                    await either(changed, LOOK_AGAIN)
+                except KubeError as error:
+                    self._tell("Warning", "FailedMount", f"cannot read volumes: {error}")
+                    await asyncio.sleep(_AGAIN)
+                else:
+                    return
+
+    async def _fill(self, volumes: Volumes) -> None:
+        assert self._place is not None
+        data = await self._shop.sources.read(self._meta.namespace, volumes.sources)
+        volumes.prepare(self._meta, self._around(self._place), data)
+
+    async def _refresh(self, volumes: Volumes) -> None:
+        """Keep volumes up to date that are made of objects or of the pod's metadata."""
+        with self._shop.sources.watch(self._meta.namespace, volumes.sources) as changed:
+            while True:
+                waits = [
+                    asyncio.ensure_future(event.wait()) for event in (changed, self._meta_changed)
+                ]
+                try:
+                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    for wait in waits:
+                        wait.cancel()
+                changed.clear()
+                self._meta_changed.clear()
+                try:
+                    await self._fill(volumes)
+                except (BadConfiguration, KubeError) as error:
+                    self._tell("Warning", "FailedMount", str(error))
+
+    async def _initialise(self, pod: WholePod) -> bool:
+        """Run the init containers one after the other; whether all have done their work."""
+        may_retry = pod.spec.restart_policy != "Never"
+        for runs in self._init:
+            if runs.container.is_sidecar:
+                self._spawn(runs.supervise(lambda _: True))
+                await runs.has_started.wait()
+                continue
+            code = await runs.supervise(lambda code: code != 0 and may_retry)
+            if code != 0:
+                return False
+            runs.status = states.initialized(runs.status)
+            self._changed()
+        return True
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._failed)
+        self._tasks.append(task)
+
+    def _failed(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("part of a pod given up", pod=self._meta.key, exc_info=error)
+
+    # Its end.
+
+    async def _stop(self) -> None:
+        """Stop the containers, then the sidecars in reverse order."""
+        if self._pod is None:
+            return
+        if self._grace is None:
+            self._grace = Grace(self._pod.spec.termination_grace_period_seconds)
+        grace = self._grace
+        await asyncio.gather(*(runs.stop(grace) for runs in self._main))
+        for runs in reversed(self._init):
+            await runs.stop(grace)
+
+    async def _kill(self) -> None:
+        """End all that is left, at once."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(
+            *(runs.stop(Grace(0.0)) for runs in (*self._main, *self._init)), return_exceptions=True
+        )
+        await self._close()
+
+    async def _close(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            await self._shop.isolation.close_pod(place)
+        if self._volumes is not None:
+            self._volumes.remove()
+
+    async def _remove(self) -> None:
+        """Delete the pod from the API server: nothing runs any more."""
+        while not self._vanished.is_set():
+            meta = self._meta
+            try:
+                await self._shop.client.delete(
+                    PODS, meta.namespace, meta.name, uid=self.uid, grace_seconds=0
+                )
+            except NotFound:
+                return
+            except KubeError as error:
+                _log.debug("pod not removed", pod=meta.key, error=repr(error))
+                await asyncio.sleep(_AGAIN)
+            else:
+                return
+
+    # What is reported.
+
+    def _changed(self) -> None:
+        self._reports.changed()
+
+    def _status(self, present: PodStatus) -> PodStatus:
+        if self._pod is None:
+            return present
+        here = {runs.container.name: runs.status for runs in (*self._init, *self._main)}
+        statuses = tuple(here.get(status.name, status) for status in self._expected)
+        count = len(self._pod.spec.init_containers)
+        facts = Facts(
+            start_time=self._start_time,
+            host_ip=self._shop.isolation.host_ip,
+            pod_ip=self._place.ip if self._place else present.pod_ip,
+            is_over=self._is_over,
+            has_place=self._place is not None,
+            reason=self._reason,
+            message=self._message,
+            init=statuses[:count],
+            main=statuses[count:],
+        )
+        return pod_status(self._pod, present, facts, timestamp(self._shop.wall()))
+
+    def _around(self, place: PodPlace) -> Surrounds:
+        return Surrounds(
+            pod_ip=place.ip,
+            host_ip=self._shop.isolation.host_ip,
+            cpus=os.cpu_count() or 1,
+            memory=machine_memory(),
+        )
+
+    def _tell(self, kind: str, reason: str, message: str) -> None:
+        self._shop.events.tell(self._meta, kind, reason, message)

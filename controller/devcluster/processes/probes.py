@@ -1,0 +1,125 @@
+"""The probes of one run of a container."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
+
+from controller.devcluster.processes.actions import act
+from controller.devcluster.processes.expansion import expand
+from controller.devcluster.processes.probe_threshold import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from controller.devcluster.processes.container_process import Run
+    from controller.devcluster.processes.specification import Container, Probe
+
+
+class Probed(Protocol):
+    """Is told when a container has started, and whether it is ready."""
+
+    def __call__(self, *, started: bool, ready: bool) -> None:
+        """The verdict of the probes now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A probe for which the container has to be ended: `startup` or `liveness`."""
+
+    name: str
+    probe: Probe
+
+
+class Checks:
+    """Runs the probes of one run.
+
+    Args:
+        container: its specification.
+        run: the run.
+        pod_ip: where requests and connections go.
+        probed: told of verdicts.
+        unhealthy: told of each failure: which probe, and why.
+    """
+
+    def __init__(
+        self,
+        container: Container,
+        run: Run,
+        pod_ip: str,
+        probed: Probed,
+        unhealthy: Callable[[str, str], None],
+    ) -> None:
+        self._container = container
+        self._run = run
+        self._pod_ip = pod_ip
+        self._probed = probed
+        self._unhealthy = unhealthy
+
+    async def watch(self) -> Failed:
+        """Probe until the container has to be ended, for ever if that does not happen."""
+        began = asyncio.get_running_loop().time()
+        startup = self._container.startup_probe
+        if startup and not await self._has_started(startup, began):
+            return Failed("startup", startup)
+        self._probed(started=True, ready=self._container.readiness_probe is None)
+        async with asyncio.TaskGroup() as group:
+            readiness = group.create_task(self._watch_readiness(began))
+            try:
+                return await self._watch_liveness(began)
+            finally:
+                readiness.cancel()
+
+    async def _has_started(self, probe: Probe, began: float) -> bool:
+        async for verdict in self._verdicts("startup", probe, began):
+            if verdict is not None:
+                return verdict
+        raise AssertionError("probes go on for ever")
+
+    async def _watch_readiness(self, began: float) -> None:
+        probe = self._container.readiness_probe
+        if probe is None:
+            return
+        async for verdict in self._verdicts("readiness", probe, began):
+            self._probed(started=True, ready=verdict is True)
+
+    async def _watch_liveness(self, began: float) -> Failed:
+        probe = self._container.liveness_probe
+        if probe is None:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets this event")
+        async for verdict in self._verdicts("liveness", probe, began):
+            if verdict is False:
+                return Failed("liveness", probe)
+        raise AssertionError("probes go on for ever")
+
+    async def _verdicts(
+        self, name: str, probe: Probe, began: float
+    ) -> AsyncGenerator[bool | None, None]:
+        """The verdict after each result; the delay counts from the start of the container."""
+        probe = self._expanded(probe)
+        tally = Tally(probe.success_threshold, probe.failure_threshold)
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, began + probe.initial_delay_seconds - loop.time()))
+        while True:
+            next_time = loop.time() + probe.period_seconds
+            result = await act(
+                probe, self._container, self._run, self._pod_ip, probe.timeout_seconds
+            )
+            if not result.is_good:
+                self._unhealthy(name, result.text)
+            tally = tally.after(result.is_good)
+            yield tally.verdict
+            await asyncio.sleep(max(0.0, next_time - loop.time()))
+
+    def _expanded(self, probe: Probe) -> Probe:
+        """Commands of probes may refer to those variables whose values are in the pod."""
+        if probe.exec is None:
+            return probe
+        variables = {v.name: v.value for v in self._container.env if v.value_from is None}
+        words = tuple(expand(word, variables) for word in probe.exec.command)
+        return replace(probe, exec=replace(probe.exec, command=words))

@@ -1,0 +1,77 @@
+"""A room's folder, as its supervisor sees it: the order, the first process, and what went wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+KILL = signal.SIGRTMIN + 5
+"""Ends everything in a room at once."""
+PASSED_ON = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+HANDLED = {*PASSED_ON, KILL, signal.SIGCHLD}
+NO_COMMAND, NO_ROOM = 127, 126
+"""Exit statuses: the command cannot be run; there is nothing to run it in."""
+ENDED = "ended"
+"""What a room's file `first` says in the place of a process number."""
+
+
+def status_of(status: int) -> int:
+    """The exit status as container runtimes say it."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def main_command(room: Mapping[str, Any]) -> int:
+    """The process of the main command, for which it waits a moment if it is being started.
+
+    Raises:
+        ProcessLookupError: it has ended.
+    """
+    for _ in range(500):
+        with contextlib.suppress(FileNotFoundError):
+            told = read(f"{room['root']}/first")
+            if told == ENDED or (told and not os.path.exists(f"/proc/{told}")):
+                break
+            if told:
+                return int(told)
+        time.sleep(0.01)
+    raise ProcessLookupError
+
+
+def error_file(room: Mapping[str, Any]) -> int:
+    """Open the file that tells why a command could not be started."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+    return os.open(f"{room['root']}/error", flags, 0o600)
+
+
+def refuse(error: int, why: str, status: int) -> int:
+    """Tell why there is no command; `status` is to be the exit status."""
+    os.write(error, why.encode())
+    os.write(2, f"{why}\n".encode())
+    return status
+
+
+def read(path: str) -> str:
+    """Read a whole file."""
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read()
+
+
+def write(path: str, text: str) -> None:
+    """Make a file."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

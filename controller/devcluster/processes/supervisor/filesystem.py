@@ -1,0 +1,162 @@
+"""The root of a container: this machine's files, with a layer of its own above them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.processes.supervisor.container_dir import read, write
+from controller.devcluster.processes.supervisor.kernel import (
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
+    MS_REC,
+    MS_REMOUNT,
+    change_root,
+    detach,
+    mount,
+)
+from controller.devcluster.processes.supervisor.memory_root import Skeleton
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+_PSEUDO = [
+    "autofs",
+    "binfmt_misc",
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fusectl",
+    "hugetlbfs",
+    "mqueue",
+    "nsfs",
+    "proc",
+    "pstore",
+    "rpc_pipefs",
+    "securityfs",
+    "sysfs",
+    "tracefs",
+]
+_SHARED = "mode=1777,size=2g"
+_OWN = ("/proc", "/sys", "/dev", "/run", "/tmp")  # noqa: S108 - what a container has itself
+
+
+def build_root(room: Mapping[str, Any]) -> None:
+    """Make a file system from this machine's, with a layer of its own above it, and enter it."""
+    folder = str(room["root"])
+    root = f"{folder}/r"
+    mount("none", "/", flags=MS_REC | MS_PRIVATE)
+    for name in ("r", "t", "l"):
+        os.makedirs(f"{folder}/{name}", exist_ok=True)
+    os.chmod(f"{folder}/t", 0o1777)  # noqa: S103 - as every /tmp
+    skeleton = None if os.geteuid() == 0 else Skeleton(_OWN)
+    if skeleton:
+        skeleton.build(root)
+    else:
+        _layers(folder, root)
+    _own_folders(folder, root)
+    os.makedirs(f"{root}/.host", exist_ok=True)
+    change_root(root, f"{root}/.host")
+    os.chdir("/")
+    if skeleton:
+        skeleton.own("/etc", without=("hosts", "resolv.conf"))
+    for name in ("hosts", "resolv.conf"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"/etc/{name}")
+        os.symlink(f"/.network/{name}", f"/etc/{name}")
+    os.makedirs("/.network", exist_ok=True)
+    _bind(f"/.host{room['network']}", "/.network", read_only=True)
+    for entry in sorted(room["mounts"], key=lambda entry: entry["target"].count("/")):
+        if skeleton and not os.path.exists(entry["target"]):
+            skeleton.make_parent(entry["target"])
+        _volume(f"/.host{entry['source']}", entry["target"], entry["read_only"])
+    if skeleton and room["cwd"] and not os.path.isdir(room["cwd"]):
+        skeleton.make_parent(room["cwd"])
+    detach("/.host")
+    os.rmdir("/.host")
+
+
+def _layers(folder: str, root: str) -> None:
+    """Show this machine's files at `root`, each of its file systems with a layer above it."""
+    mounted = _mounted()
+    _layer("/", root, folder, 0)
+    for number, (point, kind) in enumerate(mounted, 1):
+        if kind in _PSEUDO or point == "/" or _below(point, _OWN) or not os.path.isdir(point):
+            continue
+        with contextlib.suppress(OSError):  # what cannot be had is not there
+            _layer(point, root + point, folder, number)
+
+
+def _own_folders(folder: str, root: str) -> None:
+    """What every container has for itself."""
+    try:
+        mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    except OSError:  # in a container that hides parts of it
+        mount("/proc", f"{root}/proc", flags=MS_BIND | MS_REC)
+    mount("/sys", f"{root}/sys", flags=MS_BIND | MS_REC)
+    mount("/dev", f"{root}/dev", flags=MS_BIND | MS_REC)
+    mount("tmpfs", f"{root}/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, _SHARED)  # noqa: S108
+    mount("tmpfs", f"{root}/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
+    mount(f"{folder}/t", f"{root}/tmp", flags=MS_BIND)  # noqa: S108
+
+
+def _layer(lower: str, point: str, folder: str, number: int) -> None:
+    """Show `lower` at `point`; what is written there goes elsewhere, where that can be had."""
+    try:
+        _overlay(lower, point, f"{folder}/l/{number}")
+    except OSError:
+        if number == 0:  # a layer cannot lie in what is one itself, as in most containers
+            mount("tmpfs", f"{folder}/l", "tmpfs", MS_NOSUID | MS_NODEV)
+            _overlay(lower, point, f"{folder}/l/{number}")
+        else:
+            mount(lower, point, flags=MS_BIND)
+
+
+def _overlay(lower: str, point: str, layer: str) -> None:
+    os.makedirs(f"{layer}/u", exist_ok=True)
+    os.makedirs(f"{layer}/w", exist_ok=True)
+    os.chmod(f"{layer}/u", 0o755)  # noqa: S103 - as the root folder
+    data = f"lowerdir={lower},upperdir={layer}/u,workdir={layer}/w"
+    mount("overlay", point, "overlay", 0, data)
+
+
+def _mounted() -> list[tuple[str, str]]:
+    """Mount points and file system types, in the order in which they were mounted."""
+    found: dict[str, str] = {}
+    for line in read("/proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].encode().decode("unicode_escape")
+        found.pop(point, None)
+        found[point] = after.split()[0]
+    return list(found.items())
+
+
+def _below(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def _volume(source: str, target: str, read_only: bool) -> None:
+    if os.path.isdir(source):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if not os.path.lexists(target):
+            write(target, "")
+    _bind(source, target, read_only=read_only)
+
+
+def _bind(source: str, target: str, *, read_only: bool) -> None:
+    mount(source, target, flags=MS_BIND | MS_REC)
+    if read_only:
+        mount("none", target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY)

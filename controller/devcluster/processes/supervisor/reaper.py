@@ -1,0 +1,24 @@
+"""The process that cleans up behind a cluster that is killed."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from controller.devcluster.processes.supervisor.container_dir import PASSED_ON
+from controller.devcluster.processes.supervisor.lifeline import grasp, wait_for_end
+
+
+def guard(folder: str) -> int:
+    """Wait for the end of the cluster that has `folder`; if it left it behind, remove all of it."""
+    for number in PASSED_ON:
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        lifeline = grasp(f"{folder}/alive")
+    except FileNotFoundError:
+        return 0  # it has ended already, and cleaned up
+    wait_for_end(lifeline)
+    from controller.devcluster.processes.isolation.cluster_dir import clean_up_one  # noqa: PLC0415 - large
+
+    clean_up_one(Path(folder))
+    return 0

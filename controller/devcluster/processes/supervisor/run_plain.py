@@ -1,0 +1,128 @@
+"""A command without namespaces, and the end of all that it has started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.processes.supervisor.container_dir import (
+    ENDED,
+    HANDLED,
+    KILL,
+    NO_ROOM,
+    error_file,
+    main_command,
+    read,
+    refuse,
+    status_of,
+    write,
+)
+from controller.devcluster.processes.supervisor.exec import become
+from controller.devcluster.processes.supervisor.kernel import adopt_orphans, die_with_parent
+from controller.devcluster.processes.supervisor.lifeline import ended, grasp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def run_beside(room: Mapping[str, Any], argv: Sequence[str], *, main: bool) -> int:
+    """Run a command on this machine as it is; all that it leaves is found and killed."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    error = error_file(room)
+    try:
+        if not main:
+            main_command(room)
+    except ProcessLookupError:
+        return refuse(error, "the container's main process has ended", NO_ROOM)
+    lifeline = grasp(room["lifeline"])
+    adopt_orphans()
+    child = os.fork()
+    if child == 0:
+        die_with_parent()
+        become(room, argv, error)
+    if main:
+        write(f"{room['root']}/first", str(child))
+    status = watch(child, lifeline)
+    if main:
+        write(f"{room['root']}/first", ENDED)
+    _end_descendants()
+    return status
+
+
+def watch(child: int, lifeline: int, target: int = 0) -> int:
+    """Pass signals on to `target` and bury orphans until the child or the cluster ends."""
+    target = target or child
+    wake, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(told)
+    for number in HANDLED:
+        signal.signal(number, _nothing)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+    poller = select.poll()
+    poller.register(wake, select.POLLIN)
+    poller.register(lifeline, 0)
+    killed = False
+    while not ended(lifeline):
+        status = _bury(child)
+        if status is not None:
+            return 137 if killed else status
+        poller.poll(60_000)
+        with contextlib.suppress(BlockingIOError, ProcessLookupError):
+            for number in os.read(wake, 64):
+                if number == KILL:
+                    killed = True
+                    os.kill(target, signal.SIGKILL)
+                elif number != signal.SIGCHLD:
+                    os.kill(target, number)
+    return 137
+
+
+def _nothing(number: int, frame: object) -> None:
+    """The pipe tells."""
+    del number, frame
+
+
+def _bury(child: int) -> int | None:
+    """Collect all that have ended; the status of `child` if it is among them."""
+    result: int | None = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return result
+        if not pid:
+            return result
+        if pid == child:
+            result = status_of(status)
+
+
+def _end_descendants() -> None:
+    """Kill what is below this process until nothing is left; orphans come to be its children."""
+    for _ in range(500):
+        found = _descendants()
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        _bury(0)
+        time.sleep(0.01)
+
+
+def _descendants() -> set[int]:
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = read(f"/proc/{name}/stat").rpartition(")")[2].split()
+                if fields[0] != "Z":
+                    parents[int(name)] = int(fields[1])
+    found: set[int] = set()
+    grown = {os.getpid()}
+    while grown:
+        grown = {pid for pid, parent in parents.items() if parent in grown} - found
+        found |= grown
+    return found

@@ -1,0 +1,9 @@
+"""Run by an interpreter that knows neither this package nor any other: finds it and begins."""
+
+import sys
+
+sys.path.insert(0, __file__.rsplit("/", 5)[0])
+from controller.devcluster.processes.supervisor.program import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

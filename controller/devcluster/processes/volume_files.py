@@ -1,0 +1,157 @@
+"""The files of volumes that are made of API objects: which paths, what in them, which mode."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.devcluster.processes.downward_api import UnknownField, field_value, resource_value
+from controller.devcluster.processes.environment import (
+    CONFIG_MAP,
+    SECRET,
+    BadConfiguration,
+    Source,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.devcluster.processes.downward_api import Surrounds
+    from controller.devcluster.processes.specification import (
+        ConfigMapSource,
+        DownwardSource,
+        KeyToPath,
+        Pod,
+        SecretSource,
+        Volume,
+    )
+    from controller.kube.objects import ObjectMeta
+
+    Sources = Mapping[Source, Mapping[str, bytes] | None]
+
+_USUAL_MODE = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a volume."""
+
+    data: bytes
+    mode: int
+
+
+def is_made_of_objects(volume: Volume) -> bool:
+    """Whether `contents` says what is in this volume."""
+    return bool(volume.config_map or volume.secret or volume.downward_api or volume.projected)
+
+
+def volume_sources(volume: Volume) -> frozenset[Source]:
+    """The config maps and secrets that `volume` is made of."""
+    return frozenset(_sources(volume))
+
+
+def _sources(volume: Volume) -> Iterator[Source]:
+    if volume.config_map:
+        yield Source(CONFIG_MAP, volume.config_map.name)
+    if volume.secret:
+        yield Source(SECRET, volume.secret.secret_name)
+    for projection in volume.projected.sources if volume.projected else ():
+        if projection.config_map:
+            yield Source(CONFIG_MAP, projection.config_map.name)
+        if projection.secret:
+            yield Source(SECRET, projection.secret.name)
+
+
+def contents(
+    volume: Volume, pod: Pod, meta: ObjectMeta, around: Surrounds, sources: Sources
+) -> dict[str, File]:
+    """The files of a volume by relative path.
+
+    Args:
+        volume: one for which `is_made_of_objects` holds.
+        pod: whose volume it is.
+        meta: the pod's present metadata.
+        around: what the machine adds.
+        sources: the data of all `volume_sources`, None for those that do not exist.
+
+    Raises:
+        BadConfiguration: an object or key that is not optional is missing.
+    """
+    found: dict[str, File] = {}
+    if volume.config_map:
+        found |= _config_map(volume.config_map, sources, _mode(volume.config_map.default_mode))
+    if volume.secret:
+        name = volume.secret.secret_name
+        found |= _secret(volume.secret, name, sources, _mode(volume.secret.default_mode))
+    if volume.downward_api:
+        mode = _mode(volume.downward_api.default_mode)
+        found |= _downward(volume.downward_api, pod, meta, around, mode)
+    if volume.projected:
+        mode = _mode(volume.projected.default_mode)
+        for part in volume.projected.sources:
+            if part.config_map:
+                found |= _config_map(part.config_map, sources, mode)
+            if part.secret:
+                found |= _secret(part.secret, part.secret.name, sources, mode)
+            if part.downward_api:
+                found |= _downward(part.downward_api, pod, meta, around, mode)
+            if part.service_account_token:
+                found[part.service_account_token.path] = File(_token(pod, meta), mode)
+    return found
+
+
+def _mode(given: int | None) -> int:
+    return _USUAL_MODE if given is None else given
+
+
+def _config_map(reference: ConfigMapSource, sources: Sources, mode: int) -> dict[str, File]:
+    source = Source(CONFIG_MAP, reference.name)
+    return _chosen(source, reference.items, sources, mode, optional=reference.optional)
+
+
+def _secret(reference: SecretSource, name: str, sources: Sources, mode: int) -> dict[str, File]:
+    source = Source(SECRET, name)
+    return _chosen(source, reference.items, sources, mode, optional=reference.optional)
+
+
+def _chosen(
+    source: Source, items: tuple[KeyToPath, ...], sources: Sources, mode: int, *, optional: bool
+) -> dict[str, File]:
+    data = sources[source]
+    if data is None:
+        if optional:
+            return {}
+        raise BadConfiguration(f"{source} not found")
+    if not items:
+        return {key: File(value, mode) for key, value in data.items()}
+    found: dict[str, File] = {}
+    for item in items:
+        if item.key in data:
+            found[item.path] = File(data[item.key], mode if item.mode is None else item.mode)
+        elif not optional:
+            raise BadConfiguration(f"{source} references non-existent key: {item.key}")
+    return found
+
+
+def _downward(
+    reference: DownwardSource, pod: Pod, meta: ObjectMeta, around: Surrounds, mode: int
+) -> dict[str, File]:
+    found: dict[str, File] = {}
+    for item in reference.items:
+        try:
+            if item.field_ref:
+                value = field_value(item.field_ref, pod, meta, around)
+            elif item.resource_field_ref:
+                value = resource_value(item.resource_field_ref, pod, None, around)
+            else:
+                continue
+        except UnknownField as error:
+            raise BadConfiguration(f"{item.path}: {error}") from error
+        found[item.path] = File(value.encode(), mode if item.mode is None else item.mode)
+    return found
+
+
+def _token(pod: Pod, meta: ObjectMeta) -> bytes:
+    """The embedded API server takes a bearer token for the name of who asks."""
+    account = pod.spec.service_account_name or "default"
+    return f"system:serviceaccount:{meta.namespace}:{account}".encode()
