@@ -1,4 +1,5 @@
-# The operator and nothing else: no compiler, no package index, no shell scripts of ours.
+# The operator and nothing else: no compiler, no package index, no shell scripts, and no embedded
+# cluster (.dockerignore leaves the packages out that only `manta dev` and `manta demo` need).
 ARG PYTHON_IMAGE=python:3.13-slim
 
 FROM ${PYTHON_IMAGE} AS build

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -143,7 +144,8 @@ def _add_dev(commands: Commands) -> None:
         "dev",
         help="run an embedded Kubernetes with the operator in it",
         description="An API server and a simulated node in this process, for kubectl and for "
-        "trying manifests. Prints the kubeconfig to use. Nothing is kept.",
+        "trying manifests. Prints the kubeconfig to use. Nothing is kept. Needs the full package "
+        "(pip install in a checkout); the production image does not hold it.",
     )
     dev.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
     dev.add_argument("--kubeconfig", type=Path, help="file to write (default: in ~/.cache/manta)")
@@ -183,9 +185,10 @@ def _add_machine(command: argparse.ArgumentParser) -> None:
 def _add_demo(commands: Commands) -> None:
     demo = commands.add_parser(
         "demo",
-        help="watch a cluster become ready, grow, shrink and go, or a job compute something",
+        help="watch a cluster become ready, grow, shrink and be deleted, or a job run",
         description="Embedded cluster, operator and an example in one process. The exit status "
-        "says whether everything worked.",
+        "says whether everything worked. Needs the full package (pip install in a checkout); the "
+        "production image does not hold it.",
     )
     demo.add_argument(
         "--kind",
@@ -288,6 +291,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def _dev(options: argparse.Namespace) -> int:
+    _require_development("dev")
     from controller.command.development.dev import DevOptions, default_kubeconfig, dev  # noqa: PLC0415
 
     chosen = DevOptions(
@@ -307,7 +311,23 @@ def _dev(options: argparse.Namespace) -> int:
     return asyncio.run(dev(chosen))
 
 
+def _require_development(command: str) -> None:
+    """Refuse a command that this installation does not hold.
+
+    Raises:
+        ConfigurationError: the embedded cluster was left out, as in the production image.
+    """
+    needed = ("controller.devcluster", "controller.command.development")
+    if not all(importlib.util.find_spec(package) for package in needed):
+        raise ConfigurationError(
+            f"`manta {command}` needs the full package, and this installation leaves the embedded "
+            "cluster out, as the production image does. Install Manta from a checkout: "
+            "pip install '.[cli]'"
+        )
+
+
 def _demo(options: argparse.Namespace) -> int:
+    _require_development("demo")
     from controller.command.development.demos import cluster_demo, job_demo  # noqa: PLC0415
     from controller.command.signals import interruptible  # noqa: PLC0415
 

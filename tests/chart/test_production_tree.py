@@ -1,0 +1,93 @@
+"""What the image holds: the packages without those that .dockerignore leaves out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LEFT_OUT = {"controller/devcluster", "controller/command/development"}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A copy of the packages as `docker build` sees them."""
+    copy = tmp_path_factory.mktemp("image")
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    assert set(ignored) >= LEFT_OUT
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        place = Path(folder).relative_to(ROOT)
+        return {name for name in names if str(place / name) in ignored or name == "__pycache__"}
+
+    for package in ("workqueue", "informers", "controller"):
+        shutil.copytree(ROOT / package, copy / package, ignore=left_out)
+    return copy
+
+
+def manta(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "controller", *arguments],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+
+
+def test_the_image_holds_no_embedded_cluster(tree):
+    assert not any((tree / name).exists() for name in LEFT_OUT)
+
+
+def test_help_works_without_the_embedded_cluster(tree):
+    assert "run the operator" in manta(tree, "--help").stdout
+    assert "--sync-timeout" in manta(tree, "run", "--help").stdout
+
+
+def test_definitions_are_printed_without_the_embedded_cluster(tree):
+    done = manta(tree, "crds")
+    assert done.returncode == 0, done.stderr
+    assert "kind: CustomResourceDefinition" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["dev", "demo"])
+def test_development_commands_say_what_they_need(tree, command):
+    done = manta(tree, command)
+    assert done.returncode == 2
+    assert f"`manta {command}` needs the full package" in done.stderr
+    assert "pip install" in done.stderr
+
+
+def test_the_operator_starts_without_the_embedded_cluster(tree, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        f"""
+apiVersion: v1
+kind: Config
+clusters: [{{name: dead, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
+users: [{{name: nobody, user: {{}}}}]
+contexts: [{{name: dead, context: {{cluster: dead, user: nobody}}}}]
+current-context: dead
+"""
+    )
+    done = manta(
+        tree,
+        "run",
+        f"--kubeconfig={kubeconfig}",
+        "--sync-timeout=0.5",
+        "--metrics-address=",
+        "--health-address=",
+    )
+    assert done.returncode == 1, done.stderr
+    assert "The API server cannot be reached" in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
