@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from controller.devcluster.apiserver.store import StoredEvent
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.runtime.reconcile.plan import Plan
     from tests.simulation.witnessed_ray import Run, WitnessedRay
 
@@ -122,7 +122,7 @@ class JobReferee:
             if owner in self.jobs:
                 self._cluster(event, owner)
 
-    def planned(self, seen: Observation, plan: Plan) -> None:
+    def planned(self, seen: JobObservation, plan: Plan) -> None:
         """An operator has decided; what it has decided before counts from then."""
         meta = seen.job.metadata
         for stage in plan.stages:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from controller.ray.cluster.observe import Observation
     from controller.ray.dashboard import DashboardActors
-    from controller.ray.job.observe import Observation as JobObservation
+    from controller.ray.job.observation import JobObservation
     from controller.runtime.reconcile.plan import Plan
     from tests.simulation.job_referee import JobReferee
     from tests.simulation.referee import Referee

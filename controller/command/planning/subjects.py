@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.command.kinds import kinds_of
 from controller.ray.api import Problem
-from controller.ray.job.observe import Observation as JobObservation
+from controller.ray.job.observation import JobObservation
 
 if TYPE_CHECKING:
     from controller.command.kinds import KindSettings

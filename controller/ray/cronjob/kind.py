@@ -10,7 +10,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.cronjob import validate_cron_job
 from controller.ray.cronjob.observe import observe_cron_job
 from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
-from controller.ray.cronjob.runs import CRON_JOB_INDEX, naming_keys
+from controller.ray.cronjob.runs import CRON_JOB_INDEX, cron_job_keys
 from controller.ray.cronjob.settings import CronJobSettings
 from controller.runtime.reconcile.kind import Owned
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.validation.cronjob import ValidCronJob
-    from controller.ray.cronjob.observe import Observation
+    from controller.ray.cronjob.observation import CronJobObservation
     from controller.runtime.reconcile.kind import Reads
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
 
@@ -38,8 +38,8 @@ class RayCronJobKind:
     owned: tuple[Owned[Any], ...] = (
         Owned(
             RAYJOBS,
-            indexes={CRON_JOB_INDEX: naming_keys},
-            also_wakes=naming_keys,
+            indexes={CRON_JOB_INDEX: cron_job_keys},
+            also_wakes=cron_job_keys,
             optional=True,
         ),
     )
@@ -48,19 +48,19 @@ class RayCronJobKind:
 
     def __init__(self, settings: CronJobSettings | None = None) -> None:
         self._settings = settings or CronJobSettings()
-        self._design_of = IdentityMemo(self._design)
+        self._validated = IdentityMemo(self._validate)
 
-    def observe(self, key: str, reads: Reads) -> Observation | None:
+    def observe(self, key: str, reads: Reads) -> CronJobObservation | None:
         """Everything the plan depends on; None if the RayCronJob is gone."""
-        return observe_cron_job(key, reads, self._design_of)
+        return observe_cron_job(key, reads, self._validated)
 
-    def plan(self, observation: Observation, now: datetime) -> Plan:
+    def plan(self, observation: CronJobObservation, now: datetime) -> Plan:
         """What to do about it."""
         return plan_cron_job(observation, now)
 
     def status_after(
         self,
-        observation: Observation,
+        observation: CronJobObservation,
         plan: Plan,
         failures: tuple[Failure, ...],
         now: datetime,
@@ -68,6 +68,6 @@ class RayCronJobKind:
         """The plan's status, naming the first of the writes that failed."""
         return status_after_failures(observation, plan, failures, now)
 
-    def _design(self, cron: RayCronJob) -> ValidCronJob | Problem:
+    def _validate(self, cron: RayCronJob) -> ValidCronJob | Problem:
         settings = self._settings
         return validate_cron_job(cron, settings.feature_gates, settings.local_zone)

@@ -15,11 +15,16 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api import labels
 from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.cronjob.observe import SCOPE
-from controller.ray.cronjob.runs import Stage, job_name
+from controller.ray.cronjob.observation import SCOPE
+from controller.ray.cronjob.ready_condition import (
+    active_runs,
+    failed_write_condition,
+    invalid_condition,
+    ready_condition,
+)
+from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.ray.cronjob.status import cron_job_status
 from controller.ray.cronjob.timing import read_timing
-from controller.ray.cronjob.verdict import active_runs, failed, judge, refused
 from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Event, Plan, Target
 
 if TYPE_CHECKING:
@@ -27,63 +32,67 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.api.validation.cronjob import ValidCronJob
-    from controller.ray.cronjob.observe import Observation
-    from controller.ray.cronjob.runs import Run
+    from controller.ray.cronjob.observation import CronJobObservation
+    from controller.ray.cronjob.runs import JobRun
     from controller.ray.cronjob.timing import Timing
     from controller.runtime.reconcile.plan import Failure, StatusPatch
 
 
-def plan_cron_job(seen: Observation, now: datetime) -> Plan:
+def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
     """The plan that makes what is due and deletes what is too old."""
     if seen.cron.metadata.terminating:
         return NOTHING  # the garbage collector follows the owner references
-    design = seen.design
-    if isinstance(design, Problem):
-        return Plan(status=cron_job_status(seen, refused(design), now))
-    timing = read_timing(seen, design, now)
-    if seen.unsettled:
-        return Plan(wake_after=_wake_after(design, timing, now))
-    due = _may_be_made(seen, design, timing)
+    valid = seen.validated
+    if isinstance(valid, Problem):
+        return Plan(status=cron_job_status(seen, invalid_condition(valid), now))
+    timing = read_timing(seen, valid, now)
+    if seen.has_pending_writes:
+        return Plan(wake_after=_wake_after(valid, timing, now))
+    due = _tick_to_create(seen, valid, timing)
     if due is not None:
-        replaced = [_delete(run) for run in active_runs(seen, design, ConcurrencyPolicy.REPLACE)]
-        making = tuple(filter(None, (tuple(replaced), (_create(seen, design, due),))))
-        return Plan(stages=making, wake_after=_wake_after(design, timing, now))
-    status = cron_job_status(seen, judge(seen, design, timing), now, timing)
-    surplus = tuple(_delete(run) for run in _surplus(seen, design))
+        replaced = [_delete(run) for run in active_runs(seen, valid, ConcurrencyPolicy.REPLACE)]
+        making = tuple(filter(None, (tuple(replaced), (_create(seen, valid, due),))))
+        return Plan(stages=making, wake_after=_wake_after(valid, timing, now))
+    status = cron_job_status(seen, ready_condition(seen, valid, timing), now, timing)
+    surplus = tuple(_delete(run) for run in _surplus(seen, valid))
     return Plan(
         stages=(surplus,) if surplus else (),
         status=status,
-        wake_after=_wake_after(design, timing, now),
+        wake_after=_wake_after(valid, timing, now),
     )
 
 
 def status_after_failures(
-    seen: Observation, plan: Plan, failures: Sequence[Failure], now: datetime
+    seen: CronJobObservation, plan: Plan, failures: Sequence[Failure], now: datetime
 ) -> StatusPatch | None:
     """The plan's status, naming the first of the writes that did not succeed."""
-    if isinstance(seen.design, Problem) or not failures:
+    if isinstance(seen.validated, Problem) or not failures:
         return plan.status
-    return cron_job_status(seen, failed(failures), now, read_timing(seen, seen.design, now))
+    return cron_job_status(
+        seen, failed_write_condition(failures), now, read_timing(seen, seen.validated, now)
+    )
 
 
-def _may_be_made(seen: Observation, design: ValidCronJob, timing: Timing) -> datetime | None:
+def _tick_to_create(
+    seen: CronJobObservation, valid: ValidCronJob, timing: Timing
+) -> datetime | None:
     """The tick that a RayJob is to be made for now."""
-    if design.spec.suspend or timing.due is None:
+    if valid.spec.suspend or timing.due is None:
         return None
-    if job_name(seen.cron.metadata.name, timing.due) in seen.taken:
+    if job_name(seen.cron.metadata.name, timing.due) in seen.name_conflicts:
         return None
-    return None if active_runs(seen, design, ConcurrencyPolicy.FORBID) else timing.due
+    return None if active_runs(seen, valid, ConcurrencyPolicy.FORBID) else timing.due
 
 
-def _wake_after(design: ValidCronJob, timing: Timing, now: datetime) -> float | None:
+def _wake_after(valid: ValidCronJob, timing: Timing, now: datetime) -> float | None:
     """Seconds until the next tick, or until what is due may not be made any more."""
-    if design.spec.suspend:
+    if valid.spec.suspend:
         return None
     moments = [moment for moment in (timing.next, timing.deadline) if moment is not None]
     return (min(moments) - now).total_seconds() if moments else None
 
 
-def _create(seen: Observation, design: ValidCronJob, tick: datetime) -> Create:
+def _create(seen: CronJobObservation, valid: ValidCronJob, tick: datetime) -> Create:
     cron = seen.cron.metadata
     name = job_name(cron.name, tick)
     body: dict[str, Any] = {
@@ -96,7 +105,7 @@ def _create(seen: Observation, design: ValidCronJob, tick: datetime) -> Create:
             "annotations": {labels.CRON_JOB_TIMESTAMP: rfc3339(tick)},
             "ownerReferences": [owner_reference(RAYCRONJOBS, cron)],
         },
-        "spec": design.spec.job_template,
+        "spec": valid.spec.job_template,
     }
     note = f"Created RayJob {name}, due at {rfc3339(tick)}"
     return Create(
@@ -106,7 +115,7 @@ def _create(seen: Observation, design: ValidCronJob, tick: datetime) -> Create:
     )
 
 
-def _delete(run: Run) -> Delete:
+def _delete(run: JobRun) -> Delete:
     meta = run.job.metadata
     note = f"Deleted RayJob {meta.name}"
     return Delete(
@@ -118,14 +127,14 @@ def _delete(run: Run) -> Delete:
     )
 
 
-def _surplus(seen: Observation, design: ValidCronJob) -> Iterable[Run]:
+def _surplus(seen: CronJobObservation, valid: ValidCronJob) -> Iterable[JobRun]:
     """Finished runs beyond the limits of history, the oldest first."""
     limits = {
-        Stage.SUCCEEDED: design.spec.successful_jobs_history_limit,
-        Stage.FAILED: design.spec.failed_jobs_history_limit,
+        RunPhase.SUCCEEDED: valid.spec.successful_jobs_history_limit,
+        RunPhase.FAILED: valid.spec.failed_jobs_history_limit,
     }
     present = [run for run in seen.runs if not run.job.metadata.terminating]
     for stage, limit in limits.items():
-        finished = [run for run in present if run.stage is stage]
+        finished = [run for run in present if run.phase is stage]
         if limit is not None:
             yield from finished[: max(0, len(finished) - limit)]

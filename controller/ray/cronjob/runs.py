@@ -23,7 +23,7 @@ CRON_JOB_INDEX: Final = "cron-job"
 _NAME: Final = re.compile(r"(?P<cron>.+)-(?P<minutes>[0-9]{7,9})")
 
 
-class Stage(Enum):
+class RunPhase(Enum):
     """How far a RayJob has come."""
 
     ACTIVE = "active"
@@ -32,26 +32,26 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class JobRun:
     """One RayJob of a RayCronJob.
 
     Attributes:
         job: the object.
         tick: when it was due; None if somebody made it by hand.
-        stage: how far it has come.
+        phase: how far it has come.
     """
 
     job: RayJob
     tick: datetime | None
-    stage: Stage
+    phase: RunPhase
 
     @classmethod
-    def of(cls, job: RayJob) -> Run:
+    def of(cls, job: RayJob) -> JobRun:
         """Read a RayJob."""
-        return cls(job, _tick(job), _stage(job))
+        return cls(job, _tick(job), _phase(job))
 
     @property
-    def order(self) -> tuple[datetime, str]:
+    def age_order(self) -> tuple[datetime, str]:
         """Sorts runs by their age, the oldest first."""
         made = time_of(self.job.metadata.creation_timestamp)
         return self.tick or made or datetime.min.replace(tzinfo=UTC), self.job.metadata.name
@@ -67,7 +67,7 @@ def job_name(cron_job: str, tick: datetime) -> str:
     return f"{cron_job}-{int(tick.timestamp()) // 60}"
 
 
-def naming_keys(job: KubeObject) -> Sequence[str]:
+def cron_job_keys(job: KubeObject) -> Sequence[str]:
     """Index function of `CRON_JOB_INDEX`: the RayCronJob that has or wants such a name."""
     found = _NAME.fullmatch(job.metadata.name)
     return (f"{job.metadata.namespace}/{found['cron']}",) if found else ()
@@ -81,13 +81,13 @@ def _tick(job: RayJob) -> datetime | None:
     return max((tick for tick in (noted, named) if tick is not None), default=None)
 
 
-def _stage(job: RayJob) -> Stage:
+def _phase(job: RayJob) -> RunPhase:
     """A RayJob that does not validate counts as failed: it does nothing until somebody edits it."""
     status = status_of(job)
     match status.get("jobDeploymentStatus"):
         case "Complete" if status.get("jobStatus") == "SUCCEEDED":
-            return Stage.SUCCEEDED
+            return RunPhase.SUCCEEDED
         case "Complete" | "Failed" | "ValidationFailed":
-            return Stage.FAILED
+            return RunPhase.FAILED
         case _:
-            return Stage.ACTIVE
+            return RunPhase.ACTIVE

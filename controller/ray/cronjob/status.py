@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import remove_condition, set_condition
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, time_of
-from controller.ray.cronjob.runs import Stage
-from controller.ray.cronjob.verdict import READY
+from controller.ray.cronjob.ready_condition import READY
+from controller.ray.cronjob.runs import RunPhase
 from controller.runtime.reconcile.plan import StatusPatch
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.api.rayjob import RayJob
-    from controller.ray.cronjob.observe import Observation
+    from controller.ray.cronjob.observation import CronJobObservation
+    from controller.ray.cronjob.ready_condition import ReadyCondition
     from controller.ray.cronjob.timing import Timing
-    from controller.ray.cronjob.verdict import Verdict
 
 _MOST_ACTIVE: Final = 100
 _LONGEST_MESSAGE: Final = 4096
@@ -25,7 +25,7 @@ _IN_DOUBT: Final = "ObservationInDoubt"
 
 
 def cron_job_status(
-    seen: Observation, verdict: Verdict, now: datetime, timing: Timing | None = None
+    seen: CronJobObservation, verdict: ReadyCondition, now: datetime, timing: Timing | None = None
 ) -> StatusPatch:
     """The wanted status; without timing only what does not depend on the schedule."""
     wanted: dict[str, Any] = {
@@ -38,11 +38,11 @@ def cron_job_status(
     successful = _last_successful(seen)
     if successful is not None:
         wanted["lastSuccessfulTime"] = rfc3339(successful)
-    return StatusPatch(wanted, events=verdict.news(seen))
+    return StatusPatch(wanted, events=verdict.events(seen))
 
 
-def _active(seen: Observation) -> list[dict[str, str]]:
-    active = [run.job for run in seen.runs if run.stage is Stage.ACTIVE]
+def _active(seen: CronJobObservation) -> list[dict[str, str]]:
+    active = [run.job for run in seen.runs if run.phase is RunPhase.ACTIVE]
     return [_reference(job) for job in active[:_MOST_ACTIVE]]
 
 
@@ -56,20 +56,22 @@ def _reference(job: RayJob) -> dict[str, str]:
     }
 
 
-def _last_successful(seen: Observation) -> datetime | None:
+def _last_successful(seen: CronJobObservation) -> datetime | None:
     """It never goes back: RayJobs that ended later may have been deleted."""
-    ends = [run.ended for run in seen.runs if run.stage is Stage.SUCCEEDED]
+    ends = [run.ended for run in seen.runs if run.phase is RunPhase.SUCCEEDED]
     noted = time_of(seen.status.get("lastSuccessfulTime"))
     return max((end for end in (noted, *ends) if end is not None), default=None)
 
 
-def _conditions(seen: Observation, verdict: Verdict, now: datetime) -> list[dict[str, Any]]:
+def _conditions(
+    seen: CronJobObservation, verdict: ReadyCondition, now: datetime
+) -> list[dict[str, Any]]:
     generation = seen.cron.metadata.generation
     message = verdict.message[:_LONGEST_MESSAGE]
     found = set_condition(
         seen.conditions, READY, verdict.status, verdict.reason, message, generation, now
     )
-    if not seen.doubts:
+    if not seen.consistency_warnings:
         return remove_condition(found, _IN_DOUBT)
-    sentences = "; ".join(seen.doubts)[:_LONGEST_MESSAGE]
+    sentences = "; ".join(seen.consistency_warnings)[:_LONGEST_MESSAGE]
     return set_condition(found, _IN_DOUBT, "True", "CacheDisagrees", sentences, generation, now)

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.api.validation.cronjob import ValidCronJob
-    from controller.ray.cronjob.observe import Observation
+    from controller.ray.cronjob.observation import CronJobObservation
 
 _SKEW: Final = timedelta(days=1)
 """A tick further ahead than clocks may differ was never made; what is written of it is wrong."""
 
-_LONGEST: Final = 100 * 365 * 86400
+_LONGEST_DEADLINE: Final = 100 * 365 * 86400
 """Seconds; a later deadline is as good as none."""
 
 
@@ -41,22 +41,22 @@ class Timing:
     next: datetime | None
 
 
-def read_timing(seen: Observation, design: ValidCronJob, now: datetime) -> Timing:
+def read_timing(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> Timing:
     """Compare the schedule with what was made."""
     last = _last(seen, now)
     start = last or time_of(seen.cron.metadata.creation_timestamp) or now
-    late = design.schedule.latest(start, now, design.zone)
-    following = design.schedule.next_after(late or start, design.zone)
-    seconds = design.spec.starting_deadline_seconds
+    late = valid.schedule.latest(start, now, valid.zone)
+    following = valid.schedule.next_after(late or start, valid.zone)
+    seconds = valid.spec.starting_deadline_seconds
     deadline = None
     if late is not None and seconds is not None:
-        deadline = late + timedelta(seconds=min(seconds, _LONGEST))
+        deadline = late + timedelta(seconds=min(seconds, _LONGEST_DEADLINE))
     if deadline is not None and deadline <= now:
         return Timing(last, None, late, None, following)
     return Timing(last, late, None, deadline, following)
 
 
-def _last(seen: Observation, now: datetime) -> datetime | None:
+def _last(seen: CronJobObservation, now: datetime) -> datetime | None:
     """The status may lag behind the RayJobs, and RayJobs may have been deleted since."""
     noted = time_of(seen.status.get("lastScheduleTime"))
     ticks = [noted, *(run.tick for run in seen.runs)]

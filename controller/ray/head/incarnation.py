@@ -34,28 +34,28 @@ _OVER = frozenset({"Failed", "Succeeded"})
 
 
 @dataclass(frozen=True, slots=True)
-class LiveHead:
+class HeadIncarnation:
     """A head that runs, or is about to.
 
     Attributes:
         pod: its pod.
         dashboard: where its dashboard is, as one incarnation.
         address: `host:port` of the dashboard inside the cluster: `status.dashboardURL`.
-        leaving: whether it is being deleted, or its node is lost.
+        terminating: whether it is being deleted, or its node is lost.
     """
 
     pod: Pod
     dashboard: Head
     address: str
-    leaving: bool = False
+    terminating: bool = False
 
     @property
-    def incarnation(self) -> str:
+    def id(self) -> str:
         """Identity of this run of the head, without spaces."""
         return f"{self.dashboard.pod_uid}/{self.dashboard.restarts}"
 
 
-def parsed(cluster: RayCluster) -> ClusterSpec | None:
+def read_cluster_spec(cluster: RayCluster) -> ClusterSpec | None:
     """The specification of a cluster; None if it cannot be read: then nothing runs there."""
     try:
         spec = parse_spec(cluster)
@@ -69,7 +69,7 @@ def parsed(cluster: RayCluster) -> ClusterSpec | None:
 
 def find_head(
     cluster: RayCluster, spec: ClusterSpec, reads: Reads, *, domain: str
-) -> LiveHead | None:
+) -> HeadIncarnation | None:
     """The live head of a cluster, if it has one; `domain` is the DNS domain."""
     meta = cluster.metadata
     pods = (
@@ -83,7 +83,7 @@ def find_head(
     identity = Identity.of(cluster, spec, domain=domain)
     service = reads.get(SERVICES, f"{meta.namespace}/{identity.head_service}")
     port = _dashboard_port(service)
-    return LiveHead(
+    return HeadIncarnation(
         pod,
         Head(
             cluster_uid=meta.uid,
@@ -95,7 +95,7 @@ def find_head(
             token_secret=_token_secret(cluster, spec),
         ),
         f"{identity.head_fqdn}:{port}",
-        leaving=pod.metadata.terminating or is_on_lost_node(pod),
+        terminating=pod.metadata.terminating or is_on_lost_node(pod),
     )
 
 
@@ -150,7 +150,7 @@ def _token_secret(cluster: RayCluster, spec: ClusterSpec) -> str:
     return token_secret_name(cluster.metadata.name, auth)
 
 
-def outlives_head(cluster: RayCluster, spec: ClusterSpec) -> bool:
+def is_gcs_fault_tolerant(cluster: RayCluster, spec: ClusterSpec) -> bool:
     """Whether Ray's state is kept elsewhere, so that another head may know the job."""
     by_annotation = (cluster.metadata.annotations or {}).get(labels.FT_ENABLED, "").lower()
     return spec.gcs_fault_tolerance_options is not None or by_annotation == "true"

@@ -13,12 +13,12 @@ from controller.ray.api.validation.job import validate_job, validate_job_status
 from controller.ray.cluster.kind import OUR_JOBS, RAY_PODS
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.followers import Followers, submitter_keys
-from controller.ray.head.incarnation import parsed
-from controller.ray.job.observe import SUBMITTER_PODS, Sources, observe_job
+from controller.ray.head.incarnation import read_cluster_spec
+from controller.ray.job.observe import SUBMITTER_PODS, JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.settings import JobSettings
-from controller.ray.job.state_machine.deadlines import Clock
-from controller.ray.job.status.current_status import report
+from controller.ray.job.state_machine.deadlines import Deadlines
+from controller.ray.job.status.current_status import current_status
 from controller.runtime.reconcile.kind import Owned
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.runtime.reconcile.external import Outside
     from controller.runtime.reconcile.kind import Reads
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
@@ -55,8 +55,11 @@ class RayJobKind:
         self.outside = outside
         self._settings = settings or JobSettings()
         self._followers = Followers()
-        self._sources = Sources(
-            IdentityMemo(self._design), IdentityMemo(parsed), dashboards, self._settings
+        self._sources = JobSources(
+            IdentityMemo(self._validate),
+            IdentityMemo(read_cluster_spec),
+            dashboards,
+            self._settings,
         )
         self.owned: tuple[Owned[Any], ...] = (
             Owned(RAYCLUSTERS, also_wakes=self._followers.of_cluster),
@@ -70,28 +73,28 @@ class RayJobKind:
             Owned(JOBS, label_selector=OUR_JOBS),
         )
 
-    def observe(self, key: str, reads: Reads) -> Observation | None:
+    def observe(self, key: str, reads: Reads) -> JobObservation | None:
         """Everything the plan depends on; None if the job is gone."""
         seen = observe_job(key, reads, self._sources)
         cluster = "" if seen is None else seen.cluster_name
         self._followers.follow(key, f"{key.partition('/')[0]}/{cluster}" if cluster else "")
         return seen
 
-    def plan(self, observation: Observation, now: datetime) -> Plan:
+    def plan(self, observation: JobObservation, now: datetime) -> Plan:
         """What to do about it."""
         return plan_job(observation, self._settings, now)
 
     def status_after(
         self,
-        observation: Observation,
+        observation: JobObservation,
         plan: Plan,  # noqa: ARG002  the same in every plan: what failed is what is said
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
         """The status as it is, naming the first of the writes that failed."""
-        return report(observation, self._settings, Clock(now), failures)
+        return current_status(observation, self._settings, Deadlines(now), failures)
 
-    def _design(self, job: RayJob) -> JobSpec | Problem:
+    def _validate(self, job: RayJob) -> JobSpec | Problem:
         spec = validate_job(job, self._settings.feature_gates)
         if isinstance(spec, Problem):
             return spec

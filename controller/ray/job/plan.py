@@ -11,60 +11,62 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import is_managed_elsewhere
 from controller.ray.job.attempt.dashboard import interests, stop, submit
-from controller.ray.job.cleanup.cleanup import carry_out, deletion
-from controller.ray.job.cleanup.finalization import finalize, finalizer_patch
-from controller.ray.job.state_machine.collect_facts import facts_of
-from controller.ray.job.state_machine.deadlines import Clock
-from controller.ray.job.state_machine.facts import ClusterFact, HeadFact
-from controller.ray.job.state_machine.states import State
-from controller.ray.job.state_machine.transitions import next_step
-from controller.ray.job.status.current_status import report
-from controller.ray.job.status.transition import transition
-from controller.ray.job.writes import (
+from controller.ray.job.attempt.writes import (
     create_cluster,
     create_submitter,
     delete_clusters,
-    delete_strays,
+    delete_dangerous_submitter,
+    delete_stale_clusters,
     delete_submitter,
-    end_retries,
-    end_submitter,
-    keep_head_service,
+    reconcile_head_service,
     record_head,
+    stop_submitter_retries,
 )
+from controller.ray.job.cleanup.cleanup import deletion_writes, next_deletion
+from controller.ray.job.cleanup.finalization import finalize, finalizer_patch
+from controller.ray.job.state_machine.collect_facts import collect_facts
+from controller.ray.job.state_machine.deadlines import Deadlines
+from controller.ray.job.state_machine.facts import ClusterFact, HeadFact
+from controller.ray.job.state_machine.states import State
+from controller.ray.job.state_machine.transitions import next_step
+from controller.ray.job.status.current_status import current_status
+from controller.ray.job.status.transition import transition_patch
 from controller.runtime.reconcile.plan import NOTHING, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.facts import Facts
     from controller.ray.job.state_machine.transitions import Step
     from controller.runtime.reconcile.plan import MergePatch, Write
 
-HINDERED_RETRY: Final = 30.0
+NAME_CONFLICT_RETRY: Final = 30.0
 """Seconds until a name that somebody else has taken is looked at again: nobody need tell us."""
 
 
-def plan_job(seen: Observation, settings: JobSettings, now: datetime) -> Plan:
+def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan:
     """The plan that brings the job nearer to its end."""
     if is_managed_elsewhere(seen.job):
         return NOTHING
-    clock = Clock(now)
+    clock = Deadlines(now)
     if seen.job.metadata.terminating:
         return finalize(seen, clock)
-    facts = facts_of(seen, settings, clock)
+    facts = collect_facts(seen, settings, clock)
     step = next_step(seen.state, facts)
     if step is not None:
-        return _move(seen, step, settings, clock)
-    plan = _act(seen, facts, settings, clock)
-    wake = HINDERED_RETRY if seen.foreign_cluster or seen.foreign_submitter else None
-    waits = [wait for wait in (plan.wake_after, clock.wait, wake) if wait is not None]
+        return _plan_transition(seen, step, settings, clock)
+    plan = _plan_state(seen, facts, settings, clock)
+    wake = NAME_CONFLICT_RETRY if seen.foreign_cluster or seen.foreign_submitter else None
+    waits = [wait for wait in (plan.wake_after, clock.seconds_to_next, wake) if wait is not None]
     return replace(plan, interests=interests(seen), wake_after=min(waits, default=None))
 
 
-def _move(seen: Observation, step: Step, settings: JobSettings, clock: Clock) -> Plan:
+def _plan_transition(
+    seen: JobObservation, step: Step, settings: JobSettings, clock: Deadlines
+) -> Plan:
     """Into the next state: one write, before which the log of a lost attempt is read."""
     watched = interests(seen)
     if step.failed and seen.submitter.log is not None and seen.log is None:
@@ -72,76 +74,84 @@ def _move(seen: Observation, step: Step, settings: JobSettings, clock: Clock) ->
     commit: MergePatch | None = None
     if seen.state is State.NEW and step.state is State.INITIALIZING:
         commit = finalizer_patch(seen)  # nothing is made before it is there
-    return Plan(commit=commit or transition(seen, step, settings, clock), interests=watched)
+    return Plan(commit=commit or transition_patch(seen, step, settings, clock), interests=watched)
 
 
-def _act(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -> Plan:
+def _plan_state(
+    seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
+) -> Plan:
     """What the state asks for as long as the job is in it."""
     match seen.state:
         case State.INITIALIZING | State.WAITING:
-            return _prepare(seen, facts, settings, clock)
+            return _prepare_attempt(seen, facts, settings, clock)
         case State.RUNNING:
-            return _run(seen, facts, settings, clock)
+            return _run_attempt(seen, facts, settings, clock)
         case State.SUSPENDING | State.RETRYING:
-            return _clear(seen, facts, settings, clock)
+            return _end_attempt(seen, facts, settings, clock)
         case State.COMPLETE | State.FAILED:
             return _clean_up(seen, settings, clock)
         case State.SUSPENDED:
-            late = _stages(delete_strays(seen))
-            return Plan(stages=late, status=report(seen, settings, clock))
+            late = _stages(delete_stale_clusters(seen))
+            return Plan(stages=late, status=current_status(seen, settings, clock))
         case _:
-            return Plan(status=report(seen, settings, clock))
+            return Plan(status=current_status(seen, settings, clock))
 
 
-def _prepare(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -> Plan:
+def _prepare_attempt(
+    seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
+) -> Plan:
     """Make the cluster; when it is ready, store on which head the attempt will run."""
-    writes = [*delete_strays(seen)]
+    writes = [*delete_stale_clusters(seen)]
     if facts.cluster is ClusterFact.ABSENT and seen.state is State.INITIALIZING:
         writes += create_cluster(seen, settings)
     return Plan(
         commit=record_head(seen) if facts.cluster is ClusterFact.READY else None,
         stages=_stages(writes),
-        status=report(seen, settings, clock),
+        status=current_status(seen, settings, clock),
     )
 
 
-def _run(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -> Plan:
+def _run_attempt(
+    seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
+) -> Plan:
     """See to it that the job is submitted once; past its deadline, that it is stopped."""
     if facts.deadline_passed:
-        return Plan(commands=stop(seen, clock.now), status=report(seen, settings, clock))
+        return Plan(commands=stop(seen, clock.now), status=current_status(seen, settings, clock))
     if facts.head is HeadFact.UNRECORDED:  # another operator had the job before
-        return Plan(commit=record_head(seen), status=report(seen, settings, clock))
+        return Plan(commit=record_head(seen), status=current_status(seen, settings, clock))
     here = facts.head is HeadFact.SAME
     return Plan(
         commands=submit(seen, settings, clock.now) if here else (),
         stages=_stages(create_submitter(seen, settings) if here else ()),
         aside=(
-            *end_retries(seen),
-            *keep_head_service(seen, settings),
-            *delete_strays(seen),
+            *stop_submitter_retries(seen),
+            *reconcile_head_service(seen, settings),
+            *delete_stale_clusters(seen),
         ),
-        status=report(seen, settings, clock),
+        status=current_status(seen, settings, clock),
     )
 
 
-def _clear(seen: Observation, facts: Facts, settings: JobSettings, clock: Clock) -> Plan:
+def _end_attempt(
+    seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
+) -> Plan:
     """End an attempt: stop its job in Ray, then delete what it was made of."""
-    status = report(seen, settings, clock)
+    status = current_status(seen, settings, clock)
     if seen.state is State.SUSPENDING and not facts.stopped:
         return Plan(commands=stop(seen, clock.now), status=status)
     return Plan(stages=_stages([*delete_clusters(seen), *delete_submitter(seen)]), status=status)
 
 
-def _clean_up(seen: Observation, settings: JobSettings, clock: Clock) -> Plan:
+def _clean_up(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> Plan:
     """After the last attempt: what the rules of deletion say."""
-    due = deletion(seen, settings, clock.now)
-    wake = due.wake_after.total_seconds() if due.wake_after is not None else None
-    writes = [*carry_out(seen, due.action), *delete_strays(seen)]
+    due = next_deletion(seen, settings, clock.now)
+    wake = due.requeue_after.total_seconds() if due.requeue_after is not None else None
+    writes = [*deletion_writes(seen, due.action), *delete_stale_clusters(seen)]
     if seen.state is State.FAILED:
-        writes += end_submitter(seen)
+        writes += delete_dangerous_submitter(seen)
     return Plan(
         stages=_stages(writes),
-        status=report(seen, settings, clock),
+        status=current_status(seen, settings, clock),
         wake_after=wake,
     )
 

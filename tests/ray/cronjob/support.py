@@ -14,7 +14,7 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob import RayCronJobKind
-from controller.ray.cronjob.runs import CRON_JOB_INDEX, naming_keys
+from controller.ray.cronjob.runs import CRON_JOB_INDEX, cron_job_keys
 from controller.runtime.reconcile.plan import Create, Delete
 from tests.ray.cluster.support import FakeReads, manifest
 
@@ -130,7 +130,7 @@ class CronReads(FakeReads):
 
     def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
         assert self.serves(resource)
-        function = {"owner": index_by_owner, CRON_JOB_INDEX: naming_keys}[index]
+        function = {"owner": index_by_owner, CRON_JOB_INDEX: cron_job_keys}[index]
         found = [obj for (plural, _), obj in self.objects.items() if plural == resource.plural]
         return [obj for obj in found if value in function(obj)]
 

@@ -10,16 +10,16 @@ import yaml
 
 from controller.ray.api.definitions.crds import raycronjob_definition
 from controller.ray.api.validation.cronjob import INVALID
-from controller.ray.cronjob import verdict
+from controller.ray.cronjob import ready_condition
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "raycronjob.md").read_text()
-REASON = re.compile(r'Verdict\(\s*"\w+",\s*"(\w+)"')
+REASON = re.compile(r'ReadyCondition\(\s*"\w+",\s*"(\w+)"')
 
 
 def test_the_manual_names_every_reason_and_no_other():
-    source = Path(verdict.__file__).read_text()
-    reasons = {INVALID, verdict.FAILED_TO_CREATE, verdict.FAILED_TO_DELETE}
+    source = Path(ready_condition.__file__).read_text()
+    reasons = {INVALID, ready_condition.FAILED_TO_CREATE, ready_condition.FAILED_TO_DELETE}
     reasons |= set(REASON.findall(source))
     rows = [line for line in PAGE.splitlines() if line.startswith("| `")]
     told = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}

@@ -249,7 +249,7 @@ def test_a_name_that_belongs_to_somebody_else_is_a_condition_until_it_is_free():
 def test_its_own_rayjobs_take_no_names_away():
     seen = RayCronJobKind().observe("default/cron", reads(cron_job(), job(at(10))))
     assert seen is not None
-    assert seen.taken == {}
+    assert seen.name_conflicts == {}
 
 
 def test_a_rayjob_that_cannot_be_read_holds_its_name():

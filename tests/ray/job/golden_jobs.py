@@ -12,7 +12,7 @@ from controller.ray.api.raycluster import parse_spec
 from controller.ray.job.attempt.cluster import cluster_body
 from controller.ray.job.attempt.head_service import job_head_service
 from controller.ray.job.settings import JobSettings
-from controller.ray.job.submitter.job import Target, submitter_job
+from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
 from controller.ray.job.submitter.submission import submission
 from tests.ray.job.rayjobs import valid
 from tests.ray.pods.golden_pods import DEFAULTED
@@ -43,7 +43,7 @@ def made_for(raw: dict[str, Any], existing: dict[str, Any] | None = None) -> Ite
     name, mode = cluster.metadata.name, spec.submission_mode
     address = f"{name}-head-svc.default.svc.cluster.local:8265"
     if mode is SubmissionMode.K8S_JOB:
-        target = Target(name, parse_spec(cluster), address, JOB_ID)
+        target = SubmissionTarget(name, parse_spec(cluster), address, JOB_ID)
         yield submitter_job(job, spec, target, SETTINGS)
     if mode is SubmissionMode.HTTP:
         yield submission(spec, JOB_ID).body()

@@ -12,7 +12,7 @@ import yaml
 
 from controller.ray.api import JobSpec, Problem, RayCluster
 from controller.ray.api.validation.job import validate_job
-from controller.ray.head.incarnation import parsed
+from controller.ray.head.incarnation import read_cluster_spec
 from tests.ray.cluster.test_any_shape import ODD, paths, with_value
 from tests.ray.job.golden_jobs import made_for, stored
 
@@ -63,6 +63,6 @@ def test_bug_32_a_cluster_of_somebody_else_may_be_of_any_shape(template: dict[st
 def test_bug_32_nothing_runs_on_a_cluster_of_somebody_else_that_cannot_be_read(head: Any):
     [manifest] = [path for path in FEATURES if path.name.startswith("existing")]
     _, cluster = yaml.safe_load_all(manifest.read_text())
-    assert parsed(msgspec.convert(cluster, RayCluster)) is not None
+    assert read_cluster_spec(msgspec.convert(cluster, RayCluster)) is not None
     cluster["spec"]["headGroupSpec"] = head
-    assert parsed(msgspec.convert(cluster, RayCluster)) is None
+    assert read_cluster_spec(msgspec.convert(cluster, RayCluster)) is None

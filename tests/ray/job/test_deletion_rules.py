@@ -11,9 +11,9 @@ import pytest
 from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.rayjob import DeletionPolicy
 from controller.ray.job.cleanup.deletion_rules import (
-    ClusterLeft,
-    Deletion,
-    Ended,
+    DueDeletion,
+    FinishedJob,
+    RemainingCluster,
     due_deletion,
     worker_suspensions,
 )
@@ -38,17 +38,17 @@ def due(
     *,
     status: str = "SUCCEEDED",
     deployment: str = "",
-    left: ClusterLeft = ClusterLeft.ALL,
+    left: RemainingCluster = RemainingCluster.ALL,
     settings: JobSettings | None = None,
     **spec: Any,
 ) -> tuple[DeletionPolicy | None, float | None]:
     """What is due so long after the end, and after how many seconds to ask again."""
     deployment = deployment or ("Failed" if status == "FAILED" else "Complete")
-    ended = Ended(END, status, deployment, left)
+    ended = FinishedJob(END, status, deployment, left)
     now = END + timedelta(seconds=seconds)
     found = due_deletion(valid(rayjob(**spec)), ended, now, settings or JobSettings())
-    assert isinstance(found, Deletion)
-    wake = found.wake_after
+    assert isinstance(found, DueDeletion)
+    wake = found.requeue_after
     return found.action, None if wake is None else wake.total_seconds()
 
 
@@ -61,8 +61,8 @@ def test_shutdown_deletes_the_cluster_when_its_time_has_come():
     assert due(0, **job) == (None, 10)
     assert due(9.5, **job) == (None, 0.5)
     assert due(10, **job) == (CLUSTER, None)
-    assert due(10, left=ClusterLeft.HEAD, **job) == (CLUSTER, None)
-    assert due(10, left=ClusterLeft.NOTHING, **job) == (None, None)
+    assert due(10, left=RemainingCluster.HEAD, **job) == (CLUSTER, None)
+    assert due(10, left=RemainingCluster.NOTHING, **job) == (None, None)
 
 
 def test_shutdown_without_a_time_is_at_once_whatever_the_outcome():
@@ -72,8 +72,8 @@ def test_shutdown_without_a_time_is_at_once_whatever_the_outcome():
 
 def test_an_administrator_may_have_finished_jobs_deleted_themselves():
     settings = JobSettings(delete_finished_jobs=True)
-    gone = ClusterLeft.NOTHING
-    for left in (ClusterLeft.ALL, gone):
+    gone = RemainingCluster.NOTHING
+    for left in (RemainingCluster.ALL, gone):
         found = due(0, left=left, settings=settings, shutdownAfterJobFinishes=True)
         assert found == (SELF, None)
     assert due(0, settings=settings) == (None, None)
@@ -86,15 +86,15 @@ def test_a_cluster_of_somebody_else_is_not_shut_down():
 
 
 def test_rules_come_due_one_after_the_other():
-    def at(seconds: float, left: ClusterLeft) -> tuple[DeletionPolicy | None, float | None]:
+    def at(seconds: float, left: RemainingCluster) -> tuple[DeletionPolicy | None, float | None]:
         return due(seconds, status="FAILED", left=left, deletionStrategy=STAGED)
 
-    assert at(0, ClusterLeft.ALL) == (None, 30)
-    assert at(30, ClusterLeft.ALL) == (WORKERS, 30)
-    assert at(31, ClusterLeft.HEAD) == (None, 29)
-    assert at(60, ClusterLeft.HEAD) == (CLUSTER, 30)
-    assert at(61, ClusterLeft.NOTHING) == (None, 29)
-    assert at(90, ClusterLeft.NOTHING) == (SELF, None)
+    assert at(0, RemainingCluster.ALL) == (None, 30)
+    assert at(30, RemainingCluster.ALL) == (WORKERS, 30)
+    assert at(31, RemainingCluster.HEAD) == (None, 29)
+    assert at(60, RemainingCluster.HEAD) == (CLUSTER, 30)
+    assert at(61, RemainingCluster.NOTHING) == (None, 29)
+    assert at(90, RemainingCluster.NOTHING) == (SELF, None)
 
 
 def test_of_several_rules_that_are_due_the_one_that_deletes_most_acts():
@@ -105,7 +105,7 @@ def test_of_several_rules_that_are_due_the_one_that_deletes_most_acts():
 
 
 def test_a_rule_that_was_met_otherwise_is_not_waited_for():
-    gone = ClusterLeft.NOTHING
+    gone = RemainingCluster.NOTHING
     assert due(0, status="FAILED", left=gone, deletionStrategy=STAGED) == (None, 90)
 
 
@@ -137,7 +137,7 @@ def test_the_two_policies_of_old_wait_for_the_jobs_time_to_live():
     assert due(0, **job) == (None, 10)
     assert due(10, **job) == (WORKERS, None)
     assert due(10, status="FAILED", **job) == (CLUSTER, None)
-    assert due(10, left=ClusterLeft.HEAD, **job) == (None, None)
+    assert due(10, left=RemainingCluster.HEAD, **job) == (None, None)
     for status in ("STOPPED", ""):
         assert due(10, status=status, deployment="Failed", **job) == (None, None)
 
@@ -166,18 +166,18 @@ ON, OFF = {"groupName": "on"}, {"groupName": "off", "suspend": True}
 @pytest.mark.parametrize(
     ("present", "left"),
     [
-        (None, ClusterLeft.NOTHING),
-        (cluster(ON, deletionTimestamp="2026-08-20T10:00:00Z"), ClusterLeft.NOTHING),
-        (cluster(ON), ClusterLeft.ALL),
-        (cluster(ON, OFF), ClusterLeft.ALL),
-        (cluster(OFF), ClusterLeft.HEAD),
-        (cluster(), ClusterLeft.HEAD),
-        (RayCluster(spec="x"), ClusterLeft.HEAD),
-        (cluster(5, None), ClusterLeft.ALL),
+        (None, RemainingCluster.NOTHING),
+        (cluster(ON, deletionTimestamp="2026-08-20T10:00:00Z"), RemainingCluster.NOTHING),
+        (cluster(ON), RemainingCluster.ALL),
+        (cluster(ON, OFF), RemainingCluster.ALL),
+        (cluster(OFF), RemainingCluster.HEAD),
+        (cluster(), RemainingCluster.HEAD),
+        (RayCluster(spec="x"), RemainingCluster.HEAD),
+        (cluster(5, None), RemainingCluster.ALL),
     ],
 )
-def test_what_is_left_of_a_cluster(present: RayCluster | None, left: ClusterLeft):
-    assert ClusterLeft.of(present) is left
+def test_what_is_left_of_a_cluster(present: RayCluster | None, left: RemainingCluster):
+    assert RemainingCluster.of(present) is left
 
 
 def test_workers_are_deleted_by_suspending_the_groups_that_are_not():

@@ -8,8 +8,8 @@ from controller.ray.job.state_machine.facts import (
     ClusterFact,
     Facts,
     HeadFact,
+    OutageLength,
     RayFact,
-    Silence,
     SubmitterFact,
 )
 from controller.ray.job.state_machine.reasons import Reason
@@ -19,37 +19,37 @@ from tests.ray.job.exploring import explore
 
 ENDED = {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}
 RESULTS = {RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED}
-LOST = {HeadFact.GONE, HeadFact.LEAVING, HeadFact.OTHER}
+LOST = {HeadFact.GONE, HeadFact.TERMINATING, HeadFact.REPLACED}
 
 
 def _grounds(known: dict[str, Any]) -> dict[Reason, bool]:
     """What must be known for an attempt that runs to fail for each reason."""
     ray, submitter = known["ray"], known.get("submitter")
-    unknown, silent = ray is RayFact.UNKNOWN_ID, ray is RayFact.SILENT
-    grace = bool(known.get("submitter_grace_over"))
-    silence = known.get("silence", Silence.SHORT)
+    not_found, no_answer = ray is RayFact.NOT_FOUND, ray is RayFact.NO_ANSWER
+    grace = bool(known.get("submitter_grace_passed"))
+    outage = known.get("outage", OutageLength.SHORT)
     late = submitter in ENDED and grace
     settled = submitter is not SubmitterFact.ACTIVE or bool(known.get("suspend"))
     return {
         Reason.APP_FAILED: (ray is RayFact.FAILED and settled)
-        or (unknown and bool(known.get("once_known"))),
+        or (not_found and bool(known.get("was_known"))),
         Reason.DEADLINE_EXCEEDED: bool(known.get("deadline_passed") and known.get("stopped")),
         Reason.PRE_RUNNING_DEADLINE_EXCEEDED: bool(known.get("pre_running_deadline_passed"))
         and submitter is SubmitterFact.ABSENT
         and known.get("head") is HeadFact.SAME
-        and not known.get("once_known"),
-        Reason.SUBMISSION_FAILED: (bool(known.get("refused")) and unknown)
-        or (late and submitter is SubmitterFact.FAILED and unknown),
-        Reason.HEAD_LOST: known.get("cluster") in {ClusterFact.ABSENT, ClusterFact.GOING}
-        or known.get("head") is HeadFact.EMPTY
-        or (known.get("head") is HeadFact.OTHER and unknown)
-        or (known.get("head") in LOST and silent and silence > Silence.SHORT),
+        and not known.get("was_known"),
+        Reason.SUBMISSION_FAILED: (bool(known.get("submission_refused")) and not_found)
+        or (late and submitter is SubmitterFact.FAILED and not_found),
+        Reason.HEAD_LOST: known.get("cluster") in {ClusterFact.ABSENT, ClusterFact.TERMINATING}
+        or known.get("head") is HeadFact.REPLACED_WITHOUT_STATE
+        or (known.get("head") is HeadFact.REPLACED and not_found)
+        or (known.get("head") in LOST and no_answer and outage > OutageLength.SHORT),
         Reason.TRANSITION_GRACE_PERIOD_EXCEEDED: (
-            ray is RayFact.FAILED and bool(known.get("result_grace_over"))
+            ray is RayFact.FAILED and bool(known.get("result_grace_passed"))
         )
-        or (late and submitter is SubmitterFact.SUCCEEDED and unknown)
-        or (late and silent and silence is Silence.TOO_LONG),
-        Reason.STATUS_CHECK_TIMEOUT_EXCEEDED: silent and silence is Silence.TOO_LONG,
+        or (late and submitter is SubmitterFact.SUCCEEDED and not_found)
+        or (late and no_answer and outage is OutageLength.TOO_LONG),
+        Reason.STATUS_CHECK_TIMEOUT_EXCEEDED: no_answer and outage is OutageLength.TOO_LONG,
     }
 
 
@@ -60,7 +60,7 @@ def test_an_attempt_fails_only_for_a_reason_that_there_is():
             assert step.reason is not None
             assert _grounds(known)[step.reason], (step, known)
             told.add(step.reason)
-    assert told == set(_grounds({"ray": RayFact.SILENT}))
+    assert told == set(_grounds({"ray": RayFact.NO_ANSWER}))
 
 
 def test_an_attempt_that_has_a_reason_to_fail_does_not_go_on():
@@ -79,7 +79,7 @@ def test_a_job_completes_only_by_the_word_of_ray():
         assert known["ray"] in {RayFact.SUCCEEDED, RayFact.STOPPED}
         late = step.reason is Reason.TRANSITION_GRACE_PERIOD_EXCEEDED
         assert late == (known.get("submitter") is SubmitterFact.ACTIVE and not known.get("suspend"))
-        assert not late or known["result_grace_over"]
+        assert not late or known["result_grace_passed"]
 
 
 def test_a_waiting_job_runs_when_its_id_is_given_and_its_head_recorded():
@@ -88,5 +88,5 @@ def test_a_waiting_job_runs_when_its_id_is_given_and_its_head_recorded():
             facts = Facts(cluster=ClusterFact.READY, id_given=id_given, head=head)
             due = id_given and head is HeadFact.SAME
             assert next_step(State.WAITING, facts) == (Step(State.RUNNING) if due else None)
-    lost = Facts(cluster=ClusterFact.GOING, interactive=True)
+    lost = Facts(cluster=ClusterFact.TERMINATING, interactive=True)
     assert next_step(State.WAITING, lost) == Step(State.FAILED, Reason.HEAD_LOST, failed=True)

@@ -20,7 +20,7 @@ from controller.ray.job.attempt.names import (
     submitter_name,
 )
 from controller.ray.job.settings import JobSettings
-from controller.ray.job.submitter.job import Target, submitter_job
+from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
 from controller.ray.job.submitter.submission import submission
 from tests.ray.cluster.support import with_meta
 from tests.ray.job.rayjobs import job_manifest, rayjob, valid
@@ -43,7 +43,7 @@ def sidecar(settings: JobSettings | None = None, **spec: Any) -> dict[str, Any]:
 def submitter(settings: JobSettings | None = None, **spec: Any) -> dict[str, Any]:
     job = rayjob(**spec)
     cluster = msgspec.convert({"spec": job.spec["rayClusterSpec"]}, RayCluster)
-    target = Target("example-bcdfg", parse_spec(cluster), "head:8265", "id")
+    target = SubmissionTarget("example-bcdfg", parse_spec(cluster), "head:8265", "id")
     return submitter_job(job, valid(job), target, settings or JobSettings())
 
 
@@ -104,7 +104,7 @@ def test_making_objects_changes_no_cached_specification(mode: str):
     body = cluster_body(job, spec, "a", "id", JobSettings())
     body["spec"]["headGroupSpec"]["template"]["spec"]["containers"].clear()
     cluster = parse_spec(msgspec.convert({"spec": job.spec["rayClusterSpec"]}, RayCluster))
-    submitter_job(job, spec, Target("a", cluster, "head:8265", "id"), JobSettings())
+    submitter_job(job, spec, SubmissionTarget("a", cluster, "head:8265", "id"), JobSettings())
     assert msgspec.json.encode(spec) == before
 
 

@@ -11,8 +11,8 @@ from controller.ray.job.state_machine.facts import (
     ClusterFact,
     Facts,
     HeadFact,
+    OutageLength,
     RayFact,
-    Silence,
     SubmitterFact,
 )
 from controller.ray.job.state_machine.reasons import Reason
@@ -21,7 +21,7 @@ from controller.ray.job.state_machine.transitions import TABLE, Step, after_fail
 from tests.ray.job.exploring import explore, values
 
 RUNNING: dict[str, Any] = {
-    "begun": True,
+    "has_attempt": True,
     "cluster": ClusterFact.READY,
     "head": HeadFact.SAME,
     "submitter": SubmitterFact.ACTIVE,
@@ -110,9 +110,9 @@ def _progress(state: State, known: dict[str, Any]) -> list[dict[str, Any]]:
         {"leftovers": False},
         {"stopped": True},
         {"submitter": SubmitterFact.SUCCEEDED},
-        {"result_grace_over": True},
-        {"silence": Silence.TOO_LONG},
-        {"silence": Silence.TOO_LONG, "submitter_grace_over": True},
+        {"result_grace_passed": True},
+        {"outage": OutageLength.TOO_LONG},
+        {"outage": OutageLength.TOO_LONG, "submitter_grace_passed": True},
         {"ray": RayFact.SUCCEEDED, "submitter": SubmitterFact.SUCCEEDED},
     ]
 
@@ -170,17 +170,17 @@ def test_a_suspension_and_a_retry_are_carried_through_whatever_the_specification
 def test_the_exit_of_the_submitter_is_never_the_result_of_the_job(
     submitter: SubmitterFact, late: bool
 ):
-    assert running(submitter=submitter, submitter_grace_over=late) is None
-    succeeded = running(submitter=submitter, submitter_grace_over=late, ray=RayFact.SUCCEEDED)
+    assert running(submitter=submitter, submitter_grace_passed=late) is None
+    succeeded = running(submitter=submitter, submitter_grace_passed=late, ray=RayFact.SUCCEEDED)
     assert succeeded == Step(State.COMPLETE)
-    failed = running(submitter=submitter, submitter_grace_over=late, ray=RayFact.FAILED)
+    failed = running(submitter=submitter, submitter_grace_passed=late, ray=RayFact.FAILED)
     assert failed == Step(State.FAILED, Reason.APP_FAILED, failed=True)
 
 
 def test_a_result_waits_for_the_submitter_within_the_grace_period():
     for ray in (RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED):
         assert running(ray=ray) is None
-        hangs = running(ray=ray, result_grace_over=True)
+        hangs = running(ray=ray, result_grace_passed=True)
         assert hangs is not None
         assert hangs.reason is Reason.TRANSITION_GRACE_PERIOD_EXCEEDED
         assert running(ray=ray, submitter=SubmitterFact.NONE) is not None
@@ -210,22 +210,26 @@ def test_a_deadline_stops_the_job_first_and_its_stop_is_no_success():
 
 
 def test_a_healthy_dashboard_that_does_not_know_the_id_gives_the_submitter_thirty_seconds():
-    failed = {"ray": RayFact.UNKNOWN_ID, "submitter": SubmitterFact.FAILED}
+    failed = {"ray": RayFact.NOT_FOUND, "submitter": SubmitterFact.FAILED}
     assert running(**failed) is None
-    step = running(**failed, submitter_grace_over=True)
+    step = running(**failed, submitter_grace_passed=True)
     assert step == Step(State.FAILED, Reason.SUBMISSION_FAILED, failed=True)
-    ended = {"ray": RayFact.UNKNOWN_ID, "submitter": SubmitterFact.SUCCEEDED}
+    ended = {"ray": RayFact.NOT_FOUND, "submitter": SubmitterFact.SUCCEEDED}
     assert running(**ended) is None
-    step = running(**ended, submitter_grace_over=True)
+    step = running(**ended, submitter_grace_passed=True)
     assert step == Step(State.FAILED, Reason.TRANSITION_GRACE_PERIOD_EXCEEDED, failed=True)
 
 
 def test_a_dashboard_out_of_reach_counts_after_five_minutes_only():
     for submitter in SubmitterFact:
-        silent = {"ray": RayFact.SILENT, "submitter": submitter, "submitter_grace_over": True}
-        assert running(**silent) is None
-        assert running(**silent, silence=Silence.TOO_LONG_FOR_A_LOST_HEAD) is None
-        step = running(**silent, silence=Silence.TOO_LONG)
+        no_answer = {
+            "ray": RayFact.NO_ANSWER,
+            "submitter": submitter,
+            "submitter_grace_passed": True,
+        }
+        assert running(**no_answer) is None
+        assert running(**no_answer, outage=OutageLength.TOO_LONG_FOR_LOST_HEAD) is None
+        step = running(**no_answer, outage=OutageLength.TOO_LONG)
         ended = submitter in {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}
         assert step is not None
         assert step.reason is (
@@ -237,37 +241,37 @@ def test_a_dashboard_out_of_reach_counts_after_five_minutes_only():
 
 def test_a_lost_head_is_the_end_of_the_attempt_unless_the_new_one_knows_the_job():
     lost = Step(State.FAILED, Reason.HEAD_LOST, failed=True)
-    assert running(head=HeadFact.OTHER, ray=RayFact.UNKNOWN_ID) == lost
-    assert running(head=HeadFact.OTHER, ray=RayFact.ACTIVE) is None
+    assert running(head=HeadFact.REPLACED, ray=RayFact.NOT_FOUND) == lost
+    assert running(head=HeadFact.REPLACED, ray=RayFact.ACTIVE) is None
     for ray in RayFact:
         if ray not in {RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED}:
-            assert running(head=HeadFact.EMPTY, ray=ray) == lost
-    for head in (HeadFact.GONE, HeadFact.OTHER):
-        assert running(head=head, ray=RayFact.SILENT) is None
-        late = running(head=head, ray=RayFact.SILENT, silence=Silence.TOO_LONG_FOR_A_LOST_HEAD)
+            assert running(head=HeadFact.REPLACED_WITHOUT_STATE, ray=ray) == lost
+    for head in (HeadFact.GONE, HeadFact.REPLACED):
+        assert running(head=head, ray=RayFact.NO_ANSWER) is None
+        late = running(head=head, ray=RayFact.NO_ANSWER, outage=OutageLength.TOO_LONG_FOR_LOST_HEAD)
         assert late == lost
-    for cluster in (ClusterFact.ABSENT, ClusterFact.GOING):
+    for cluster in (ClusterFact.ABSENT, ClusterFact.TERMINATING):
         assert running(cluster=cluster) == lost
 
 
 def test_a_refused_submission_is_over_at_once_but_not_if_ray_has_the_job_after_all():
-    step = running(refused=True, ray=RayFact.UNKNOWN_ID, submitter=SubmitterFact.NONE)
+    step = running(submission_refused=True, ray=RayFact.NOT_FOUND, submitter=SubmitterFact.NONE)
     assert step == Step(State.FAILED, Reason.SUBMISSION_FAILED, failed=True)
-    for ray in (RayFact.ACTIVE, RayFact.SILENT):
-        assert running(refused=True, ray=ray, submitter=SubmitterFact.NONE) is None
+    for ray in (RayFact.ACTIVE, RayFact.NO_ANSWER):
+        assert running(submission_refused=True, ray=ray, submitter=SubmitterFact.NONE) is None
 
 
 def test_a_failure_is_not_final_while_it_cannot_be_read_how_often_to_retry():
-    for ray in (RayFact.FAILED, RayFact.UNKNOWN_ID, RayFact.ACTIVE):
+    for ray in (RayFact.FAILED, RayFact.NOT_FOUND, RayFact.ACTIVE):
         for submitter in SubmitterFact:
             step = running(
-                ray=ray, submitter=submitter, valid=False, once_known=True, result_grace_over=True
+                ray=ray, submitter=submitter, valid=False, was_known=True, result_grace_passed=True
             )
             assert step == Step(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
 
 
 def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
-    absent: dict[str, Any] = {"submitter": SubmitterFact.ABSENT, "ray": RayFact.UNKNOWN_ID}
+    absent: dict[str, Any] = {"submitter": SubmitterFact.ABSENT, "ray": RayFact.NOT_FOUND}
     step = running(**absent, pre_running_deadline_passed=True)
     assert step == Step(State.FAILED, Reason.PRE_RUNNING_DEADLINE_EXCEEDED, failed=True)
     assert running(**absent) is None
@@ -277,12 +281,12 @@ def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
 
 
 def test_a_specification_that_is_corrected_goes_on_with_the_attempt_it_had():
-    ran = next_step(State.VALIDATION_FAILED, Facts(begun=True, perhaps_submitted=True))
+    ran = next_step(State.VALIDATION_FAILED, Facts(has_attempt=True, may_be_submitted=True))
     assert ran == Step(State.RUNNING)
-    back = next_step(State.VALIDATION_FAILED, Facts(begun=True))
+    back = next_step(State.VALIDATION_FAILED, Facts(has_attempt=True))
     assert back == Step(State.INITIALIZING)
     assert next_step(State.VALIDATION_FAILED, Facts()) == Step(State.NEW)
-    assert next_step(State.VALIDATION_FAILED, Facts(valid=False, begun=True)) is None
+    assert next_step(State.VALIDATION_FAILED, Facts(valid=False, has_attempt=True)) is None
 
 
 def test_a_job_made_suspended_makes_nothing():

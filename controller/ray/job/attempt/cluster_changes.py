@@ -16,7 +16,7 @@ from controller.ray.api import labels
 
 if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
 
 
 def digest_of(spec: JobSpec) -> str:
@@ -25,7 +25,7 @@ def digest_of(spec: JobSpec) -> str:
     return hashlib.sha256(text).hexdigest()[:16]
 
 
-def is_outdated(seen: Observation) -> bool:
+def is_outdated(seen: JobObservation) -> bool:
     """Whether the attempt's cluster was made from another specification than there is now."""
     if seen.cluster is None or not seen.owns_cluster or isinstance(seen.spec, Problem):
         return False

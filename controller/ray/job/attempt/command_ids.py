@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 
-def submission_id(job_id: str) -> str:
+def submit_command_id(job_id: str) -> str:
     """Identity of the command that submits this job."""
     return f"submit/{job_id}"
 
 
-def stop_id(job_id: str) -> str:
+def stop_command_id(job_id: str) -> str:
     """Identity of the command that stops this job."""
     return f"stop/{job_id}"

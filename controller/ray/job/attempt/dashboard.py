@@ -14,7 +14,7 @@ from controller.ray.dashboard import (
     StopJob,
     SubmitJob,
 )
-from controller.ray.job.attempt.command_ids import stop_id, submission_id
+from controller.ray.job.attempt.command_ids import stop_command_id, submit_command_id
 from controller.ray.job.state_machine.collect_facts import must_stop, result_of
 from controller.ray.job.state_machine.states import State
 from controller.ray.job.submitter.submission import submission
@@ -22,7 +22,7 @@ from controller.ray.job.submitter.submission import submission
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
 
 STOP_PATIENCE: Final = timedelta(seconds=10)
@@ -31,7 +31,7 @@ STOP_PATIENCE: Final = timedelta(seconds=10)
 _STOPPING: Final = frozenset({State.SUSPENDING})
 
 
-def interests(seen: Observation) -> tuple[ProbeSubscription, ...]:
+def interests(seen: JobObservation) -> tuple[ProbeSubscription, ...]:
     """What must be observed: the job while it runs, or until it is stopped."""
     if seen.head is None or not seen.job_id:
         return ()
@@ -44,12 +44,12 @@ def interests(seen: Observation) -> tuple[ProbeSubscription, ...]:
     return (ProbeSubscription(seen.head.dashboard, JobProbe(seen.job_id)),)
 
 
-def submit(seen: Observation, settings: JobSettings, now: datetime) -> tuple[HeadCommand, ...]:
+def submit(seen: JobObservation, settings: JobSettings, now: datetime) -> tuple[HeadCommand, ...]:
     """In HTTPMode, the order to submit the job: once Ray has said that it does not know it.
 
     For the head that the attempt was recorded to run on, and never again after Ray had the job.
     """
-    if seen.mode is not SubmissionMode.HTTP or seen.head is None or seen.submitted is not None:
+    if seen.mode is not SubmissionMode.HTTP or seen.head is None or seen.submit_outcome is not None:
         return ()
     if seen.status.get("jobStatus") or result_of(seen) is not None:
         return ()
@@ -57,16 +57,16 @@ def submit(seen: Observation, settings: JobSettings, now: datetime) -> tuple[Hea
     if answer is None or answer.failing_since or not isinstance(answer.value, NoSuchJob):
         return ()
     command = SubmitJob(
-        submission_id(seen.job_id),
+        submit_command_id(seen.job_id),
         now + settings.status_check_timeout,
         submission(seen.valid_spec, seen.job_id),
     )
     return (HeadCommand(seen.head.dashboard, command),)
 
 
-def stop(seen: Observation, now: datetime) -> tuple[HeadCommand, ...]:
+def stop(seen: JobObservation, now: datetime) -> tuple[HeadCommand, ...]:
     """The order to stop the job, where that is possible and was not tried yet."""
-    if seen.head is None or seen.stopped is not None or not must_stop(seen):
+    if seen.head is None or seen.stop_outcome is not None or not must_stop(seen):
         return ()
-    command = StopJob(stop_id(seen.job_id), now + STOP_PATIENCE, seen.job_id)
+    command = StopJob(stop_command_id(seen.job_id), now + STOP_PATIENCE, seen.job_id)
     return (HeadCommand(seen.head.dashboard, command),)

@@ -7,46 +7,46 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, DeletionPolicy, time_of
+from controller.ray.job.attempt.writes import delete_cluster
 from controller.ray.job.cleanup.deletion_rules import (
-    ClusterLeft,
-    Deletion,
-    Ended,
+    DueDeletion,
+    FinishedJob,
+    RemainingCluster,
     due_deletion,
     worker_suspensions,
 )
-from controller.ray.job.observe import CLUSTER_SCOPE
-from controller.ray.job.writes import delete_cluster
+from controller.ray.job.observation import CLUSTER_SCOPE
 from controller.runtime.reconcile.plan import Delete, Event, JsonPatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.runtime.reconcile.plan import Write
 
 
-def deletion(seen: Observation, settings: JobSettings, now: datetime) -> Deletion:
+def next_deletion(seen: JobObservation, settings: JobSettings, now: datetime) -> DueDeletion:
     """What is due now, and when to ask again."""
     if isinstance(seen.spec, Problem):
-        return Deletion()
-    ended = Ended(
+        return DueDeletion()
+    ended = FinishedJob(
         at=_end_of(seen) or now,
         job_status=seen.status.get("jobStatus", ""),
         deployment_status=seen.state.value,
-        cluster=ClusterLeft.of(seen.cluster if seen.owns_cluster else None),
+        cluster=RemainingCluster.of(seen.cluster if seen.owns_cluster else None),
     )
     return due_deletion(seen.spec, ended, now, settings)
 
 
-def _end_of(seen: Observation) -> datetime | None:
+def _end_of(seen: JobObservation) -> datetime | None:
     """When the job ended; where nobody wrote it down, a time before that."""
     times = (*map(seen.status.get, ("endTime", "startTime")), seen.job.metadata.creation_timestamp)
     return next(filter(None, map(time_of, times)), None)
 
 
-def carry_out(seen: Observation, policy: DeletionPolicy | None) -> Iterator[Write]:
+def deletion_writes(seen: JobObservation, policy: DeletionPolicy | None) -> Iterator[Write]:
     """The writes of a deletion that is due."""
     cluster = seen.cluster if seen.owns_cluster else None
     match policy:

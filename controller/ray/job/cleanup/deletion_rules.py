@@ -30,7 +30,7 @@ _LEAST_FIRST: Final = (
 )
 
 
-class ClusterLeft(Enum):
+class RemainingCluster(Enum):
     """What there still is of the job's cluster."""
 
     ALL = "all"
@@ -38,7 +38,7 @@ class ClusterLeft(Enum):
     NOTHING = "nothing"
 
     @classmethod
-    def of(cls, cluster: RayCluster | None) -> ClusterLeft:
+    def of(cls, cluster: RayCluster | None) -> RemainingCluster:
         """What is left of it; one that is being deleted counts as gone."""
         if cluster is None or cluster.metadata.terminating:
             return cls.NOTHING
@@ -47,7 +47,7 @@ class ClusterLeft(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FinishedJob:
     """How and when a job ended.
 
     Attributes:
@@ -60,23 +60,25 @@ class Ended:
     at: datetime
     job_status: str
     deployment_status: str
-    cluster: ClusterLeft
+    cluster: RemainingCluster
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DueDeletion:
     """What is to be done.
 
     Attributes:
         action: what to delete now, None for nothing; never `DeletionPolicy.NONE`.
-        wake_after: when to ask again if nothing else happens, None for never.
+        requeue_after: when to ask again if nothing else happens, None for never.
     """
 
     action: DeletionPolicy | None = None
-    wake_after: timedelta | None = None
+    requeue_after: timedelta | None = None
 
 
-def due_deletion(spec: JobSpec, ended: Ended, now: datetime, settings: JobSettings) -> Deletion:
+def due_deletion(
+    spec: JobSpec, ended: FinishedJob, now: datetime, settings: JobSettings
+) -> DueDeletion:
     """What to delete now that a job has ended; of several things that are due the largest."""
     due: DeletionPolicy | None = None
     pending: list[timedelta] = []
@@ -88,7 +90,7 @@ def due_deletion(spec: JobSpec, ended: Ended, now: datetime, settings: JobSettin
             pending.append(remaining)
         elif due is None or _LEAST_FIRST.index(policy) > _LEAST_FIRST.index(due):
             due = policy
-    return Deletion(due, min(pending, default=None))
+    return DueDeletion(due, min(pending, default=None))
 
 
 def worker_suspensions(cluster: RayCluster) -> Iterator[dict[str, Any]]:
@@ -102,7 +104,7 @@ def worker_suspensions(cluster: RayCluster) -> Iterator[dict[str, Any]]:
 
 
 def _wanted(
-    spec: JobSpec, ended: Ended, settings: JobSettings
+    spec: JobSpec, ended: FinishedJob, settings: JobSettings
 ) -> Iterable[tuple[DeletionPolicy, int]]:
     """What is wanted how many seconds after the end."""
     strategy = spec.deletion_strategy
@@ -119,24 +121,24 @@ def _wanted(
     return []
 
 
-def _applies(rule: DeletionRule, ended: Ended) -> bool:
+def _applies(rule: DeletionRule, ended: FinishedJob) -> bool:
     condition = rule.condition
     if condition.job_status is not None:
         return condition.job_status == ended.job_status
     return condition.job_deployment_status == ended.deployment_status
 
 
-def _legacy_policy(strategy: DeletionStrategy, ended: Ended) -> DeletionPolicy | None:
+def _legacy_policy(strategy: DeletionStrategy, ended: FinishedJob) -> DeletionPolicy | None:
     outcomes = {"SUCCEEDED": strategy.on_success, "FAILED": strategy.on_failure}
     outcome = outcomes.get(ended.job_status)
     return None if outcome is None else outcome.policy
 
 
-def _is_done(policy: DeletionPolicy, left: ClusterLeft) -> bool:
+def _is_done(policy: DeletionPolicy, left: RemainingCluster) -> bool:
     if policy is DeletionPolicy.WORKERS:
-        return left is not ClusterLeft.ALL
+        return left is not RemainingCluster.ALL
     if policy is DeletionPolicy.CLUSTER:
-        return left is ClusterLeft.NOTHING
+        return left is RemainingCluster.NOTHING
     return policy is DeletionPolicy.NONE
 
 

@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Final
 from controller.ray.api import labels
 from controller.ray.api.rayjob import RAYJOBS, time_of
 from controller.ray.job.attempt.dashboard import interests, stop
+from controller.ray.job.attempt.writes import delete_submitter
 from controller.ray.job.state_machine.collect_facts import is_stopped
 from controller.ray.job.state_machine.states import State
-from controller.ray.job.writes import delete_submitter
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 from controller.runtime.reconcile.plan import NOTHING, Plan, Target
 
 if TYPE_CHECKING:
-    from controller.ray.job.observe import Observation
-    from controller.ray.job.state_machine.deadlines import Clock
+    from controller.ray.job.observation import JobObservation
+    from controller.ray.job.state_machine.deadlines import Deadlines
     from controller.runtime.reconcile.plan import MergePatch
 
 LONGEST_HOLD: Final = timedelta(seconds=30)
 """After the deletion the finalizer is removed, whatever has become of the stop."""
 
 
-def finalizer_patch(seen: Observation) -> MergePatch | None:
+def finalizer_patch(seen: JobObservation) -> MergePatch | None:
     """What adds the finalizer, None if it is there."""
     return add_finalizer(_target(seen), seen.job.metadata, labels.RAYJOB_FINALIZER)
 
 
-def finalize(seen: Observation, clock: Clock) -> Plan:
+def finalize(seen: JobObservation, clock: Deadlines) -> Plan:
     """The next step of a RayJob that is being deleted."""
     meta = seen.job.metadata
     if labels.RAYJOB_FINALIZER not in meta.finalizers:
@@ -46,9 +46,9 @@ def finalize(seen: Observation, clock: Clock) -> Plan:
         commands=stop(seen, clock.now),
         interests=interests(seen),
         stages=tuple(filter(None, stages)),
-        wake_after=clock.wait,
+        wake_after=clock.seconds_to_next,
     )
 
 
-def _target(seen: Observation) -> Target:
+def _target(seen: JobObservation) -> Target:
     return Target(RAYJOBS, seen.job.metadata.namespace, seen.job.metadata.name, scope="finalizer")

@@ -21,13 +21,13 @@ from controller.ray.dashboard import (
     JobStatus,
     NoSuchJob,
 )
-from controller.ray.job.observe import CLUSTER_SCOPE, SUBMITTER_SCOPE
+from controller.ray.job.observation import CLUSTER_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.state_machine.facts import (
     ClusterFact,
     Facts,
     HeadFact,
+    OutageLength,
     RayFact,
-    Silence,
     SubmitterFact,
 )
 from controller.ray.job.state_machine.states import State
@@ -35,9 +35,9 @@ from controller.ray.job.state_machine.states import State
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
-    from controller.ray.job.state_machine.deadlines import Clock
+    from controller.ray.job.state_machine.deadlines import Deadlines
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
 """How long the head of an attempt may be gone before the attempt counts as lost: with what it
@@ -50,7 +50,7 @@ NOT_FOUND_FOR: Final = timedelta(seconds=10)
 """How long Ray must not have known the job until that counts: the cache may still show the head
 that was there before."""
 
-STOPPING_TAKES: Final = timedelta(seconds=10)
+STOP_DURATION: Final = timedelta(seconds=10)
 """How long a job that Ray was asked to stop may take to end before nobody waits for it."""
 
 _FRESH_FAILURE: Final = timedelta(seconds=30)
@@ -75,7 +75,7 @@ _ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class DashboardOutage:
     """How long Ray has not answered.
 
     Attributes:
@@ -84,42 +84,43 @@ class Quiet:
     """
 
     since: datetime | None
-    length: Silence
+    length: OutageLength
 
 
-def facts_of(seen: Observation, settings: JobSettings, clock: Clock) -> Facts:
+def collect_facts(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> Facts:
     """The facts at this moment; `clock` remembers when they would be others by themselves."""
     spec = None if isinstance(seen.spec, Problem) else seen.spec
     started = time_of(seen.status.get("startTime"))
-    watch = clock if seen.state is State.RUNNING else clock.stopped
+    watch = clock if seen.state is State.RUNNING else clock.untracked
     return Facts(
         deleted=seen.job.metadata.terminating,
         valid=spec is not None,
         suspend=spec is not None and spec.suspend,
         interactive=seen.mode is SubmissionMode.INTERACTIVE,
         id_given=spec is not None and bool(spec.job_id),
-        begun=bool(seen.cluster_name and seen.status.get("startTime")),
-        perhaps_submitted=bool(seen.cluster_name and seen.job_id)
+        has_attempt=bool(seen.cluster_name and seen.status.get("startTime")),
+        may_be_submitted=bool(seen.cluster_name and seen.job_id)
         and bool(seen.status.get("dashboardURL")),
         cluster=_cluster(seen),
         head=_head(seen),
         submitter=seen.submitter.fact,
         ray=_ray(seen, watch),
-        silence=quiet_of(seen, settings, watch).length,
-        refused=isinstance(seen.submitted, CommandRefused | CommandExpired),
-        once_known=bool(seen.status.get("jobStatus")) or isinstance(seen.submitted, CommandDone),
+        outage=dashboard_outage(seen, settings, watch).length,
+        submission_refused=isinstance(seen.submit_outcome, CommandRefused | CommandExpired),
+        was_known=bool(seen.status.get("jobStatus"))
+        or isinstance(seen.submit_outcome, CommandDone),
         deadline_passed=_passed(
             started,
             spec and spec.active_deadline_seconds,
-            clock if seen.state in _WITH_DEADLINE else clock.stopped,
+            clock if seen.state in _WITH_DEADLINE else clock.untracked,
         ),
         pre_running_deadline_passed=_passed(
             started,
             spec and spec.pre_running_deadline_seconds,
-            clock if _waits_to_run(seen) else clock.stopped,
+            clock if _waits_to_run(seen) else clock.untracked,
         ),
-        submitter_grace_over=_submitter_grace_over(seen, watch),
-        result_grace_over=watch.passed(_result_time(seen), settings.transition_grace_period),
+        submitter_grace_passed=_submitter_grace_passed(seen, watch),
+        result_grace_passed=watch.passed(_result_time(seen), settings.transition_grace_period),
         stopped=is_stopped(seen, clock),
         leftovers=has_leftovers(seen),
         failed=max(0, seen.status.get("failed", 0)),
@@ -127,42 +128,44 @@ def facts_of(seen: Observation, settings: JobSettings, clock: Clock) -> Facts:
     )
 
 
-def must_stop(seen: Observation) -> bool:
+def must_stop(seen: JobObservation) -> bool:
     """Whether the attempt's job may be running in a Ray that can be asked to stop it."""
     if seen.head is None or not seen.job_id or result_of(seen) is not None:
         return False
-    if not seen.recorded:  # a submitter in the head is early; KubeRay stored no head
+    if not seen.recorded_head:  # a submitter in the head is early; KubeRay stored no head
         return seen.mode is SubmissionMode.SIDECAR or bool(seen.status.get("jobStatus"))
-    same = seen.head.incarnation == seen.recorded
-    return same or seen.durable or info_of(seen) is not None
+    same = seen.head.id == seen.recorded_head
+    return same or seen.gcs_fault_tolerant or info_of(seen) is not None
 
 
-def is_stopped(seen: Observation, clock: Clock) -> bool:
+def is_stopped(seen: JobObservation, clock: Deadlines) -> bool:
     """Whether nothing is left to be stopped in Ray, or it was tried for long enough.
 
     Ray stops a job some seconds after it was asked to, and one that waits for resources never.
     """
     if not must_stop(seen):
         return True
-    if not isinstance(seen.stopped, CommandDone) or isinstance(seen.stopped.value, NoSuchJob):
-        return seen.stopped is not None
+    if not isinstance(seen.stop_outcome, CommandDone) or isinstance(
+        seen.stop_outcome.value, NoSuchJob
+    ):
+        return seen.stop_outcome is not None
     answer = seen.answer
-    return answer is None or clock.passed(answer.failing_since or answer.since, STOPPING_TAKES)
+    return answer is None or clock.passed(answer.failing_since or answer.since, STOP_DURATION)
 
 
-def has_leftovers(seen: Observation) -> bool:
+def has_leftovers(seen: JobObservation) -> bool:
     """Whether cluster or submitter of the attempt exist, or may come to exist."""
-    made = seen.owns_cluster or bool(seen.strays) or seen.submitter_job is not None
-    return made or bool(seen.unsettled & {CLUSTER_SCOPE, SUBMITTER_SCOPE})
+    made = seen.owns_cluster or bool(seen.stale_clusters) or seen.submitter_job is not None
+    return made or bool(seen.pending_scopes & {CLUSTER_SCOPE, SUBMITTER_SCOPE})
 
 
-def info_of(seen: Observation) -> JobInfo | None:
+def info_of(seen: JobObservation) -> JobInfo | None:
     """What Ray last said about the job."""
     value = seen.answer.value if seen.answer is not None else None
     return value if isinstance(value, JobInfo) else None
 
 
-def result_of(seen: Observation) -> JobStatus | None:
+def result_of(seen: JobObservation) -> JobStatus | None:
     """How the job ended in Ray, once that is known: it stands, whatever becomes of Ray."""
     stored = _TERMINAL.get(seen.status.get("jobStatus", ""))
     info = info_of(seen)
@@ -171,7 +174,9 @@ def result_of(seen: Observation) -> JobStatus | None:
     return stored
 
 
-def quiet_of(seen: Observation, settings: JobSettings, clock: Clock) -> Quiet:
+def dashboard_outage(
+    seen: JobObservation, settings: JobSettings, clock: Deadlines
+) -> DashboardOutage:
     """Since when Ray has not answered, and what that means by now."""
     stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))
     head, answer = _head(seen), seen.answer
@@ -181,61 +186,61 @@ def quiet_of(seen: Observation, settings: JobSettings, clock: Clock) -> Quiet:
         if stored is not None and (lost or clock.passed(since, _FRESH_FAILURE)):
             since = min(since, stored)
     elif answer is not None and answer.value is not None:
-        return Quiet(None, Silence.SHORT)
+        return DashboardOutage(None, OutageLength.SHORT)
     elif lost:
         since = stored or clock.now
     else:  # nobody has asked yet in this process: it cannot be told whether Ray still is silent
-        return Quiet(stored, Silence.SHORT)
-    patience = settings.status_check_timeout if seen.durable else LOST_HEAD_PATIENCE
-    length = Silence.SHORT
+        return DashboardOutage(stored, OutageLength.SHORT)
+    patience = settings.status_check_timeout if seen.gcs_fault_tolerant else LOST_HEAD_PATIENCE
+    length = OutageLength.SHORT
     if clock.passed(since, settings.status_check_timeout):
-        length = Silence.TOO_LONG
+        length = OutageLength.TOO_LONG
     elif lost and clock.passed(since, patience):
-        length = Silence.TOO_LONG_FOR_A_LOST_HEAD
-    return Quiet(since, length)
+        length = OutageLength.TOO_LONG_FOR_LOST_HEAD
+    return DashboardOutage(since, length)
 
 
-def _cluster(seen: Observation) -> ClusterFact:
+def _cluster(seen: JobObservation) -> ClusterFact:
     cluster = seen.cluster
     if cluster is None:
         return ClusterFact.STARTING if seen.foreign_cluster else ClusterFact.ABSENT
     if cluster.metadata.terminating:
-        return ClusterFact.GOING
+        return ClusterFact.TERMINATING
     ready = status_of_cluster(cluster).get("state") == "ready"
     return ClusterFact.READY if ready or _has_run_beside_head(seen) else ClusterFact.STARTING
 
 
-def _has_run_beside_head(seen: Observation) -> bool:
+def _has_run_beside_head(seen: JobObservation) -> bool:
     """Whether a submitter in the head has ended: such a head is not Ready any more, for good."""
     ended = seen.submitter.fact in _ENDED
     return seen.mode is SubmissionMode.SIDECAR and seen.head is not None and ended
 
 
-def _head(seen: Observation) -> HeadFact:
+def _head(seen: JobObservation) -> HeadFact:
     if seen.head is None:
         return HeadFact.GONE
-    if not seen.recorded:
+    if not seen.recorded_head:
         return HeadFact.UNRECORDED
-    if seen.head.incarnation != seen.recorded:
-        return HeadFact.OTHER if seen.durable else HeadFact.EMPTY
-    return HeadFact.LEAVING if seen.head.leaving else HeadFact.SAME
+    if seen.head.id != seen.recorded_head:
+        return HeadFact.REPLACED if seen.gcs_fault_tolerant else HeadFact.REPLACED_WITHOUT_STATE
+    return HeadFact.TERMINATING if seen.head.terminating else HeadFact.SAME
 
 
-def _ray(seen: Observation, clock: Clock) -> RayFact:
+def _ray(seen: JobObservation, clock: Deadlines) -> RayFact:
     result = result_of(seen)
     if result is not None:
         return _RAY_FACTS[result]
     answer = seen.answer
     if answer is None or answer.failing_since is not None:
-        return RayFact.SILENT
+        return RayFact.NO_ANSWER
     if isinstance(answer.value, JobInfo):
         return _RAY_FACTS[answer.value.status]
     if not isinstance(answer.value, NoSuchJob) or not clock.passed(answer.since, NOT_FOUND_FOR):
-        return RayFact.SILENT
-    return RayFact.UNKNOWN_ID if _asked_since_submitter_ended(seen, clock) else RayFact.SILENT
+        return RayFact.NO_ANSWER
+    return RayFact.NOT_FOUND if _asked_since_submitter_ended(seen, clock) else RayFact.NO_ANSWER
 
 
-def _asked_since_submitter_ended(seen: Observation, clock: Clock) -> bool:
+def _asked_since_submitter_ended(seen: JobObservation, clock: Deadlines) -> bool:
     """Whether Ray was asked after the submitter had done all that it could."""
     ended = seen.submitter.ended
     if seen.submitter.fact not in _ENDED or ended is None:
@@ -247,14 +252,14 @@ def _asked_since_submitter_ended(seen: Observation, clock: Clock) -> bool:
     return False
 
 
-def _submitter_grace_over(seen: Observation, clock: Clock) -> bool:
+def _submitter_grace_passed(seen: JobObservation, clock: Deadlines) -> bool:
     if seen.submitter.fact not in _ENDED:
         return False
     ended = seen.submitter.ended
     return ended is None or clock.passed(ended, SUBMITTER_GRACE)
 
 
-def _result_time(seen: Observation) -> datetime | None:
+def _result_time(seen: JobObservation) -> datetime | None:
     """When the Ray job ended, once it has."""
     if result_of(seen) is None:
         return None
@@ -265,10 +270,10 @@ def _result_time(seen: Observation) -> datetime | None:
     return time_of(stored.get("endTime")) or time_of(seen.status.get("startTime"))
 
 
-def _waits_to_run(seen: Observation) -> bool:
+def _waits_to_run(seen: JobObservation) -> bool:
     """Whether it is still the preparation that takes its time."""
     return seen.state in _BEFORE_RUNNING or seen.submitter.fact is SubmitterFact.ABSENT
 
 
-def _passed(started: datetime | None, seconds: int | None, clock: Clock) -> bool:
+def _passed(started: datetime | None, seconds: int | None, clock: Deadlines) -> bool:
     return bool(seconds) and clock.passed(started, timedelta(seconds=seconds or 0))

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
 
-class Clock:
+class Deadlines:
     """Answers whether moments have been reached, and when the next of them will be.
 
     Args:
@@ -33,11 +33,11 @@ class Clock:
         return start is not None and self.reached(start + span)
 
     @property
-    def stopped(self) -> Clock:
+    def untracked(self) -> Deadlines:
         """The same time for questions whose later answers matter to nobody."""
-        return Clock(self.now)
+        return Deadlines(self.now)
 
     @property
-    def wait(self) -> float | None:
+    def seconds_to_next(self) -> float | None:
         """Seconds until the first of the moments to come that were asked for."""
         return None if self._next is None else (self._next - self.now).total_seconds()

@@ -14,7 +14,7 @@ class ClusterFact(Enum):
     """The RayCluster of the attempt."""
 
     ABSENT = "absent"
-    GOING = "going"  # being deleted
+    TERMINATING = "going"  # being deleted
     STARTING = "starting"
     READY = "ready"
 
@@ -25,9 +25,9 @@ class HeadFact(Enum):
     GONE = "gone"  # no live head, or its Ray container has ended
     UNRECORDED = "unrecorded"  # there is one, and nothing to compare it with
     SAME = "same"
-    LEAVING = "leaving"  # the same, but it is being deleted, or its node is lost
-    OTHER = "other"  # another pod, or the same after a restart, whose Ray may know the job
-    EMPTY = "empty"  # the same, but its Ray began with nothing
+    TERMINATING = "leaving"  # the same, but it is being deleted, or its node is lost
+    REPLACED = "other"  # another pod, or the same after a restart, whose Ray may know the job
+    REPLACED_WITHOUT_STATE = "empty"  # the same, but its Ray began with nothing
 
 
 class SubmitterFact(Enum):
@@ -43,19 +43,19 @@ class SubmitterFact(Enum):
 class RayFact(Enum):
     """What Ray says about the submission id."""
 
-    SILENT = "silent"  # nothing definite now
-    UNKNOWN_ID = "unknown id"  # a healthy dashboard, asked for long enough, does not know it
+    NO_ANSWER = "silent"  # nothing definite now
+    NOT_FOUND = "unknown id"  # a healthy dashboard, asked for long enough, does not know it
     ACTIVE = "active"  # pending or running
     STOPPED = "stopped"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
 
-class Silence(IntEnum):
+class OutageLength(IntEnum):
     """How long Ray has not answered."""
 
     SHORT = 0
-    TOO_LONG_FOR_A_LOST_HEAD = 1
+    TOO_LONG_FOR_LOST_HEAD = 1
     TOO_LONG = 2
 
 
@@ -69,19 +69,19 @@ class Facts:
         suspend: `spec.suspend`.
         interactive: whether a person submits the job and then sets `spec.jobId`.
         id_given: whether `spec.jobId` is set.
-        begun: whether the names of an attempt are stored.
-        perhaps_submitted: whether the job of the attempt may have been submitted.
+        has_attempt: whether the names of an attempt are stored.
+        may_be_submitted: whether the job of the attempt may have been submitted.
         cluster: the RayCluster.
         head: its head pod.
         submitter: the submitter.
         ray: what Ray says.
-        silence: how long it has said nothing.
-        refused: whether Ray refused the submission, or did not take it in time.
-        once_known: whether Ray had known the submission id before.
+        outage: how long it has said nothing.
+        submission_refused: whether Ray refused the submission, or did not take it in time.
+        was_known: whether Ray had known the submission id before.
         deadline_passed: `activeDeadlineSeconds`.
         pre_running_deadline_passed: `preRunningDeadlineSeconds`.
-        submitter_grace_over: the submitter ended more than 30 s ago.
-        result_grace_over: the Ray job ended longer ago than the transition grace period.
+        submitter_grace_passed: the submitter ended more than 30 s ago.
+        result_grace_passed: the Ray job ended longer ago than the transition grace period.
         stopped: nothing is left to be stopped in Ray, or it was tried for long enough.
         leftovers: whether the cluster or the submitter of the attempt still exist, or may.
         failed: attempts that have failed before.
@@ -93,19 +93,19 @@ class Facts:
     suspend: bool = False
     interactive: bool = False
     id_given: bool = False
-    begun: bool = False
-    perhaps_submitted: bool = False
+    has_attempt: bool = False
+    may_be_submitted: bool = False
     cluster: ClusterFact = ClusterFact.ABSENT
     head: HeadFact = HeadFact.GONE
     submitter: SubmitterFact = SubmitterFact.NONE
-    ray: RayFact = RayFact.SILENT
-    silence: Silence = Silence.SHORT
-    refused: bool = False
-    once_known: bool = False
+    ray: RayFact = RayFact.NO_ANSWER
+    outage: OutageLength = OutageLength.SHORT
+    submission_refused: bool = False
+    was_known: bool = False
     deadline_passed: bool = False
     pre_running_deadline_passed: bool = False
-    submitter_grace_over: bool = False
-    result_grace_over: bool = False
+    submitter_grace_passed: bool = False
+    result_grace_passed: bool = False
     stopped: bool = True
     leftovers: bool = False
     failed: int = 0

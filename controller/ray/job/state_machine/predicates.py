@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from controller.ray.job.state_machine.facts import (
     ClusterFact,
     HeadFact,
+    OutageLength,
     RayFact,
-    Silence,
     SubmitterFact,
 )
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from controller.ray.job.state_machine.facts import Facts
 
 _ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
-_LOST_CLUSTER: Final = frozenset({ClusterFact.ABSENT, ClusterFact.GOING})
+_LOST_CLUSTER: Final = frozenset({ClusterFact.ABSENT, ClusterFact.TERMINATING})
 _LOST_HEAD: Final = frozenset(HeadFact) - {HeadFact.SAME, HeadFact.UNRECORDED}
 
 
@@ -58,7 +58,7 @@ def pre_running_deadline_has_passed(facts: Facts) -> bool:
 def pre_running_deadline_has_passed_without_submitter(facts: Facts) -> bool:
     """The same, because the submitter could not be made."""
     waiting = facts.head is HeadFact.SAME and facts.submitter is SubmitterFact.ABSENT
-    unknown = not facts.once_known and facts.ray in {RayFact.SILENT, RayFact.UNKNOWN_ID}
+    unknown = not facts.was_known and facts.ray in {RayFact.NO_ANSWER, RayFact.NOT_FOUND}
     return waiting and unknown and facts.pre_running_deadline_passed
 
 
@@ -84,74 +84,74 @@ def cluster_is_lost(facts: Facts) -> bool:
 
 def has_succeeded(facts: Facts) -> bool:
     """Ray says SUCCEEDED, and nothing need be waited for."""
-    return facts.ray is RayFact.SUCCEEDED and _is_settled(facts)
+    return facts.ray is RayFact.SUCCEEDED and _submitter_is_done(facts)
 
 
 def has_failed(facts: Facts) -> bool:
     """Ray says FAILED, and nothing need be waited for."""
-    return facts.ray is RayFact.FAILED and _is_settled(facts)
+    return facts.ray is RayFact.FAILED and _submitter_is_done(facts)
 
 
 def was_stopped(facts: Facts) -> bool:
     """Ray says STOPPED, and nothing need be waited for."""
-    return facts.ray is RayFact.STOPPED and _is_settled(facts)
+    return facts.ray is RayFact.STOPPED and _submitter_is_done(facts)
 
 
-def has_succeeded_but_submitter_hangs(facts: Facts) -> bool:
+def has_succeeded_but_submitter_does_not_end(facts: Facts) -> bool:
     """Ray said SUCCEEDED long ago and the submitter still goes on."""
-    return facts.ray is RayFact.SUCCEEDED and facts.result_grace_over
+    return facts.ray is RayFact.SUCCEEDED and facts.result_grace_passed
 
 
-def has_failed_but_submitter_hangs(facts: Facts) -> bool:
+def has_failed_but_submitter_does_not_end(facts: Facts) -> bool:
     """Ray said FAILED long ago and the submitter still goes on."""
-    return facts.ray is RayFact.FAILED and facts.result_grace_over
+    return facts.ray is RayFact.FAILED and facts.result_grace_passed
 
 
-def was_stopped_but_submitter_hangs(facts: Facts) -> bool:
+def was_stopped_but_submitter_does_not_end(facts: Facts) -> bool:
     """Ray said STOPPED long ago and the submitter still goes on."""
-    return facts.ray is RayFact.STOPPED and facts.result_grace_over
+    return facts.ray is RayFact.STOPPED and facts.result_grace_passed
 
 
-def has_ended_and_submitter_goes_on(facts: Facts) -> bool:
+def has_ended_and_submitter_still_runs(facts: Facts) -> bool:
     """Ray says SUCCEEDED or FAILED; the submitter has yet to print the rest of the log."""
     return facts.ray in {RayFact.SUCCEEDED, RayFact.FAILED}
 
 
-def was_stopped_and_submitter_goes_on(facts: Facts) -> bool:
+def was_stopped_and_submitter_still_runs(facts: Facts) -> bool:
     """Ray says STOPPED; the submitter has yet to print the rest of the log."""
     return facts.ray is RayFact.STOPPED
 
 
 def submission_is_refused(facts: Facts) -> bool:
     """Ray refused the submission, or did not take it in time, and does not know the job."""
-    return facts.refused and facts.ray is RayFact.UNKNOWN_ID
+    return facts.submission_refused and facts.ray is RayFact.NOT_FOUND
 
 
-def head_began_with_nothing(facts: Facts) -> bool:
+def head_has_lost_its_state(facts: Facts) -> bool:
     """The head was replaced or restarted, and what it knew is lost.
 
     Nobody waits for what the new one says: a submitter that goes on might submit the job to it.
     """
-    return facts.head is HeadFact.EMPTY
+    return facts.head is HeadFact.REPLACED_WITHOUT_STATE
 
 
-def another_head_does_not_know_the_job(facts: Facts) -> bool:
+def new_head_does_not_know_the_job(facts: Facts) -> bool:
     """The same, its state is kept elsewhere, and the new one knows no such job all the same."""
-    return facts.head is HeadFact.OTHER and facts.ray is RayFact.UNKNOWN_ID
+    return facts.head is HeadFact.REPLACED and facts.ray is RayFact.NOT_FOUND
 
 
-def head_is_lost_and_nothing_answers(facts: Facts) -> bool:
+def head_is_lost_and_does_not_answer(facts: Facts) -> bool:
     """The head is gone or going, and neither it nor another one has answered in time."""
     return (
         facts.head in _LOST_HEAD
-        and facts.ray is RayFact.SILENT
-        and facts.silence >= Silence.TOO_LONG_FOR_A_LOST_HEAD
+        and facts.ray is RayFact.NO_ANSWER
+        and facts.outage >= OutageLength.TOO_LONG_FOR_LOST_HEAD
     )
 
 
-def job_has_vanished_from_ray(facts: Facts) -> bool:
+def ray_no_longer_knows_the_job(facts: Facts) -> bool:
     """The same head knew the job before, and knows it no more: somebody deleted it there."""
-    return facts.once_known and facts.ray is RayFact.UNKNOWN_ID
+    return facts.was_known and facts.ray is RayFact.NOT_FOUND
 
 
 def submitter_failed_to_submit(facts: Facts) -> bool:
@@ -164,16 +164,18 @@ def submitter_ended_without_a_job(facts: Facts) -> bool:
     return facts.submitter is SubmitterFact.SUCCEEDED and _no_job_in_time(facts)
 
 
-def submitter_ended_and_ray_is_silent_too_long(facts: Facts) -> bool:
+def submitter_ended_and_dashboard_is_unreachable(facts: Facts) -> bool:
     """The submitter ended 30 s ago or more, and the dashboard has been out of reach too long."""
     return (
-        facts.submitter in _ENDED and facts.submitter_grace_over and ray_is_silent_too_long(facts)
+        facts.submitter in _ENDED
+        and facts.submitter_grace_passed
+        and dashboard_is_unreachable(facts)
     )
 
 
-def ray_is_silent_too_long(facts: Facts) -> bool:
+def dashboard_is_unreachable(facts: Facts) -> bool:
     """The dashboard has been out of reach too long."""
-    return facts.ray is RayFact.SILENT and facts.silence >= Silence.TOO_LONG
+    return facts.ray is RayFact.NO_ANSWER and facts.outage >= OutageLength.TOO_LONG
 
 
 def nothing_is_left(facts: Facts) -> bool:
@@ -188,18 +190,18 @@ def is_valid_again(facts: Facts) -> bool:
 
 def is_valid_again_with_a_submission(facts: Facts) -> bool:
     """The same, while the job of an attempt may have been submitted: it must not be once more."""
-    return facts.valid and facts.perhaps_submitted
+    return facts.valid and facts.may_be_submitted
 
 
 def is_valid_again_with_an_attempt(facts: Facts) -> bool:
     """The same, while an attempt was being prepared: it goes on."""
-    return facts.valid and facts.begun
+    return facts.valid and facts.has_attempt
 
 
-def _is_settled(facts: Facts) -> bool:
+def _submitter_is_done(facts: Facts) -> bool:
     """Whether the submitter need not be waited for: it only prints the log."""
     return facts.submitter is not SubmitterFact.ACTIVE or facts.suspend
 
 
 def _no_job_in_time(facts: Facts) -> bool:
-    return facts.submitter_grace_over and facts.ray is RayFact.UNKNOWN_ID
+    return facts.submitter_grace_passed and facts.ray is RayFact.NOT_FOUND

@@ -10,64 +10,64 @@ from enum import Enum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class ReasonInfo:
     """What is to know of a reason.
 
     Attributes:
         name: what `status.reason` says: KubeRay's word where there is one.
         retriable: whether a fresh cluster may help.
-        words: what happened, in the words of docs/rayjob.md.
+        description: what happened, in the words of docs/rayjob.md.
     """
 
     name: str
     retriable: bool
-    words: str
+    description: str
 
 
 class Reason(Enum):
     """All reasons for which an attempt, or the whole job, is given up."""
 
-    _value_: Row
+    _value_: ReasonInfo
 
-    VALIDATION_FAILED = Row(
+    VALIDATION_FAILED = ReasonInfo(
         name="ValidationFailed",
         retriable=False,
-        words="the specification is not valid; correct it and the job goes on",
+        description="the specification is not valid; correct it and the job goes on",
     )
-    DEADLINE_EXCEEDED = Row(
+    DEADLINE_EXCEEDED = ReasonInfo(
         name="DeadlineExceeded",
         retriable=False,
-        words="the attempt took longer than activeDeadlineSeconds",
+        description="the attempt took longer than activeDeadlineSeconds",
     )
-    PRE_RUNNING_DEADLINE_EXCEEDED = Row(
+    PRE_RUNNING_DEADLINE_EXCEEDED = ReasonInfo(
         name="PreRunningDeadlineExceeded",
         retriable=True,
-        words="the job did not get to run within preRunningDeadlineSeconds",
+        description="the job did not get to run within preRunningDeadlineSeconds",
     )
-    APP_FAILED = Row(
+    APP_FAILED = ReasonInfo(
         name="AppFailed",
         retriable=True,
-        words="Ray says that the job failed, or no longer knows a job that it knew",
+        description="Ray says that the job failed, or no longer knows a job that it knew",
     )
-    SUBMISSION_FAILED = Row(
+    SUBMISSION_FAILED = ReasonInfo(
         name="SubmissionFailed",
         retriable=True,
-        words="Ray refused the job, or the submitter ended and Ray does not know the job",
+        description="Ray refused the job, or the submitter ended and Ray does not know the job",
     )
-    HEAD_LOST = Row(
+    HEAD_LOST = ReasonInfo(
         name="HeadLost",
         retriable=True,
-        words="the head on which the job ran was lost, replaced or restarted",
+        description="the head on which the job ran was lost, replaced or restarted",
     )
-    TRANSITION_GRACE_PERIOD_EXCEEDED = Row(
+    TRANSITION_GRACE_PERIOD_EXCEEDED = ReasonInfo(
         name="JobDeploymentStatusTransitionGracePeriodExceeded",
         retriable=True,
-        words="the submitter or the Ray job ended and the other did not follow in time",
+        description="the submitter or the Ray job ended and the other did not follow in time",
     )
-    STATUS_CHECK_TIMEOUT_EXCEEDED = Row(
+    STATUS_CHECK_TIMEOUT_EXCEEDED = ReasonInfo(
         name="JobStatusCheckTimeoutExceeded",
         retriable=False,
-        words="the dashboard of the head did not answer for five minutes",
+        description="the dashboard of the head did not answer for five minutes",
     )
 
     @property

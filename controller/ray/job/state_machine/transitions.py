@@ -42,7 +42,7 @@ class Stay:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Transition:
     """In `state`, if `when` holds, do `then`."""
 
     state: State
@@ -67,98 +67,112 @@ class Step:
 
 _STAY: Final = Stay()
 
-TABLE: Final[tuple[Row, ...]] = (
+TABLE: Final[tuple[Transition, ...]] = (
     # New: nothing exists yet.
-    Row(State.NEW, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)),
-    Row(State.NEW, when.is_to_be_suspended, Enter(State.SUSPENDED)),
-    Row(State.NEW, when.always, Enter(State.INITIALIZING)),
+    Transition(
+        State.NEW, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
+    ),
+    Transition(State.NEW, when.is_to_be_suspended, Enter(State.SUSPENDED)),
+    Transition(State.NEW, when.always, Enter(State.INITIALIZING)),
     # Initializing: the names are stored, the cluster is made.
-    Row(
+    Transition(
         State.INITIALIZING,
         when.is_invalid,
         Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED),
     ),
-    Row(State.INITIALIZING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
-    Row(State.INITIALIZING, when.deadline_has_passed, Fail(Reason.DEADLINE_EXCEEDED)),
-    Row(
+    Transition(State.INITIALIZING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
+    Transition(State.INITIALIZING, when.deadline_has_passed, Fail(Reason.DEADLINE_EXCEEDED)),
+    Transition(
         State.INITIALIZING,
         when.pre_running_deadline_has_passed,
         Fail(Reason.PRE_RUNNING_DEADLINE_EXCEEDED),
     ),
-    Row(State.INITIALIZING, when.is_ready_and_interactive, Enter(State.WAITING)),
-    Row(State.INITIALIZING, when.is_ready, Enter(State.RUNNING)),
+    Transition(State.INITIALIZING, when.is_ready_and_interactive, Enter(State.WAITING)),
+    Transition(State.INITIALIZING, when.is_ready, Enter(State.RUNNING)),
     # Waiting: for a person to submit the job and to set spec.jobId.
-    Row(State.WAITING, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)),
-    Row(State.WAITING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
-    Row(
+    Transition(
+        State.WAITING, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
+    ),
+    Transition(State.WAITING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
+    Transition(
         State.WAITING,
         when.pre_running_deadline_has_passed,
         Fail(Reason.PRE_RUNNING_DEADLINE_EXCEEDED),
     ),
-    Row(State.WAITING, when.cluster_is_lost, Fail(Reason.HEAD_LOST)),
-    Row(State.WAITING, when.id_is_given, Enter(State.RUNNING)),
+    Transition(State.WAITING, when.cluster_is_lost, Fail(Reason.HEAD_LOST)),
+    Transition(State.WAITING, when.id_is_given, Enter(State.RUNNING)),
     # Running: what Ray says stands, whatever else has happened meanwhile.
-    Row(State.RUNNING, when.has_succeeded, Enter(State.COMPLETE)),
-    Row(
+    Transition(State.RUNNING, when.has_succeeded, Enter(State.COMPLETE)),
+    Transition(
         State.RUNNING,
-        when.has_succeeded_but_submitter_hangs,
+        when.has_succeeded_but_submitter_does_not_end,
         Enter(State.COMPLETE, Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
-    Row(State.RUNNING, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)),
-    Row(State.RUNNING, when.has_failed, Fail(Reason.APP_FAILED)),
-    Row(
+    Transition(
+        State.RUNNING, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
+    ),
+    Transition(State.RUNNING, when.has_failed, Fail(Reason.APP_FAILED)),
+    Transition(
         State.RUNNING,
-        when.has_failed_but_submitter_hangs,
+        when.has_failed_but_submitter_does_not_end,
         Fail(Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
-    Row(State.RUNNING, when.has_ended_and_submitter_goes_on, _STAY),
-    Row(State.RUNNING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
-    Row(State.RUNNING, when.deadline_has_passed_and_is_stopped, Fail(Reason.DEADLINE_EXCEEDED)),
-    Row(State.RUNNING, when.deadline_has_passed, _STAY),
-    Row(State.RUNNING, when.was_stopped, Enter(State.COMPLETE)),
-    Row(
+    Transition(State.RUNNING, when.has_ended_and_submitter_still_runs, _STAY),
+    Transition(State.RUNNING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
+    Transition(
+        State.RUNNING, when.deadline_has_passed_and_is_stopped, Fail(Reason.DEADLINE_EXCEEDED)
+    ),
+    Transition(State.RUNNING, when.deadline_has_passed, _STAY),
+    Transition(State.RUNNING, when.was_stopped, Enter(State.COMPLETE)),
+    Transition(
         State.RUNNING,
-        when.was_stopped_but_submitter_hangs,
+        when.was_stopped_but_submitter_does_not_end,
         Enter(State.COMPLETE, Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
-    Row(State.RUNNING, when.was_stopped_and_submitter_goes_on, _STAY),
-    Row(
+    Transition(State.RUNNING, when.was_stopped_and_submitter_still_runs, _STAY),
+    Transition(
         State.RUNNING,
         when.pre_running_deadline_has_passed_without_submitter,
         Fail(Reason.PRE_RUNNING_DEADLINE_EXCEEDED),
     ),
-    Row(State.RUNNING, when.submission_is_refused, Fail(Reason.SUBMISSION_FAILED)),
-    Row(State.RUNNING, when.cluster_is_lost, Fail(Reason.HEAD_LOST)),
-    Row(State.RUNNING, when.head_began_with_nothing, Fail(Reason.HEAD_LOST)),
-    Row(State.RUNNING, when.another_head_does_not_know_the_job, Fail(Reason.HEAD_LOST)),
-    Row(State.RUNNING, when.head_is_lost_and_nothing_answers, Fail(Reason.HEAD_LOST)),
-    Row(State.RUNNING, when.job_has_vanished_from_ray, Fail(Reason.APP_FAILED)),
-    Row(State.RUNNING, when.submitter_failed_to_submit, Fail(Reason.SUBMISSION_FAILED)),
-    Row(
+    Transition(State.RUNNING, when.submission_is_refused, Fail(Reason.SUBMISSION_FAILED)),
+    Transition(State.RUNNING, when.cluster_is_lost, Fail(Reason.HEAD_LOST)),
+    Transition(State.RUNNING, when.head_has_lost_its_state, Fail(Reason.HEAD_LOST)),
+    Transition(State.RUNNING, when.new_head_does_not_know_the_job, Fail(Reason.HEAD_LOST)),
+    Transition(State.RUNNING, when.head_is_lost_and_does_not_answer, Fail(Reason.HEAD_LOST)),
+    Transition(State.RUNNING, when.ray_no_longer_knows_the_job, Fail(Reason.APP_FAILED)),
+    Transition(State.RUNNING, when.submitter_failed_to_submit, Fail(Reason.SUBMISSION_FAILED)),
+    Transition(
         State.RUNNING,
         when.submitter_ended_without_a_job,
         Fail(Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
-    Row(
+    Transition(
         State.RUNNING,
-        when.submitter_ended_and_ray_is_silent_too_long,
+        when.submitter_ended_and_dashboard_is_unreachable,
         Fail(Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
-    Row(
+    Transition(
         State.RUNNING,
-        when.ray_is_silent_too_long,
+        when.dashboard_is_unreachable,
         Fail(Reason.STATUS_CHECK_TIMEOUT_EXCEEDED),
     ),
     # Suspending and Retrying: once begun, carried through, whatever the specification says.
-    Row(State.SUSPENDING, when.nothing_is_left, Enter(State.SUSPENDED)),
-    Row(State.RETRYING, when.nothing_is_left, Enter(State.NEW)),
+    Transition(State.SUSPENDING, when.nothing_is_left, Enter(State.SUSPENDED)),
+    Transition(State.RETRYING, when.nothing_is_left, Enter(State.NEW)),
     # Suspended: until somebody resumes it.
-    Row(State.SUSPENDED, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)),
-    Row(State.SUSPENDED, when.is_resumed, Enter(State.NEW)),
+    Transition(
+        State.SUSPENDED, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
+    ),
+    Transition(State.SUSPENDED, when.is_resumed, Enter(State.NEW)),
     # ValidationFailed: left as soon as the specification is valid.
-    Row(State.VALIDATION_FAILED, when.is_valid_again_with_a_submission, Enter(State.RUNNING)),
-    Row(State.VALIDATION_FAILED, when.is_valid_again_with_an_attempt, Enter(State.INITIALIZING)),
-    Row(State.VALIDATION_FAILED, when.is_valid_again, Enter(State.NEW)),
+    Transition(
+        State.VALIDATION_FAILED, when.is_valid_again_with_a_submission, Enter(State.RUNNING)
+    ),
+    Transition(
+        State.VALIDATION_FAILED, when.is_valid_again_with_an_attempt, Enter(State.INITIALIZING)
+    ),
+    Transition(State.VALIDATION_FAILED, when.is_valid_again, Enter(State.NEW)),
     # Complete and Failed are terminal: they have no rows.
 )
 

@@ -14,8 +14,8 @@ from controller.apimachinery.conditions import remove_condition, set_condition
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.job.observe import Observation
-    from controller.ray.job.status.causes import Cause
+    from controller.ray.job.observation import JobObservation
+    from controller.ray.job.status.readiness import JobReadiness
 
 READY: Final = "Ready"
 RETRIED: Final = "Retried"
@@ -29,7 +29,7 @@ _LONGEST_MESSAGE: Final = 4096
 class JobConditions:
     """The conditions of one RayJob on their way from what they are to what they should be."""
 
-    def __init__(self, seen: Observation, now: datetime) -> None:
+    def __init__(self, seen: JobObservation, now: datetime) -> None:
         self._conditions: list[dict[str, Any]] = list(seen.status.get("conditions", ()))
         self._generation = seen.job.metadata.generation
         self._now = now
@@ -38,7 +38,7 @@ class JobConditions:
         """The conditions for `status.conditions`."""
         return self._conditions
 
-    def set_ready(self, cause: Cause) -> None:
+    def set_ready(self, cause: JobReadiness) -> None:
         """Whether the job is where it should be, and if not, why."""
         self._set(READY, cause.status, cause.reason, cause.message)
 

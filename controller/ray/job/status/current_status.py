@@ -13,40 +13,43 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.raycluster import status_of as status_of_cluster
 from controller.ray.job.attempt.cluster_changes import is_outdated
-from controller.ray.job.state_machine.collect_facts import info_of, quiet_of
+from controller.ray.job.state_machine.collect_facts import dashboard_outage, info_of
 from controller.ray.job.state_machine.states import State
-from controller.ray.job.status.causes import first_cause
 from controller.ray.job.status.conditions import READY, JobConditions
 from controller.ray.job.status.messages import LONGEST_MESSAGE
+from controller.ray.job.status.readiness import job_readiness
 from controller.ray.job.status.redaction import excerpt
 from controller.runtime.reconcile.plan import Event, StatusPatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
-    from controller.ray.job.state_machine.deadlines import Clock
-    from controller.ray.job.status.causes import Cause
+    from controller.ray.job.state_machine.deadlines import Deadlines
+    from controller.ray.job.status.readiness import JobReadiness
     from controller.runtime.reconcile.plan import Failure
 
 Status = dict[str, Any]
 
-_QUIET: Final = frozenset({"rayClusterStatus", "message", "conditions"})
+_NOT_URGENT: Final = frozenset({"rayClusterStatus", "message", "conditions"})
 """Fields whose words may move without anybody waiting for it."""
 
 
-def report(
-    seen: Observation, settings: JobSettings, clock: Clock, failures: tuple[Failure, ...] = ()
+def current_status(
+    seen: JobObservation,
+    settings: JobSettings,
+    clock: Deadlines,
+    failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
     """The wanted status where the state stays what it is."""
     wanted: Status = {"observedGeneration": seen.job.metadata.generation}
-    cause = first_cause(seen, settings, clock, failures)
+    cause = job_readiness(seen, settings, clock, failures)
     if seen.state.has_attempt:
         wanted |= {"rayClusterStatus": _cluster_status(seen)}
     if seen.state is State.RUNNING:
         wanted |= ray_fields(seen)
-        since = quiet_of(seen, settings, clock).since
+        since = dashboard_outage(seen, settings, clock).since
         wanted["jobStatusCheckFailureStartTime"] = rfc3339(since) if since is not None else None
     if seen.state is State.VALIDATION_FAILED and isinstance(seen.spec, Problem):
         wanted["message"] = str(seen.spec)
@@ -55,11 +58,11 @@ def report(
         wanted["conditions"] = _conditions(seen, settings, clock, cause, failures)
     present: Status = dict(seen.status)
     changed = set(difference(present, wanted))
-    urgent = bool(changed - _QUIET) or _verdicts(present) != _verdicts(wanted)
+    urgent = bool(changed - _NOT_URGENT) or _condition_states(present) != _condition_states(wanted)
     return StatusPatch(wanted, urgent=urgent, events=_events(seen, cause))
 
 
-def ray_fields(seen: Observation) -> Status:
+def ray_fields(seen: JobObservation) -> Status:
     """What Ray says about the job, under KubeRay's names; nothing if it says nothing."""
     info = info_of(seen)
     if info is None:
@@ -74,28 +77,30 @@ def ray_fields(seen: Observation) -> Status:
     }
 
 
-def _cluster_status(seen: Observation) -> Status | None:
+def _cluster_status(seen: JobObservation) -> Status | None:
     """A copy of the cluster's status, members that have gone removed."""
     if seen.cluster is None:
         return None
-    return replaced(seen.status.get("rayClusterStatus") or {}, status_of_cluster(seen.cluster))
+    return replace_mapping(
+        seen.status.get("rayClusterStatus") or {}, status_of_cluster(seen.cluster)
+    )
 
 
-def replaced(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Status:
+def replace_mapping(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Status:
     """A merge patch's value that leaves `wanted` and nothing else of `present`."""
     found: Status = {name: None for name in present if name not in wanted}
     for name, value in wanted.items():
         before = present.get(name)
         nested = isinstance(value, dict) and isinstance(before, dict)
-        found[name] = replaced(before, value) if nested else value  # type: ignore[reportUnknownArgumentType]
+        found[name] = replace_mapping(before, value) if nested else value  # type: ignore[reportUnknownArgumentType]
     return found
 
 
 def _conditions(
-    seen: Observation,
+    seen: JobObservation,
     settings: JobSettings,
-    clock: Clock,
-    cause: Cause,
+    clock: Deadlines,
+    cause: JobReadiness,
     failures: tuple[Failure, ...],
 ) -> list[dict[str, Any]]:
     conditions = JobConditions(seen, clock.now)
@@ -105,7 +110,7 @@ def _conditions(
     conditions.set_ready(cause)
     unreachable = ""
     if seen.state is State.RUNNING:
-        quiet = quiet_of(seen, settings, clock)
+        quiet = dashboard_outage(seen, settings, clock)
         if quiet.since is not None:
             error = seen.answer.error if seen.answer is not None else ""
             unreachable = f"no answer since {rfc3339(quiet.since)}: {error}".rstrip(": ")
@@ -114,7 +119,7 @@ def _conditions(
     return conditions.as_list()
 
 
-def _events(seen: Observation, cause: Cause) -> tuple[Event, ...]:
+def _events(seen: JobObservation, cause: JobReadiness) -> tuple[Event, ...]:
     """A new first cause that somebody should know of."""
     told = find_condition(seen.status.get("conditions", ()), READY) or {}
     if not cause.event or told.get("reason") == cause.reason:
@@ -122,6 +127,6 @@ def _events(seen: Observation, cause: Cause) -> tuple[Event, ...]:
     return (Event("Warning", cause.event, "Reconcile", cause.message),)
 
 
-def _verdicts(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+def _condition_states(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """Types, statuses and reasons: a condition's words alone are not urgent."""
     return [(c.get("type"), c.get("status"), c.get("reason")) for c in status.get("conditions", ())]

@@ -9,39 +9,41 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.ray.dashboard import CommandExpired, CommandRefused, JobStatus
 from controller.ray.job.state_machine.collect_facts import (
     SUBMITTER_GRACE,
+    dashboard_outage,
     info_of,
-    quiet_of,
     result_of,
 )
 from controller.ray.job.state_machine.reasons import Reason
-from controller.ray.job.status.causes import first_cause
+from controller.ray.job.status.readiness import job_readiness
 from controller.ray.job.status.redaction import excerpt
 
 if TYPE_CHECKING:
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
-    from controller.ray.job.state_machine.deadlines import Clock
+    from controller.ray.job.state_machine.deadlines import Deadlines
 
 LONGEST_MESSAGE: Final = 2048
 
 
-def failure_message(seen: Observation, reason: Reason, settings: JobSettings, clock: Clock) -> str:
+def failure_message(
+    seen: JobObservation, reason: Reason, settings: JobSettings, clock: Deadlines
+) -> str:
     """The sentence, secrets redacted."""
     return excerpt(_sentence(seen, reason, settings, clock), characters=LONGEST_MESSAGE)
 
 
 def _sentence(  # noqa: PLR0911  one for each reason
-    seen: Observation, reason: Reason, settings: JobSettings, clock: Clock
+    seen: JobObservation, reason: Reason, settings: JobSettings, clock: Deadlines
 ) -> str:
     match reason:
         case Reason.VALIDATION_FAILED:
-            return str(seen.spec) if isinstance(seen.spec, Problem) else reason.value.words
+            return str(seen.spec) if isinstance(seen.spec, Problem) else reason.value.description
         case Reason.DEADLINE_EXCEEDED:
             seconds = seen.valid_spec.active_deadline_seconds
             return f"the attempt took longer than activeDeadlineSeconds ({seconds} s)"
         case Reason.PRE_RUNNING_DEADLINE_EXCEEDED:
             seconds = seen.valid_spec.pre_running_deadline_seconds
-            cause = first_cause(seen, settings, clock).message
+            cause = job_readiness(seen, settings, clock).message
             return f"the job did not get to run within {seconds} s: {cause}"
         case Reason.APP_FAILED:
             return _app_failed(seen)
@@ -50,12 +52,12 @@ def _sentence(  # noqa: PLR0911  one for each reason
         case Reason.HEAD_LOST:
             return _head_lost(seen)
         case Reason.TRANSITION_GRACE_PERIOD_EXCEEDED:
-            return _out_of_step(seen, settings, clock)
+            return _grace_period_exceeded(seen, settings, clock)
         case Reason.STATUS_CHECK_TIMEOUT_EXCEEDED:
-            return _silent(seen, settings, clock)
+            return _unreachable(seen, settings, clock)
 
 
-def _app_failed(seen: Observation) -> str:
+def _app_failed(seen: JobObservation) -> str:
     info = info_of(seen)
     if result_of(seen) is JobStatus.FAILED:
         said = info.message if info is not None else str(seen.status.get("message", ""))
@@ -66,22 +68,22 @@ def _app_failed(seen: Observation) -> str:
     )
 
 
-def _submission_failed(seen: Observation) -> str:
-    if isinstance(seen.submitted, CommandRefused | CommandExpired):
-        return f"Ray did not take the job: {seen.submitted.message}"
+def _submission_failed(seen: JobObservation) -> str:
+    if isinstance(seen.submit_outcome, CommandRefused | CommandExpired):
+        return f"Ray did not take the job: {seen.submit_outcome.message}"
     return (
-        f"the submitter failed ({seen.submitter.words or 'no reason given'}), and Ray does not "
+        f"the submitter failed ({seen.submitter.failure or 'no reason given'}), and Ray does not "
         f"know submission id {seen.job_id}"
     )
 
 
-def _head_lost(seen: Observation) -> str:
+def _head_lost(seen: JobObservation) -> str:
     lost = "the job ran on a head that is no more"
     if seen.cluster is None:
         return f"{lost}: cluster {seen.cluster_name} is gone"
     if seen.cluster.metadata.terminating:
         return f"{lost}: cluster {seen.cluster_name} is being deleted"
-    pod = seen.recorded.partition("/")[0]
+    pod = seen.recorded_head.partition("/")[0]
     if seen.head is None:
         return f"{lost}: the head of cluster {seen.cluster_name} (pod uid {pod}) is gone"
     if seen.head.dashboard.pod_uid == pod:
@@ -92,7 +94,7 @@ def _head_lost(seen: Observation) -> str:
     return f"{lost}: it was replaced by pod {seen.head.pod.metadata.name}"
 
 
-def _out_of_step(seen: Observation, settings: JobSettings, clock: Clock) -> str:
+def _grace_period_exceeded(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> str:
     result = result_of(seen)
     if result is not None:
         seconds = settings.transition_grace_period.total_seconds()
@@ -102,13 +104,13 @@ def _out_of_step(seen: Observation, settings: JobSettings, clock: Clock) -> str:
     said = (
         f"the Ray job did not reach a terminal state within {SUBMITTER_GRACE.total_seconds():.0f}s"
     )
-    quiet = quiet_of(seen, settings, clock)
-    why = f"; {_silent(seen, settings, clock)}" if quiet.since is not None else ""
+    quiet = dashboard_outage(seen, settings, clock)
+    why = f"; {_unreachable(seen, settings, clock)}" if quiet.since is not None else ""
     return f"The RayJob submitter finished{at} but {said}{why}"
 
 
-def _silent(seen: Observation, settings: JobSettings, clock: Clock) -> str:
-    since = quiet_of(seen, settings, clock).since
+def _unreachable(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> str:
+    since = dashboard_outage(seen, settings, clock).since
     error = seen.answer.error if seen.answer is not None else ""
     where = str(seen.head.dashboard) if seen.head is not None else f"cluster {seen.cluster_name}"
     at = f" since {rfc3339(since)}" if since is not None else ""

@@ -17,24 +17,24 @@ from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.state_machine.reasons import Reason
 from controller.ray.job.state_machine.states import State
 from controller.ray.job.status import attempts
-from controller.ray.job.status.causes import Cause
 from controller.ray.job.status.conditions import JobConditions
 from controller.ray.job.status.current_status import ray_fields
 from controller.ray.job.status.messages import failure_message
+from controller.ray.job.status.readiness import JobReadiness
 from controller.ray.job.status.redaction import last_lines
 from controller.runtime.reconcile.plan import Event, MergePatch, Target
 
 if TYPE_CHECKING:
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
-    from controller.ray.job.state_machine.deadlines import Clock
+    from controller.ray.job.state_machine.deadlines import Deadlines
     from controller.ray.job.state_machine.transitions import Step
 
 Status = dict[str, Any]
 
 LOG_LINES = 20
 LOG_CHARACTERS = 4096
-_EMPTY: Status = {
+_CLEARED: Status = {
     "dashboardURL": None,
     "jobId": None,
     "jobStatus": None,
@@ -48,9 +48,11 @@ _EMPTY: Status = {
 """What is forgotten of an attempt when it is over and another may follow (KubeRay)."""
 
 
-def transition(seen: Observation, step: Step, settings: JobSettings, clock: Clock) -> MergePatch:
+def transition_patch(
+    seen: JobObservation, step: Step, settings: JobSettings, clock: Deadlines
+) -> MergePatch:
     """The status write that takes the job into the next state."""
-    move = _Move(seen, step, settings, clock)
+    move = _TransitionPatch(seen, step, settings, clock)
     meta = seen.job.metadata
     status = {
         "jobDeploymentStatus": step.state.value or None,
@@ -68,10 +70,12 @@ def transition(seen: Observation, step: Step, settings: JobSettings, clock: Cloc
     )
 
 
-class _Move:
+class _TransitionPatch:
     """One transition: what it changes, and what is said about it."""
 
-    def __init__(self, seen: Observation, step: Step, settings: JobSettings, clock: Clock) -> None:
+    def __init__(
+        self, seen: JobObservation, step: Step, settings: JobSettings, clock: Deadlines
+    ) -> None:
         self._seen = seen
         self._step = step
         self._now = clock.now
@@ -98,7 +102,7 @@ class _Move:
             case State.SUSPENDING:
                 return self._attempt(endTime=rfc3339(self._now), result="Suspended")
             case State.SUSPENDED | State.NEW if self._seen.state is not State.NEW:
-                return dict(_EMPTY)
+                return dict(_CLEARED)
             case _:
                 return {}
 
@@ -125,7 +129,7 @@ class _Move:
             case State.VALIDATION_FAILED if isinstance(seen.spec, Problem):
                 return Event("Warning", seen.spec.reason, "Validate", str(seen.spec))
             case State.COMPLETE if seen.submitter.fact is SubmitterFact.FAILED:
-                note = f"Ray's result stands; the submitter failed: {seen.submitter.words}"
+                note = f"Ray's result stands; the submitter failed: {seen.submitter.failure}"
                 return Event("Warning", "SubmitterFailed", "Reconcile", note)
             case _:
                 return None
@@ -203,24 +207,24 @@ class _Move:
         changed = attempts.change(present, self._seen.cluster_name, **changes)
         return {} if changed is None else {"attempts": changed}
 
-    def _cause(self) -> Cause:
+    def _cause(self) -> JobReadiness:
         state, seen = self._step.state, self._seen
         match state:
             case State.COMPLETE:
                 result = result_of(seen) or JobStatus.SUCCEEDED
                 words = f"Ray says that the job ended: {result.value}"
-                return Cause(f"Job{result.value.capitalize()}", words, status="True")
+                return JobReadiness(f"Job{result.value.capitalize()}", words, status="True")
             case State.SUSPENDED:
-                return Cause("Suspended", "spec.suspend is true")
+                return JobReadiness("Suspended", "spec.suspend is true")
             case State.INITIALIZING:
-                return Cause("RayClusterNotReady", "the cluster is being made")
+                return JobReadiness("RayClusterNotReady", "the cluster is being made")
             case State.RUNNING:
-                return Cause("JobNotSubmitted", "the job is about to be submitted")
+                return JobReadiness("JobNotSubmitted", "the job is about to be submitted")
             case State.WAITING:
-                return Cause("WaitingForJobId", "submit the job and set spec.jobId")
+                return JobReadiness("WaitingForJobId", "submit the job and set spec.jobId")
             case _:
                 reason = self._step.reason.title if self._step.reason else state.title
-                return Cause(reason, self._message)
+                return JobReadiness(reason, self._message)
 
     def _retry_note(self) -> str:
         of = self._seen.valid_spec.backoff_limit + 1
@@ -231,7 +235,7 @@ class _Move:
         )
 
 
-def _log(seen: Observation) -> str:
+def _log(seen: JobObservation) -> str:
     """The end of the submitter's log, or why there is none."""
     if seen.log is None:
         return ""

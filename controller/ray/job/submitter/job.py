@@ -28,7 +28,7 @@ _TEMPLATE_METADATA: Final = ("annotations", "finalizers")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SubmissionTarget:
     """What a job is submitted to.
 
     Attributes:
@@ -44,7 +44,9 @@ class Target:
     job_id: str
 
 
-def submitter_job(job: RayJob, spec: JobSpec, target: Target, settings: JobSettings) -> Body:
+def submitter_job(
+    job: RayJob, spec: JobSpec, target: SubmissionTarget, settings: JobSettings
+) -> Body:
     """The Job that submits `job`; `spec` is its valid specification."""
     config, own = spec.submitter_config, _labels(job)
     limit = None if config is None else config.backoff_limit
@@ -64,7 +66,9 @@ def submitter_job(job: RayJob, spec: JobSpec, target: Target, settings: JobSetti
     }
 
 
-def _template(spec: JobSpec, target: Target, settings: JobSettings, own: dict[str, str]) -> Body:
+def _template(
+    spec: JobSpec, target: SubmissionTarget, settings: JobSettings, own: dict[str, str]
+) -> Body:
     given = copy.deepcopy(spec.submitter_pod_template or {})
     metadata: Body = given.get("metadata", {})
     pod: Body = given.get("spec") or {"containers": [default_container(target.spec)]}

@@ -23,35 +23,35 @@ if TYPE_CHECKING:
     from controller.kube.objects import ContainerStatus, Job
     from controller.ray.api.feature_gates import FeatureGates
     from controller.ray.api.rayjob import JobSpec
-    from controller.ray.head.incarnation import LiveHead
+    from controller.ray.head.incarnation import HeadIncarnation
 
 _RESTARTS: Final = 2
 """How often the container in the head pod may fail where it is restarted (KubeRay)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Submitter:
+class SubmitterState:
     """The submitter of an attempt.
 
     Attributes:
         fact: what the table decides on.
         ended: when it ended, if it did.
-        words: how it failed, empty if it did not.
+        failure: how it failed, empty if it did not.
         log: how to read the end of its log, None if there is none to read.
     """
 
     fact: SubmitterFact = SubmitterFact.NONE
     ended: datetime | None = None
-    words: str = ""
+    failure: str = ""
     log: LogTail | None = None
 
 
-NO_SUBMITTER: Final = Submitter()
+NO_SUBMITTER: Final = SubmitterState()
 
 
 def observe_submitter(
-    spec: JobSpec | Problem, job: Job | None, head: LiveHead | None, gates: FeatureGates
-) -> Submitter:
+    spec: JobSpec | Problem, job: Job | None, head: HeadIncarnation | None, gates: FeatureGates
+) -> SubmitterState:
     """The submitter as it is; `job` is the Job that belongs to the RayJob."""
     mode = None if isinstance(spec, Problem) else spec.submission_mode
     if mode is SubmissionMode.SIDECAR:
@@ -59,11 +59,11 @@ def observe_submitter(
     if job is not None:
         return _job(job)
     if mode is SubmissionMode.K8S_JOB:
-        return Submitter(SubmitterFact.ABSENT)
+        return SubmitterState(SubmitterFact.ABSENT)
     return NO_SUBMITTER
 
 
-def _job(job: Job) -> Submitter:
+def _job(job: Job) -> SubmitterState:
     """By its conditions; one that is being deleted will do nothing more."""
     meta = job.metadata
     log = LogTail(
@@ -74,11 +74,11 @@ def _job(job: Job) -> Submitter:
             continue
         ended = time_of(condition.last_transition_time)
         if condition.type == "Complete":
-            return Submitter(SubmitterFact.SUCCEEDED, ended, log=log)
+            return SubmitterState(SubmitterFact.SUCCEEDED, ended, log=log)
         words = f"{condition.reason}: {condition.message}".strip(": ")
-        return Submitter(SubmitterFact.FAILED, ended, words, log)
+        return SubmitterState(SubmitterFact.FAILED, ended, words, log)
     fact = SubmitterFact.ABSENT if meta.terminating else SubmitterFact.ACTIVE
-    return Submitter(fact, log=log)
+    return SubmitterState(fact, log=log)
 
 
 def _container_name(job: Job) -> str:
@@ -89,9 +89,9 @@ def _container_name(job: Job) -> str:
     return str(mapping(cast("list[Any]", containers)[0]).get("name") or SUBMITTER)
 
 
-def _container(head: LiveHead | None, *, restarts: bool) -> Submitter:
+def _container(head: HeadIncarnation | None, *, restarts: bool) -> SubmitterState:
     if head is None:
-        return Submitter(SubmitterFact.ABSENT)
+        return SubmitterState(SubmitterFact.ABSENT)
     meta = head.pod.metadata
     cluster = (meta.labels or {}).get(labels.CLUSTER, "")
     log = LogTail(
@@ -102,18 +102,18 @@ def _container(head: LiveHead | None, *, restarts: bool) -> Submitter:
     for status in head.pod.status.container_statuses:
         if status.name == SUBMITTER:
             return _ended_container(status, log, restarts=restarts)
-    return Submitter(SubmitterFact.ACTIVE, log=log)
+    return SubmitterState(SubmitterFact.ACTIVE, log=log)
 
 
-def _ended_container(status: ContainerStatus, log: LogTail, *, restarts: bool) -> Submitter:
+def _ended_container(status: ContainerStatus, log: LogTail, *, restarts: bool) -> SubmitterState:
     end = status.state.terminated
     if end is not None and end.exit_code == 0:
-        return Submitter(SubmitterFact.SUCCEEDED, time_of(end.finished_at), log=log)
+        return SubmitterState(SubmitterFact.SUCCEEDED, time_of(end.finished_at), log=log)
     if restarts:
         end = end or status.last_state.terminated
         if end is None or status.restart_count < _RESTARTS:
-            return Submitter(SubmitterFact.ACTIVE, log=log)
+            return SubmitterState(SubmitterFact.ACTIVE, log=log)
     if end is None:
-        return Submitter(SubmitterFact.ACTIVE, log=log)
+        return SubmitterState(SubmitterFact.ACTIVE, log=log)
     words = f"exit code {end.exit_code} ({end.reason})"
-    return Submitter(SubmitterFact.FAILED, time_of(end.finished_at), words, log)
+    return SubmitterState(SubmitterFact.FAILED, time_of(end.finished_at), words, log)

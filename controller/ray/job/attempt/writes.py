@@ -15,28 +15,27 @@ from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.job.attempt.cluster import cluster_body
 from controller.ray.job.attempt.cluster_changes import digest_of
 from controller.ray.job.attempt.head_service import job_head_service
-from controller.ray.job.observe import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
+from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.state_machine.collect_facts import info_of, result_of
 from controller.ray.job.state_machine.facts import SubmitterFact
-from controller.ray.job.submitter.job import Target as SubmissionTarget
-from controller.ray.job.submitter.job import submitter_job
+from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
 from controller.runtime.reconcile.plan import Create, Delete, Event, MergePatch, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.job.observe import Observation
+    from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.runtime.reconcile.plan import Write
 
 
-def create_cluster(seen: Observation, settings: JobSettings) -> Iterator[Write]:
+def create_cluster(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
     """Make the cluster of the attempt under its stored name, unless it is somebody else's."""
     spec = seen.valid_spec
     if seen.cluster is not None or seen.foreign_cluster or spec.selected_cluster:
         return
-    if CLUSTER_SCOPE in seen.unsettled:
+    if CLUSTER_SCOPE in seen.pending_scopes:
         return
     name = seen.cluster_name
     body = cluster_body(seen.job, spec, name, seen.job_id, settings)
@@ -44,20 +43,20 @@ def create_cluster(seen: Observation, settings: JobSettings) -> Iterator[Write]:
     yield Create(_target(seen, name, CLUSTER_SCOPE), body, on_success=_created("RayCluster", name))
 
 
-def delete_clusters(seen: Observation) -> Iterator[Write]:
+def delete_clusters(seen: JobObservation) -> Iterator[Write]:
     """Delete the cluster of the attempt and what is left of earlier ones; each by its uid."""
     mine = [seen.cluster] if seen.cluster is not None and seen.owns_cluster else []
-    for cluster in (*mine, *seen.strays):
+    for cluster in (*mine, *seen.stale_clusters):
         yield from delete_cluster(seen, cluster)
 
 
-def delete_strays(seen: Observation) -> Iterator[Write]:
+def delete_stale_clusters(seen: JobObservation) -> Iterator[Write]:
     """Delete clusters of this job that are not the present attempt's."""
-    for cluster in seen.strays:
+    for cluster in seen.stale_clusters:
         yield from delete_cluster(seen, cluster)
 
 
-def delete_cluster(seen: Observation, cluster: RayCluster) -> Iterator[Write]:
+def delete_cluster(seen: JobObservation, cluster: RayCluster) -> Iterator[Write]:
     """Delete one cluster, unless it goes already."""
     name = cluster.metadata.name
     if not cluster.metadata.terminating:
@@ -68,11 +67,11 @@ def delete_cluster(seen: Observation, cluster: RayCluster) -> Iterator[Write]:
         )
 
 
-def create_submitter(seen: Observation, settings: JobSettings) -> Iterator[Write]:
+def create_submitter(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
     """Make the submitter Job, unless Ray has the job: its script submits at most once."""
     if seen.mode is not SubmissionMode.K8S_JOB or seen.submitter.fact is not SubmitterFact.ABSENT:
         return
-    if seen.submitter_job is not None or SUBMITTER_SCOPE in seen.unsettled:
+    if seen.submitter_job is not None or SUBMITTER_SCOPE in seen.pending_scopes:
         return
     if info_of(seen) is not None or result_of(seen) is not None or seen.status.get("jobStatus"):
         return
@@ -87,7 +86,7 @@ def create_submitter(seen: Observation, settings: JobSettings) -> Iterator[Write
     yield Create(target, body, on_success=_created("RayJobSubmitter", name))
 
 
-def end_retries(seen: Observation) -> Iterator[Write]:
+def stop_submitter_retries(seen: JobObservation) -> Iterator[Write]:
     """Once Ray has said how the job ended, a submitter that has failed need not try again."""
     job = seen.submitter_job
     if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or result_of(seen) is None:
@@ -97,15 +96,15 @@ def end_retries(seen: Observation) -> Iterator[Write]:
         yield MergePatch(target, job.metadata.uid, {"spec": {"backoffLimit": 0}})
 
 
-def end_submitter(seen: Observation) -> Iterator[Write]:
+def delete_dangerous_submitter(seen: JobObservation) -> Iterator[Write]:
     """Of a job that has failed: end a submitter that might submit it yet, here or elsewhere."""
     known = bool(seen.status.get("jobStatus"))
-    here = seen.head is not None and seen.head.incarnation == seen.recorded
+    here = seen.head is not None and seen.head.id == seen.recorded_head
     if seen.submitter.fact is SubmitterFact.ACTIVE and not (known and here):
         yield from delete_submitter(seen)
 
 
-def delete_submitter(seen: Observation) -> Iterator[Write]:
+def delete_submitter(seen: JobObservation) -> Iterator[Write]:
     """Delete the submitter Job with its pods."""
     job = seen.submitter_job
     if job is None or job.metadata.terminating:
@@ -119,11 +118,11 @@ def delete_submitter(seen: Observation) -> Iterator[Write]:
     )
 
 
-def keep_head_service(seen: Observation, settings: JobSettings) -> Iterator[Write]:
+def reconcile_head_service(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
     """Make the job's own head service lead to the cluster of the attempt; only with its own."""
     if not seen.owns_cluster or seen.cluster is None or seen.cluster_spec is None:
         return
-    if SERVICE_SCOPE in seen.unsettled:
+    if SERVICE_SCOPE in seen.pending_scopes:
         return
     body = job_head_service(seen.job, seen.cluster, seen.cluster_spec, settings)
     name: str = body["metadata"]["name"]
@@ -143,12 +142,12 @@ def keep_head_service(seen: Observation, settings: JobSettings) -> Iterator[Writ
         )
 
 
-def record_head(seen: Observation) -> MergePatch | None:
+def record_head(seen: JobObservation) -> MergePatch | None:
     """Store on which head the attempt runs, before anything is submitted to it."""
-    if seen.head is None or seen.head.leaving or seen.head.incarnation == seen.recorded:
+    if seen.head is None or seen.head.terminating or seen.head.id == seen.recorded_head:
         return None
     meta = seen.job.metadata
-    value = f"{seen.cluster_name}/{seen.head.incarnation}"
+    value = f"{seen.cluster_name}/{seen.head.id}"
     return MergePatch(
         Target(RAYJOBS, meta.namespace, meta.name, scope="head"),
         meta.uid,
@@ -157,7 +156,7 @@ def record_head(seen: Observation) -> MergePatch | None:
     )
 
 
-def _target(seen: Observation, name: str, scope: str) -> Target:
+def _target(seen: JobObservation, name: str, scope: str) -> Target:
     return Target(RAYCLUSTERS, seen.job.metadata.namespace, name, scope)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.raycronjob import ConcurrencyPolicy
-from controller.ray.cronjob.runs import Stage, job_name
+from controller.ray.cronjob.runs import RunPhase, job_name
 from controller.runtime.reconcile.plan import Create, Event
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.problem import Problem
     from controller.ray.api.validation.cronjob import ValidCronJob
-    from controller.ray.cronjob.observe import Observation
-    from controller.ray.cronjob.runs import Run
+    from controller.ray.cronjob.observation import CronJobObservation
+    from controller.ray.cronjob.runs import JobRun
     from controller.ray.cronjob.timing import Timing
     from controller.runtime.reconcile.plan import Failure
 
@@ -34,7 +34,7 @@ _NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReadyCondition:
     """A condition `Ready`, and how its news is told.
 
     Attributes:
@@ -49,7 +49,7 @@ class Verdict:
     message: str
     event: tuple[Literal["Normal", "Warning"], str] | None = None
 
-    def news(self, seen: Observation) -> tuple[Event, ...]:
+    def events(self, seen: CronJobObservation) -> tuple[Event, ...]:
         """The event, unless the stored condition says the same already."""
         told = find_condition(seen.conditions, READY) or {}
         if self.event is None or (told.get("reason"), told.get("message")) == (
@@ -61,79 +61,83 @@ class Verdict:
         return (Event(kind, self.reason, action, self.message),)
 
 
-def judge(seen: Observation, design: ValidCronJob, timing: Timing) -> Verdict:
+def ready_condition(
+    seen: CronJobObservation, valid: ValidCronJob, timing: Timing
+) -> ReadyCondition:
     """What is to be said as long as every write succeeds."""
-    if design.spec.suspend:
+    if valid.spec.suspend:
         message = "no RayJobs are made because spec.suspend is true"
-        return Verdict("False", "SuspendedRayCronJob", message, ("Normal", "Suspend"))
-    hindrance = _hindrance(seen, design, timing)
-    if hindrance is not None:
-        return hindrance
+        return ReadyCondition("False", "SuspendedRayCronJob", message, ("Normal", "Suspend"))
+    blocked = _blocked_condition(seen, valid, timing)
+    if blocked is not None:
+        return blocked
     if timing.next is None:
         message = (
-            f"spec.schedule {design.spec.schedule!r} names no date that exists, so that no RayJob "
+            f"spec.schedule {valid.spec.schedule!r} names no date that exists, so that no RayJob "
             "will ever be made: correct it"
         )
-        return Verdict("False", "NeverDue", message, ("Warning", "Validate"))
-    return Verdict("True", "Scheduled", f"the next RayJob is due at {rfc3339(timing.next)}")
+        return ReadyCondition("False", "NeverDue", message, ("Warning", "Validate"))
+    return ReadyCondition("True", "Scheduled", f"the next RayJob is due at {rfc3339(timing.next)}")
 
 
-def refused(problem: Problem) -> Verdict:
+def invalid_condition(problem: Problem) -> ReadyCondition:
     """What is said about a RayCronJob that is not valid."""
-    return Verdict("False", problem.reason, str(problem), ("Warning", "Validate"))
+    return ReadyCondition("False", problem.reason, str(problem), ("Warning", "Validate"))
 
 
-def failed(failures: Sequence[Failure]) -> Verdict:
+def failed_write_condition(failures: Sequence[Failure]) -> ReadyCondition:
     """What is said when a write did not succeed: the first of them."""
     first = failures[0]
     name = first.write.target.name
     if isinstance(first.write, Create):
         message = f"RayJob {name} cannot be made: {first.reason}: {first.message}"
-        return Verdict("False", FAILED_TO_CREATE, message, ("Warning", "Create"))
+        return ReadyCondition("False", FAILED_TO_CREATE, message, ("Warning", "Create"))
     message = f"RayJob {name} cannot be deleted: {first.reason}: {first.message}"
-    return Verdict("False", FAILED_TO_DELETE, message, ("Warning", "Delete"))
+    return ReadyCondition("False", FAILED_TO_DELETE, message, ("Warning", "Delete"))
 
 
 def active_runs(
-    seen: Observation, design: ValidCronJob, policy: ConcurrencyPolicy
-) -> tuple[Run, ...]:
+    seen: CronJobObservation, valid: ValidCronJob, policy: ConcurrencyPolicy
+) -> tuple[JobRun, ...]:
     """The runs that are not finished, if this is the policy about them."""
-    if design.spec.concurrency_policy is not policy:
+    if valid.spec.concurrency_policy is not policy:
         return ()
-    return tuple(run for run in seen.runs if run.stage is Stage.ACTIVE)
+    return tuple(run for run in seen.runs if run.phase is RunPhase.ACTIVE)
 
 
-def _hindrance(seen: Observation, design: ValidCronJob, timing: Timing) -> Verdict | None:
+def _blocked_condition(
+    seen: CronJobObservation, valid: ValidCronJob, timing: Timing
+) -> ReadyCondition | None:
     """Why there is no RayJob of the latest tick."""
     if timing.missed is not None:
-        return _missed(timing.missed, timing)
+        return _missed_condition(timing.missed, timing)
     if timing.due is None:
         return None
     name = job_name(seen.cron.metadata.name, timing.due)
-    if name in seen.taken:
+    if name in seen.name_conflicts:
         message = (
             f"RayJob {name} cannot be made, because there is one of this name that "
-            f"{seen.taken[name]}: delete it, or this run is left out"
+            f"{seen.name_conflicts[name]}: delete it, or this run is left out"
         )
-        return Verdict("False", "NameTaken", message, ("Warning", "Create"))
-    blocking = active_runs(seen, design, ConcurrencyPolicy.FORBID)
+        return ReadyCondition("False", "NameTaken", message, ("Warning", "Create"))
+    blocking = active_runs(seen, valid, ConcurrencyPolicy.FORBID)
     if not blocking:
         return None
     message = (
         f"RayJob {name}, due at {rfc3339(timing.due)}, waits for the end of {_names(blocking)}, "
         "because spec.concurrencyPolicy is Forbid"
     )
-    return Verdict("True", "JobAlreadyActive", message, ("Normal", "Reconcile"))
+    return ReadyCondition("True", "JobAlreadyActive", message, ("Normal", "Reconcile"))
 
 
-def _missed(tick: datetime, timing: Timing) -> Verdict:
+def _missed_condition(tick: datetime, timing: Timing) -> ReadyCondition:
     message = f"no RayJob was made for {rfc3339(tick)}: its starting deadline had passed"
     if timing.next is not None:
         message += f"; the next one is due at {rfc3339(timing.next)}"
-    return Verdict("True", "MissSchedule", message, ("Warning", "Reconcile"))
+    return ReadyCondition("True", "MissSchedule", message, ("Warning", "Reconcile"))
 
 
-def _names(runs: Sequence[Run]) -> str:
+def _names(runs: Sequence[JobRun]) -> str:
     names = [run.job.metadata.name for run in runs[:_NAMED]]
     more = len(runs) - len(names)
     return f"RayJob {', '.join(names)}" + (f" and {more} more" if more else "")

@@ -1,0 +1,51 @@
+"""What a RayCronJob's plan depends on: the RayCronJob and its RayJobs at one moment, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.ray.api.raycronjob import status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.apimachinery.problem import Problem
+    from controller.ray.api.raycronjob import RayCronJob
+    from controller.ray.api.validation.cronjob import ValidCronJob
+    from controller.ray.cronjob.runs import JobRun
+
+SCOPE: Final = "rayjobs"
+"""While the outcome of a write to a RayJob is unknown, no RayJob is created or deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CronJobObservation:
+    """A RayCronJob and its RayJobs.
+
+    Attributes:
+        cron: the RayCronJob.
+        validated: its specification and schedule, or the `Problem` that makes it invalid.
+        runs: its RayJobs, terminating ones included, oldest first.
+        name_conflicts: names its RayJobs could get that are not free; the values complete the
+            sentence "there is a RayJob of this name that ...".
+        has_pending_writes: whether the outcome of a write to a RayJob is unknown.
+        consistency_warnings: sentences about writes that the cache contradicts.
+    """
+
+    cron: RayCronJob
+    validated: ValidCronJob | Problem
+    runs: tuple[JobRun, ...] = ()
+    name_conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
+    has_pending_writes: bool = False
+    consistency_warnings: tuple[str, ...] = ()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The present status."""
+        return status_of(self.cron)
+
+    @property
+    def conditions(self) -> list[dict[str, Any]]:
+        """The present conditions."""
+        return self.status.get("conditions") or []

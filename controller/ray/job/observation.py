@@ -1,0 +1,122 @@
+"""What a RayJob's plan depends on: the RayJob and what belongs to it at one moment, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.problem import Problem
+from controller.ray.api import labels
+from controller.ray.job.submitter.state import NO_SUBMITTER, SubmitterState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.objects import Job, Pod, Service
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.api.rayjob import JobSpec, RayJob, SubmissionMode
+    from controller.ray.dashboard import CommandOutcome, ProbeObservation
+    from controller.ray.head.incarnation import HeadIncarnation
+    from controller.ray.job.state_machine.states import State
+    from controller.runtime.reconcile.kind import LogText, Refusal
+
+CLUSTER_SCOPE: Final = "cluster"
+SUBMITTER_SCOPE: Final = "submitter"
+SERVICE_SCOPE: Final = "head service"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptNames:
+    """Names of the next attempt."""
+
+    cluster: str
+    submission_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobObservation:
+    """A RayJob and what belongs to it.
+
+    Attributes:
+        job: the RayJob.
+        spec: its specification, or the `Problem` that makes it invalid.
+        status: its status without fields of the wrong type.
+        state: the state that the status names.
+        names: of the next attempt; None unless an attempt may start.
+        cluster: the RayCluster of the attempt.
+        cluster_spec: the specification of `cluster`; None if there is none that can be read.
+        foreign_cluster: whether a RayCluster of another owner has the name of the attempt's.
+        stale_clusters: RayClusters of this RayJob that do not belong to the present attempt.
+        head: the running head of `cluster`.
+        gcs_fault_tolerant: whether a new head of `cluster` may still know the job.
+        submitter: the state of the attempt's submitter.
+        submitter_job: the Kubernetes Job that submits, of this attempt or an earlier one.
+        submitter_pods: the pods of `submitter_job`.
+        foreign_submitter: whether a Job of another owner has the submitter's name.
+        service: the RayJob's own head service.
+        answer: what the dashboard reported for the submission id; None before the first probe.
+        submit_outcome: the result of the operator's own submission.
+        stop_outcome: the result of stopping the job in Ray.
+        log: the last lines of the submitter's log, once they have been read.
+        pending_scopes: scopes in which the outcome of a write is unknown.
+        create_errors: why the API server refused to create an object, by scope.
+    """
+
+    job: RayJob
+    spec: JobSpec | Problem
+    status: Mapping[str, Any]
+    state: State
+    names: AttemptNames | None = None
+    cluster: RayCluster | None = None
+    cluster_spec: ClusterSpec | None = None
+    foreign_cluster: bool = False
+    stale_clusters: tuple[RayCluster, ...] = ()
+    head: HeadIncarnation | None = None
+    gcs_fault_tolerant: bool = False
+    submitter: SubmitterState = NO_SUBMITTER
+    submitter_job: Job | None = None
+    submitter_pods: tuple[Pod, ...] = ()
+    foreign_submitter: bool = False
+    service: Service | None = None
+    answer: ProbeObservation | None = None
+    submit_outcome: CommandOutcome | None = None
+    stop_outcome: CommandOutcome | None = None
+    log: LogText | None = None
+    pending_scopes: frozenset[str] = frozenset()
+    create_errors: tuple[tuple[str, Refusal], ...] = ()
+
+    @property
+    def job_id(self) -> str:
+        """The stored submission id; empty if there is none yet."""
+        return self.status.get("jobId", "")
+
+    @property
+    def cluster_name(self) -> str:
+        """The stored name of the attempt's cluster; empty if there is none yet."""
+        return self.status.get("rayClusterName", "")
+
+    @property
+    def owns_cluster(self) -> bool:
+        """Whether `cluster` was created for this RayJob."""
+        return self.cluster is not None and is_owned_by(
+            self.cluster.metadata, self.job.metadata.uid
+        )
+
+    @property
+    def recorded_head(self) -> str:
+        """Id of the head that this attempt was recorded to run on; empty if none was recorded."""
+        text = (self.job.metadata.annotations or {}).get(labels.RUNS_ON, "")
+        cluster, _, incarnation = text.partition("/")
+        return incarnation if cluster == self.cluster_name else ""
+
+    @property
+    def valid_spec(self) -> JobSpec:
+        """The specification of a RayJob that is known to be valid."""
+        assert not isinstance(self.spec, Problem)
+        return self.spec
+
+    @property
+    def mode(self) -> SubmissionMode | None:
+        """How the job is submitted; None if the specification is not valid."""
+        return None if isinstance(self.spec, Problem) else self.spec.submission_mode
