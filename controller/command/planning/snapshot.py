@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from controller.apimachinery.json_patch import json_patch
 from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.apimachinery.ownership import index_by_owner
 from controller.apimachinery.timestamps import rfc3339
-from controller.devcluster.apiserver.patches.json import json_patch
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS
 from controller.runtime.reconcile.kind import OWNER_INDEX, LogText, Owned

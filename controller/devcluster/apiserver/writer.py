@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from controller.apimachinery.json_patch import same_json
 from controller.devcluster.apiserver.apply import apply_object, track_update
 from controller.devcluster.apiserver.apply.fields import leaves
 from controller.devcluster.apiserver.apply.ownership import Owner, write_owners
@@ -23,7 +24,6 @@ from controller.devcluster.apiserver.meta import (
     timestamp,
     validate_metadata_update,
 )
-from controller.devcluster.apiserver.patches.json import same_json
 from controller.devcluster.apiserver.status import (
     ApiError,
     already_exists,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from controller.apimachinery.json_patch import same_json
 from controller.devcluster.apiserver.apply.fields import Path, item_element, leaves, shown_path
 from controller.devcluster.apiserver.apply.ownership import (
     BEFORE,
@@ -13,7 +14,6 @@ from controller.devcluster.apiserver.apply.ownership import (
     write_owners,
 )
 from controller.devcluster.apiserver.apply.upgrade import formerly_applied, note_applied
-from controller.devcluster.apiserver.patches.json import same_json
 from controller.devcluster.apiserver.status import ApiError
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.json_patch import same_json
 from controller.devcluster.apiserver.apply.fields import (
     Path,
     from_fields_v1,
@@ -12,7 +13,6 @@ from controller.devcluster.apiserver.apply.fields import (
     to_fields_v1,
 )
 from controller.devcluster.apiserver.jsondata import entries
-from controller.devcluster.apiserver.patches.json import same_json
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.apply.structure import Structure

@@ -1,16 +1,16 @@
-"""JSON Patch (RFC 6902), with upstream's leniency.
+"""Applies JSON patches (RFC 6902), as leniently as the API server.
 
-As upstream's library has it, `replace` of a missing key adds it, and `test` takes one for null.
+Its library adds a missing key on `replace` and lets `test` treat a missing key as null. The error
+messages are the library's, too.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
-
-if TYPE_CHECKING:
-    from controller.devcluster.apiserver.jsondata import Json
+from typing import Any, TypeAlias, cast
 
 import msgspec
+
+Json: TypeAlias = dict[str, Any]
 
 
 class PatchError(Exception):
