@@ -82,6 +82,7 @@ class RayClusterKind:
         Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
     )
     optional = False
+    creates: tuple[Resource[Any], ...] = ()
     outside = None  # no cluster's state depends on what Ray says
 
     def __init__(self, settings: ClusterSettings | None = None) -> None:
@@ -91,6 +92,10 @@ class RayClusterKind:
     def observe(self, key: str, reads: Reads) -> Observation | None:
         """Everything the plan depends on; None if the cluster is gone."""
         return observe_cluster(key, reads, self._design_of, self._settings)
+
+    def problem(self, observation: Observation) -> Problem | None:
+        """Why the cluster's specification is refused, None if it is valid."""
+        return observation.design if isinstance(observation.design, Problem) else None
 
     def plan(self, observation: Observation, now: datetime) -> Plan:
         """What to do about it."""

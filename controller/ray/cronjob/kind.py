@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.problem import Problem
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.cronjob import validate_cron_job
@@ -17,7 +18,6 @@ from controller.runtime.reconcile.kind import Owned
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.apimachinery.problem import Problem
     from controller.kube.resources import Resource
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.validation.cronjob import ValidCronJob
@@ -43,6 +43,7 @@ class RayCronJobKind:
             optional=True,
         ),
     )
+    creates: tuple[Resource[Any], ...] = (RAYJOBS,)
     outside = None
     optional = True
 
@@ -53,6 +54,10 @@ class RayCronJobKind:
     def observe(self, key: str, reads: Reads) -> CronJobObservation | None:
         """Everything the plan depends on; None if the RayCronJob is gone."""
         return observe_cron_job(key, reads, self._validated)
+
+    def problem(self, observation: CronJobObservation) -> Problem | None:
+        """Why the specification is refused, None if it is valid."""
+        return observation.validated if isinstance(observation.validated, Problem) else None
 
     def plan(self, observation: CronJobObservation, now: datetime) -> Plan:
         """What to do about it."""

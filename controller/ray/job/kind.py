@@ -44,6 +44,7 @@ class RayJobKind:
 
     name = "rayjob-controller"
     primary: Resource[Any] = RAYJOBS
+    creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
     optional = True  # a cluster may have the definition of RayClusters only
 
     def __init__(
@@ -79,6 +80,10 @@ class RayJobKind:
         cluster = "" if seen is None else seen.cluster_name
         self._followers.follow(key, f"{key.partition('/')[0]}/{cluster}" if cluster else "")
         return seen
+
+    def problem(self, observation: JobObservation) -> Problem | None:
+        """Why the job's specification is refused, None if it is valid."""
+        return observation.spec if isinstance(observation.spec, Problem) else None
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
         """What to do about it."""

@@ -16,6 +16,7 @@ from controller.kube.objects import KubeObject
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from controller.apimachinery.problem import Problem
     from controller.kube.resources import Resource
     from controller.runtime.reconcile.external import AnyOutside
     from controller.runtime.reconcile.plan import Failure, LiveList, LogTail, Plan, StatusPatch
@@ -169,12 +170,27 @@ class Kind(Protocol[Observation]):
         ...
 
     @property
+    def creates(self) -> tuple[Resource[Any], ...]:
+        """Primary resources of other kinds that plans of this kind create objects of.
+
+        A dry run follows these to the kinds that reconcile the created objects.
+        """
+        ...
+
+    @property
     def outside(self) -> AnyOutside | None:
         """The other system that plans of this kind have commands and interests for, if any."""
         ...
 
     def observe(self, key: str, reads: Reads) -> Observation | None:
         """Everything that the plan depends on; None if the object is gone. No I/O."""
+        ...
+
+    def problem(self, observation: Observation) -> Problem | None:
+        """What is wrong with the object, None if it is valid.
+
+        Plans for an invalid object create nothing.
+        """
         ...
 
     def plan(self, observation: Observation, now: datetime) -> Plan:
