@@ -207,14 +207,14 @@ def _add_plan(commands: Commands) -> None:
         "plan",
         help="show what applying a manifest would do",
         description="Show what would be created, changed, replaced and deleted if a manifest were "
-        "applied, or what the operator would do about the clusters as they are, by its own "
+        "applied, or what the operator would do about the objects as they are, by its own "
         "planner. Nothing is written: the API server is only asked for a dry run.",
-        epilog="Exit status: 0 planned, 1 a cluster would be refused, 2 unusable input, "
+        epilog="Exit status: 0 planned, 1 an object would be refused, 2 unusable input, "
         "3 something forbidden would happen.",
     )
     what = plan.add_mutually_exclusive_group(required=True)
     what.add_argument("-f", "--file", type=Path, help="manifest, or a folder of manifests")
-    what.add_argument("--all", action="store_true", help="the clusters that there are")
+    what.add_argument("--all", action="store_true", help="all existing objects")
     plan.add_argument(
         "-n",
         "--namespace",
@@ -342,9 +342,9 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from controller.command.planning import Question, plan  # noqa: PLC0415
+    from controller.command.planning import PlanRequest, plan  # noqa: PLC0415
 
-    question = Question(
+    request = PlanRequest(
         options.file,
         namespace=options.namespace,
         offline=options.offline,
@@ -352,7 +352,7 @@ def _plan(options: argparse.Namespace) -> int:
         kubeconfig=options.kubeconfig,
         context=options.context,
     )
-    return asyncio.run(plan(question, options.output, forbidden=options.forbid))
+    return asyncio.run(plan(request, options.output, forbidden=options.forbid))
 
 
 def _crds(options: argparse.Namespace) -> int:

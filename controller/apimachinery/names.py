@@ -7,11 +7,15 @@ lost answer is harmless, because the repetition meets its own object, and no nam
 from __future__ import annotations
 
 import hashlib
+import re
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' alphabet for generated names: no vowels, so no words."""
 
 SUFFIX_LENGTH = 8
+
+_GENERATED = re.compile(rf".+-(?=\d*[a-z])[{ALPHABET}]{{5}}(?:[{ALPHABET}]{{3}})?")
+"""Suffixes have 8 characters, or 5 where names must be short; digits alone are a number."""
 
 
 def child_name(
@@ -47,3 +51,8 @@ def suffix(*parts: str) -> str:
         number, digit = divmod(number, len(ALPHABET))
         characters.append(ALPHABET[digit])
     return "".join(characters)
+
+
+def has_generated_suffix(name: str) -> bool:
+    """Whether the name ends like one that was made with `suffix`."""
+    return _GENERATED.fullmatch(name) is not None

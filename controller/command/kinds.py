@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import CRON_JOB
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from controller.ray.dashboard import DashboardActors
     from controller.runtime.reconcile.kind import Kind
+
+_UNLIMITED: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,13 @@ class KindSettings:
             replace(JobSettings.from_environment(environment), feature_gates=gates),
             replace(CronJobSettings.from_environment(environment), feature_gates=gates),
         )
+
+    def without_batches(self) -> KindSettings:
+        """The same settings, but whatever the kinds do in batches they do at once.
+
+        A dry run then shows the whole change in few plans.
+        """
+        return replace(self, cluster=replace(self.cluster, batch=_UNLIMITED))
 
 
 def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list[Kind[Any]]:

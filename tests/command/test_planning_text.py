@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 
 from controller.command.planning.differences import differences
-from controller.command.planning.outcome import Item, ObjectPlan
-from controller.command.planning.source import three_way_patch
+from controller.command.planning.object_plan import ObjectChange, ObjectPlan
+from controller.command.planning.requests import three_way_patch
 from controller.command.planning.text import write_text
 
 
@@ -50,7 +50,8 @@ def test_a_patch_drops_what_the_last_applied_manifest_had():
 
 def test_the_text_counts_names_and_explains():
     names = tuple(f"c-g-worker-{i}" for i in range(7))
-    gone = Item("delete", "Pod", names, group="g", count=7, why="it is named in workersToDelete")
+    why = "it is named in workersToDelete"
+    gone = ObjectChange("delete", "Pod", names, group="g", count=7, why=why)
     plan = ObjectPlan(
         kind="RayCluster", namespace="n", name="c", exists=True, items=(gone,), notes=("mind this",)
     )

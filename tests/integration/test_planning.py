@@ -9,23 +9,28 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.problem import Problem
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
-from controller.command.planning.subjects import subjects
 from controller.kube.content_types import JSON
-from controller.kube.resources import PODS, SERVICES
-from controller.ray.api import RAYCLUSTERS
+from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.dashboard import DashboardActors
+from controller.runtime.reconcile.kind import Owned
+from controller.runtime.reconcile.plan import NOTHING, Create, Plan, Target
 from tests.integration.harness import example_cluster, role
 from tests.integration.rays import Rays, forever, job_manifest
 
 if TYPE_CHECKING:
-    from controller.command.planning.outcome import ObjectPlan
+    from datetime import datetime
+
+    from controller.command.planning.object_plan import ObjectPlan
     from tests.integration.harness import World
 
 
 def planner(world: World) -> Planner:
-    return Planner(world.user, subjects(KindSettings()), world.wall())
+    return Planner(world.user, kinds_of(KindSettings(), None), world.wall())
 
 
 async def planned(world: World, manifest: dict[str, Any]) -> ObjectPlan:
@@ -243,6 +248,71 @@ async def test_a_cron_job_that_would_be_refused_is_a_problem(world: World):
     body["spec"]["schedule"] = "* * * * *"
     fine = await planned(world, body)
     assert (fine.problem, fine.items) == ("", ())
+
+
+class AppKind:
+    """A toy kind: creates a RayCluster and, when that is ready, a RayJob. Apps are ConfigMaps."""
+
+    name = "app-controller"
+    primary = CONFIG_MAPS
+    creates = (RAYCLUSTERS, RAYJOBS)
+    owned = (Owned(RAYCLUSTERS), Owned(RAYJOBS))
+
+    def observe(self, key: str, reads: Any) -> Any:
+        app = reads.get(CONFIG_MAPS, key)
+        cluster, job = reads.get(RAYCLUSTERS, f"{key}-cluster"), reads.get(RAYJOBS, f"{key}-job")
+        return app and (app, cluster, job)
+
+    def problem(self, observation: Any) -> Problem | None:
+        app, *_ = observation
+        return Problem("metadata.labels.refuse", "is set") if app.metadata.labels else None
+
+    def plan(self, observation: Any, now: datetime) -> Plan:
+        app, cluster, job = observation
+        if self.problem(observation):
+            return NOTHING
+        if cluster is None:
+            return self.creation(app, RAYCLUSTERS, example_cluster(f"{app.metadata.name}-cluster"))
+        if job is None and cluster.status.get("state") == "ready":
+            return self.creation(app, RAYJOBS, job_manifest(f"{app.metadata.name}-job"))
+        return NOTHING
+
+    def creation(self, app: Any, resource: Any, body: dict[str, Any]) -> Plan:
+        meta = app.metadata
+        target = Target(resource, meta.namespace, body["metadata"]["name"])
+        body["metadata"]["ownerReferences"] = [owner_reference(CONFIG_MAPS, meta)]
+        return Plan(stages=((Create(target, body),),))
+
+
+def with_apps(world: World) -> Planner:
+    kinds: list[Any] = [AppKind(), *kinds_of(KindSettings(), None)]
+    return Planner(world.user, kinds, world.wall())
+
+
+async def test_a_kind_that_creates_objects_of_two_others_is_planned_down_to_the_pods(world: World):
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "app"}}
+    plan = await with_apps(world).for_manifest(manifest, world.namespace)
+    assert (plan.kind, plan.problem) == ("ConfigMap", "")
+    created = {(item.kind, item.new): item.count for item in plan.items}
+    assert (
+        created.items()
+        >= {
+            ("RayCluster", "app-cluster"): 1,
+            ("Pod", "app-cluster-head-*"): 1,
+            ("Pod", "app-cluster-workers-worker-*"): 2,
+            ("RayJob", "app-job"): 1,
+            ("RayCluster", "app-job-*"): 1,
+            ("Pod", "app-job-*-head-*"): 1,
+            ("Pod", "app-job-*-workers-worker-*"): 1,
+        }.items()
+    )
+
+
+async def test_the_problem_of_any_kind_is_shown(world: World):
+    meta = {"name": "app", "labels": {"refuse": "yes"}}
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+    plan = await with_apps(world).for_manifest(manifest, world.namespace)
+    assert (plan.problem, plan.items) == ("metadata.labels.refuse: is set", ())
 
 
 def start_all_kinds(rays: Rays) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.command.kinds import KindSettings
-from controller.command.planning.subjects import subjects
+from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.resources import EVENTS, PODS, ROLES
 from controller.ray.permissions import ADDITIONS, PERMISSIONS, granted
 
@@ -40,7 +39,7 @@ def test_the_chart_grants_what_is_named_as_an_addition():
 
 
 def test_what_is_watched_may_be_watched():
-    kinds = [subject.kind for subject in subjects(KindSettings()).values()]
+    kinds = kinds_of(KindSettings(), None)
     watched = {kind.primary for kind in kinds}
     watched |= {owned.resource for kind in kinds for owned in kind.owned}
     for resource in watched:

@@ -1,7 +1,11 @@
-"""`manta plan`: what the operator would do for a manifest, found by its own planner."""
+"""`manta plan`: shows what the operator would do for a manifest, by running the operator's kinds.
+
+`requests` asks the API server for objects and a dry run, `dry_run` reconciles them in memory,
+`net_changes` compares before with after, and `text` prints that.
+"""
 
 from __future__ import annotations
 
-from controller.command.planning.plan import Question, plan
+from controller.command.planning.plan import PlanRequest, plan
 
-__all__ = ["Question", "plan"]
+__all__ = ["PlanRequest", "plan"]

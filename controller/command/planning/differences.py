@@ -1,4 +1,4 @@
-"""What differs between two pieces of plain data, leaf by leaf, with paths a person can read."""
+"""Compares two pieces of plain data leaf by leaf, with readable paths."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _KEYS = ("name", "groupName", "type", "mountPath", "containerPort")
-"""Members by which the entries of a list are told apart, the first that all of them have."""
+"""Members that identify the entries of a list; the first one that all entries have is used."""
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One leaf: `old` is absent if it is new, `new` if it goes."""
+    """One leaf: `old` is None if it is added, `new` if it is removed."""
 
     path: str
     old: Any = None
@@ -37,7 +37,7 @@ def differences(old: Any, new: Any, path: str = "") -> Iterator[Difference]:
 
 
 def _in_lists(old: list[Any], new: list[Any], path: str) -> Iterator[Difference]:
-    key = next((key for key in _KEYS if _tells_apart(old, key) and _tells_apart(new, key)), None)
+    key = next((key for key in _KEYS if _identifies(old, key) and _identifies(new, key)), None)
     if key is None:
         yield Difference(path, old, new)
         return
@@ -47,7 +47,7 @@ def _in_lists(old: list[Any], new: list[Any], path: str) -> Iterator[Difference]
         yield from differences(left.get(name), right.get(name), f"{path}[{name}]")
 
 
-def _tells_apart(entries: list[Any], key: str) -> bool:
+def _identifies(entries: list[Any], key: str) -> bool:
     if not all(isinstance(entry, dict) for entry in entries):
         return False
     mappings = cast("list[Mapping[str, Any]]", entries)

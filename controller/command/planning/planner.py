@@ -4,56 +4,62 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.command.planning import source
-from controller.command.planning.outcome import ObjectPlan, edits_of, items_of
-from controller.command.planning.rehearsal import Rehearsal, rehearse
+from controller.command.planning import requests
+from controller.command.planning.created_kinds import with_created_kinds
+from controller.command.planning.dry_run import DryRun
+from controller.command.planning.net_changes import edits_of, net_changes
+from controller.command.planning.object_plan import ObjectPlan
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.errors import StatusError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from controller.command.planning.subjects import Subject
     from controller.kube.client import Client
     from controller.kube.resources import Resource
+    from controller.runtime.reconcile.kind import Kind
 
 Json = dict[str, Any]
 
-_WORTH_A_NOTE: Final = ("FeaturesSupported", "PodsUpToDate")
-"""Conditions that, when False, tell what a user would not expect."""
+_NOTED_CONDITIONS: Final = ("FeaturesSupported", "PodsUpToDate")
+"""Conditions that become a note if they are False."""
 
 
 class Planner:
-    """Rehearses what the operator would do. Writes nothing.
+    """Finds out what the operator would do, without writing anything.
 
     Args:
-        client: access to the API server; it is asked for dry runs and lists only.
-        subjects: what can be planned for, by kind, with settings as the operator has them.
+        client: access to the API server; it gets dry runs and lists only.
+        kinds: all served kinds, with settings as the operator has them.
         now: the time at which everything would happen.
     """
 
-    def __init__(self, client: Client, subjects: Mapping[str, Subject], now: datetime) -> None:
+    def __init__(self, client: Client, kinds: Iterable[Kind[Any]], now: datetime) -> None:
         self._client = client
-        self._subjects = subjects
+        self._kinds = {kind.primary.kind: kind for kind in kinds}
         self._now = now
-        self._children: dict[tuple[str, str], dict[Resource[Any], list[Json]]] = {}
+        self._children: dict[tuple[Resource[Any], str], dict[Resource[Any], list[Json]]] = {}
 
     async def for_manifest(self, manifest: Json, default_namespace: str) -> ObjectPlan:
         """What applying the manifest would lead to.
 
         Raises:
-            KubeError: the server could not be asked. What it refuses is the plan's `problem`.
-            KeyError: the manifest is of no kind that can be planned for.
+            KubeError: the server could not be reached. A refusal is the plan's `problem`.
+            KeyError: no served kind has this name.
         """
-        subject = self._subjects[manifest["kind"]]
-        resource = subject.kind.primary
+        kind = self._kinds[manifest["kind"]]
+        resource = kind.primary
         meta: Json = manifest.get("metadata") or {}
         namespace: str = meta.get("namespace") or default_namespace
         name: str = meta.get("name") or ""
-        present = await source.present(self._client, resource, namespace, name) if name else None
+        present = None
+        if name:
+            present = await requests.get_object(self._client, resource, namespace, name)
         try:
-            wanted = await source.applied(self._client, resource, namespace, manifest, present)
+            wanted = await requests.dry_run_apply(
+                self._client, resource, namespace, manifest, present
+            )
         except StatusError as error:
             return ObjectPlan(
                 kind=resource.kind,
@@ -63,86 +69,69 @@ class Planner:
                 problem=str(error),
             )
         wanted["metadata"]["generation"] = _generation(present, wanted)
-        return await self._rehearse(subject, present, wanted)
+        return await self._plan(kind, present, wanted)
 
     async def for_existing(self, namespace: str) -> list[ObjectPlan]:
-        """What would be done about the objects as they are; namespace "" means all.
+        """What would be done about the objects as they are; an empty namespace means all.
 
         Raises:
-            KubeError: the server could not be asked.
+            KubeError: the server could not be reached.
         """
         return [
-            await self._rehearse(subject, obj, obj)
-            for subject in self._subjects.values()
-            for obj in await source.existing(self._client, subject.kind.primary, namespace)
+            await self._plan(kind, obj, obj)
+            for kind in self._kinds.values()
+            for obj in await requests.list_objects(self._client, kind.primary, namespace)
         ]
 
-    async def _rehearse(self, subject: Subject, present: Json | None, wanted: Json) -> ObjectPlan:
+    async def _plan(self, kind: Kind[Any], present: Json | None, wanted: Json) -> ObjectPlan:
         meta = wanted["metadata"]
         key = f"{meta['namespace']}/{meta['name']}"
-        snapshot = await self._snapshot(subject, wanted)
-        before = snapshot.contents()
-        seen = subject.kind.observe(key, snapshot)
-        problem = subject.problem(seen) if seen is not None else ""
-        rehearsal = Rehearsal()
-        rehearse(subject.kind, key, snapshot, self._now, rehearsal)
+        kinds = with_created_kinds(kind, self._kinds.values())
+        snapshot = await self._snapshot(kinds, wanted)
+        seen = kind.observe(key, snapshot)
+        problem = kind.problem(seen) if seen is not None else None
+        dry_run = DryRun(snapshot, self._now)
         if present is None:
-            self._play_on(subject, key, snapshot, before, rehearsal)
+            dry_run.reconcile_with_created(kinds, key)
+        else:
+            dry_run.reconcile(kind, key)
+        notes = () if problem else dict.fromkeys(_notes(kind, key, dry_run))
         return ObjectPlan(
-            kind=subject.kind.primary.kind,
+            kind=kind.primary.kind,
             namespace=meta["namespace"],
             name=meta["name"],
             exists=present is not None,
-            problem=problem,
+            problem=str(problem or ""),
             edits=edits_of(present, wanted),
-            items=items_of(before, snapshot.contents(), rehearsal),
-            notes=()
-            if problem
-            else tuple(dict.fromkeys(_notes(subject, key, snapshot, rehearsal))),
+            items=net_changes(dry_run, [each.primary for each in kinds]),
+            notes=tuple(notes),
         )
 
-    def _play_on(
-        self,
-        subject: Subject,
-        key: str,
-        snapshot: Snapshot,
-        before: Mapping[Resource[Any], Mapping[str, Json]],
-        rehearsal: Rehearsal,
-    ) -> None:
-        """What follows when the parts of a new object are made and everything in them runs."""
-        for _ in ("made", "running"):
-            for part in subject.parts:
-                for made in snapshot.contents()[part.primary].keys() - before[part.primary].keys():
-                    rehearse(part, made, snapshot, self._now, rehearsal)
-            snapshot.run_pods()
-        if subject.parts:
-            rehearse(subject.kind, key, snapshot, self._now, rehearsal)
-
-    async def _snapshot(self, subject: Subject, wanted: Json) -> Snapshot:
-        resource = subject.kind.primary
+    async def _snapshot(self, kinds: Sequence[Kind[Any]], wanted: Json) -> Snapshot:
+        resource = kinds[0].primary
         namespace = wanted["metadata"]["namespace"]
-        place = resource.kind, namespace
+        place = resource, namespace
         if place not in self._children:
-            self._children[place] = await source.children(self._client, subject.kinds, namespace)
-        snapshot = Snapshot(subject.kinds, now=self._now)
+            self._children[place] = await requests.list_children(self._client, kinds, namespace)
+        snapshot = Snapshot(kinds, now=self._now)
         for child, objects in self._children[place].items():
             snapshot.add(child, objects)
         snapshot.add(resource, [wanted])
         return snapshot
 
 
-def _notes(subject: Subject, key: str, snapshot: Snapshot, rehearsal: Rehearsal) -> Iterator[str]:
-    status: Json = (snapshot.raw(subject.kind.primary, key) or {}).get("status") or {}
+def _notes(kind: Kind[Any], key: str, dry_run: DryRun) -> Iterator[str]:
+    status: Json = (dry_run.snapshot.raw(kind.primary, key) or {}).get("status") or {}
     for condition in status.get("conditions") or ():
-        if condition.get("type") in _WORTH_A_NOTE and condition.get("status") == "False":
+        if condition.get("type") in _NOTED_CONDITIONS and condition.get("status") == "False":
             yield str(condition.get("message"))
-    for event in rehearsal.events:
+    for event in dry_run.events:
         if event.type == "Warning":
             yield event.note
 
 
 def _generation(present: Json | None, wanted: Json) -> int:
-    """A dry run does not always count the generation up; what would be written does."""
+    """The generation after the write; a server-side dry run does not always increase it."""
     if present is None:
         return 1
     old: int = present["metadata"].get("generation", 1)

@@ -1,6 +1,6 @@
-"""A fixed set of objects that a planner can read, and on which its writes can be carried out.
+"""A fixed set of objects that kinds can observe and on which writes can be executed.
 
-It stands in for the caches and the API server at once: nothing in it happens by itself.
+It replaces caches and API server at once: nothing in it happens by itself.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Snapshot:
     """Implements `kind.Reads` over plain objects.
 
     Args:
-        kinds: whose resources it holds.
-        now: creation time of what is made on it.
+        kinds: their primary and owned resources are held.
+        now: creation time of the objects that writes create.
     """
 
     def __init__(self, kinds: Sequence[Kind[Any]], *, now: datetime) -> None:
@@ -54,17 +54,19 @@ class Snapshot:
                 self._hold(owned)
 
     def add(self, resource: Resource[Any], objects: Iterable[Json]) -> None:
-        """Take in objects as the API server has them; it serves this resource."""
+        """Add objects as the API server has them, which then serves this resource."""
         self._served.add(str(resource))
         for obj in objects:
             meta = obj["metadata"]
             self._put(resource, _key(meta.get("namespace", ""), meta["name"]), obj)
 
-    def run_pods(self) -> None:
-        """Let every pod that was made become ready, and be seen by its controller."""
-        for number, (key, pod) in enumerate(self._raw.get(str(PODS), {}).items()):
-            if "status" not in pod:
-                self._put(PODS, key, pod | {"status": _running(pod, number, self._now)})
+    def run_pods(self) -> bool:
+        """Make all created pods ready; returns whether there were any."""
+        pods = self._raw.get(str(PODS), {}).items()
+        created = [(n, key, pod) for n, (key, pod) in enumerate(pods) if "status" not in pod]
+        for number, key, pod in created:
+            self._put(PODS, key, pod | {"status": _running(pod, number, self._now)})
+        return bool(created)
 
     def contents(self) -> dict[Resource[Any], dict[str, Json]]:
         """All objects as they are now, by key; later writes do not change what is returned."""
@@ -152,8 +154,8 @@ class Snapshot:
         if target.key not in self._raw[str(target.resource)]:
             self._absent.add((str(target.resource), target.key))
 
-    def carry_out(self, write: Write) -> None:
-        """Do one write; preconditions hold, because nobody else writes here."""
+    def execute(self, write: Write) -> None:
+        """Execute one write; preconditions hold, because nothing else writes here."""
         target = write.target
         match write:
             case Create():

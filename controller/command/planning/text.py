@@ -1,4 +1,4 @@
-"""A plan for people: signs as in a diff, colours on a terminal, nothing else in a pipe."""
+"""A plan as text: signs as in a diff, and colours if the output is a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from controller.command.planning.differences import Difference
-    from controller.command.planning.outcome import Action, Item, ObjectPlan
+    from controller.command.planning.object_plan import Action, ObjectChange, ObjectPlan
 
 Line = tuple[str, str]  # a style of `rich`, and the text
 
@@ -50,7 +50,7 @@ def text_of(plan: ObjectPlan) -> Iterator[Line]:
         yield "", "  the operator would"
     for item in plan.items:
         style, sign = _SIGNS[item.action]
-        yield style, f"    {sign} {_item(item)}"
+        yield style, f"    {sign} {_change(item)}"
         yield from ((style, f"        {_difference(each)}") for each in item.differences)
     for note in plan.notes:
         yield "cyan", f"  note: {note}"
@@ -63,27 +63,27 @@ def _summary(plan: ObjectPlan) -> str:
     return ", ".join(counts) or "nothing to do"
 
 
-def _item(item: Item) -> str:
-    what = f"{item.action} {item.kind}"
-    if item.group and item.group != "headgroup":
-        pods = "Pod" if item.count == 1 else "Pods"
-        what = f"{item.action} {item.count} {pods} of group {item.group}"
-    elif item.group:
-        what = f"{item.action} head {item.kind}"
-    names = ", ".join(item.names[:_MOST_NAMES])
-    if len(item.names) > _MOST_NAMES:
-        names += f" and {len(item.names) - _MOST_NAMES} more"
-    arrow = " -> ".join(filter(None, (names, item.new)))
-    why = f" ({item.why})" if item.why else ""
+def _change(change: ObjectChange) -> str:
+    what = f"{change.action} {change.kind}"
+    if change.group and change.group != "headgroup":
+        pods = "Pod" if change.count == 1 else "Pods"
+        what = f"{change.action} {change.count} {pods} of group {change.group}"
+    elif change.group:
+        what = f"{change.action} head {change.kind}"
+    names = ", ".join(change.names[:_MOST_NAMES])
+    if len(change.names) > _MOST_NAMES:
+        names += f" and {len(change.names) - _MOST_NAMES} more"
+    arrow = " -> ".join(filter(None, (names, change.new)))
+    why = f" ({change.why})" if change.why else ""
     return f"{what}: {arrow}{why}"
 
 
-def _difference(change: Difference) -> str:
-    if change.old is None:
-        return f"{change.path}: + {_value(change.new)}"
-    if change.new is None:
-        return f"{change.path}: - {_value(change.old)}"
-    return f"{change.path}: {_value(change.old)} -> {_value(change.new)}"
+def _difference(edit: Difference) -> str:
+    if edit.old is None:
+        return f"{edit.path}: + {_value(edit.new)}"
+    if edit.new is None:
+        return f"{edit.path}: - {_value(edit.old)}"
+    return f"{edit.path}: {_value(edit.old)} -> {_value(edit.new)}"
 
 
 def _value(value: Any) -> str:

@@ -1,7 +1,6 @@
-"""Where a plan's objects come from: a cluster, or an embedded API server with nothing in it.
+"""What `manta plan` asks an API server: lists, and a server-side dry run of the manifest.
 
-Either way the API server itself says, in a dry run, what it would make of the manifest: its
-defaults, its pruning and its refusals are part of the plan.
+The dry run applies the server's own defaults, pruning and refusals, which are part of the plan.
 """
 
 from __future__ import annotations
@@ -27,27 +26,27 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _DRY_RUN: Final = {"dryRun": "All", "fieldManager": "manta-plan"}
 
 
-async def present(
+async def get_object(
     client: Client, resource: Resource[Any], namespace: str, name: str
 ) -> Json | None:
-    """The object as it is, None if there is none."""
+    """The object as it is, None if it does not exist."""
     try:
         return await client.get_raw(resource, namespace, name)
     except NotFound:
         return None
 
 
-async def existing(client: Client, resource: Resource[Any], namespace: str) -> list[Json]:
+async def list_objects(client: Client, resource: Resource[Any], namespace: str) -> list[Json]:
     """All objects of a namespace, or of all namespaces if it is empty, by name."""
     try:
         listed: Json = await client.request_json("GET", resource.path(namespace))
     except PathNotFound:
-        return []  # an API that this cluster does not have
+        return []  # the server lacks this API
     items: list[Json] = listed.get("items") or []
     return sorted(items, key=lambda obj: (obj["metadata"]["namespace"], obj["metadata"]["name"]))
 
 
-async def applied(
+async def dry_run_apply(
     client: Client, resource: Resource[Any], namespace: str, manifest: Json, now: Json | None
 ) -> Json:
     """The object as it would be after `kubectl apply` of the manifest.
@@ -67,10 +66,10 @@ async def applied(
     )
 
 
-async def children(
+async def list_children(
     client: Client, kinds: Iterable[Kind[Any]], namespace: str
 ) -> dict[Resource[Any], list[Json]]:
-    """All objects in the namespace that the kinds could have made, of the APIs that there are."""
+    """All objects in the namespace that kinds may own, by resource, without missing APIs."""
     found: dict[Resource[Any], list[Json]] = {}
     for owned in {each.resource: each for kind in kinds for each in kind.owned}.values():
         query = {"labelSelector": owned.label_selector} if owned.label_selector else {}
@@ -79,13 +78,13 @@ async def children(
                 "GET", owned.resource.path(namespace), query=query
             )
         except PathNotFound:
-            continue  # an API that this cluster does not have
+            continue  # the server lacks this API
         found[owned.resource] = listed.get("items") or []
     return found
 
 
 def three_way_patch(now: Json, manifest: Json) -> Json:
-    """The merge patch that `kubectl apply` sends: set what the file has, drop what it had."""
+    """The merge patch that `kubectl apply` sends: sets what the file has, removes what it had."""
     annotations: Mapping[str, str] = now["metadata"].get("annotations") or {}
     last = annotations.get(_LAST_APPLIED)
     wanted = manifest

@@ -1,0 +1,160 @@
+"""The net effect of a dry run; pods of one group of one owner are counted together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.names import has_generated_suffix
+from controller.command.planning.differences import differences
+from controller.command.planning.object_plan import ObjectChange
+from controller.ray.api import labels
+from controller.runtime.reconcile.plan import Delete
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from controller.command.planning.differences import Difference
+    from controller.command.planning.dry_run import DryRun
+    from controller.command.planning.object_plan import Action
+    from controller.kube.resources import Resource
+
+Json = dict[str, Any]
+Objects = dict[str, Json]
+
+_NOT_WRITTEN: Final = frozenset({"metadata", "status", "apiVersion", "kind"})
+_HIDDEN: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", labels.RUNS_ON})
+"""Annotations of which no difference is shown."""
+
+
+def net_changes(
+    dry_run: DryRun, reconciled: Iterable[Resource[Any]] = ()
+) -> tuple[ObjectChange, ...]:
+    """What a dry run has changed, resource by resource.
+
+    Args:
+        dry_run: after everything has settled.
+        reconciled: primary resources of kinds; other names begin with those of their objects.
+    """
+    before, after = dry_run.before, dry_run.snapshot.contents()
+    reasons = {
+        (str(write.target.resource), write.target.key): _reason(write)
+        for write in dry_run.writes
+        if isinstance(write, Delete)
+    }
+    changes: list[ObjectChange] = []
+    for resource, old in before.items():
+        new = after[resource]
+        changes += _edited(resource, old, new)
+        gone = [(old[key], reasons.get((str(resource), key), "")) for key in old if key not in new]
+        created = [new[key] for key in new if key not in old]
+        changes += _deleted_and_created(resource, gone, created)
+    return tuple(_with_name_patterns(changes, _generated_names(before, after, reconciled)))
+
+
+def edits_of(old: Json | None, new: Json) -> tuple[Difference, ...]:
+    """What differs between two states of an object in the fields that users write."""
+    if old is None:
+        return ()
+    return tuple(differences(_written(old), _written(new)))
+
+
+def _generated_names(
+    before: Mapping[Resource[Any], Objects],
+    after: Mapping[Resource[Any], Objects],
+    resources: Iterable[Resource[Any]],
+) -> list[str]:
+    """Names of created objects that depend on the moment of the creation."""
+    created = (key for resource in resources for key in after[resource].keys() - before[resource])
+    names = (key.rpartition("/")[2] for key in created)
+    return sorted(name for name in names if has_generated_suffix(name))
+
+
+def _with_name_patterns(
+    changes: Iterable[ObjectChange], generated: Iterable[str]
+) -> Iterator[ObjectChange]:
+    """Put `*` for generated suffixes, also where the names of children begin with them."""
+    names = tuple(generated)
+    for change in changes:
+        prefix = next((name for name in names if change.new.startswith(name)), None)
+        if prefix is None:
+            yield change
+        else:
+            rest = change.new.removeprefix(prefix)
+            yield msgspec.structs.replace(change, new=_pattern(prefix) + rest)
+
+
+def _edited(resource: Resource[Any], old: Objects, new: Objects) -> Iterator[ObjectChange]:
+    for key, obj in old.items():
+        if key in new and new[key] is not obj:
+            found = tuple(differences(_written(obj), _written(new[key])))
+            if found:
+                name: str = obj["metadata"]["name"]
+                yield ObjectChange("change", resource.kind, (name,), differences=found)
+
+
+def _deleted_and_created(
+    resource: Resource[Any], deleted: Iterable[tuple[Json, str]], created: Iterable[Json]
+) -> Iterator[ObjectChange]:
+    old: defaultdict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+    new: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for obj, why in deleted:
+        old[_owner(obj), _group(obj)].append((obj["metadata"]["name"], why))
+    for obj in created:
+        new[_owner(obj), _group(obj)].append(obj["metadata"]["name"])
+    for place in [*old, *(place for place in new if place not in old)]:
+        yield from _in_group(resource, place[1], old[place], new[place])
+
+
+def _in_group(
+    resource: Resource[Any], group: str, deleted: list[tuple[str, str]], created: list[str]
+) -> Iterator[ObjectChange]:
+    replaced = min(len(deleted), len(created)) if group else 0
+    by_reason: defaultdict[tuple[Action, str], list[str]] = defaultdict(list)
+    for position, (name, why) in enumerate(deleted):
+        by_reason["replace" if position < replaced else "delete", why].append(name)
+    for (action, why), names in by_reason.items():
+        new = _pattern(created[0]) if action == "replace" else ""
+        yield ObjectChange(action, resource.kind, tuple(names), new, group, len(names), why)
+    fresh = created[replaced:]
+    if group and fresh:
+        yield ObjectChange("create", resource.kind, (), _pattern(fresh[0]), group, len(fresh))
+    elif not group:
+        for name in fresh:
+            yield ObjectChange("create", resource.kind, new=name)
+
+
+def _pattern(name: str) -> str:
+    """The name with `*` for its suffix, which depends on the moment of the creation."""
+    return f"{name.rpartition('-')[0]}-*"
+
+
+def _group(obj: Json) -> str:
+    found: dict[str, str] = obj["metadata"].get("labels") or {}
+    return found.get(labels.GROUP, "")
+
+
+def _owner(obj: Json) -> str:
+    """Uid of the controller owner, empty without one."""
+    references: list[Json] = obj["metadata"].get("ownerReferences") or []
+    return next((each["uid"] for each in references if each.get("controller")), "")
+
+
+def _reason(write: Delete) -> str:
+    note = write.on_success.note if write.on_success is not None else ""
+    return note.partition(" because ")[2]
+
+
+def _written(obj: Json) -> Json:
+    """An object without the fields that the API server sets."""
+    meta: Json = obj["metadata"]
+    annotations: Json = meta.get("annotations") or {}
+    kept: Json = {
+        "labels": meta.get("labels") or {},
+        "annotations": {key: annotations[key] for key in annotations if key not in _HIDDEN},
+        "finalizers": meta.get("finalizers") or [],
+    }
+    rest = {key: obj[key] for key in obj if key not in _NOT_WRITTEN}
+    return {"metadata": kept, **rest}

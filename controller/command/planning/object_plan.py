@@ -1,0 +1,64 @@
+"""What a manifest would change, as data: `-o json` prints it, `text` puts it into words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from controller.command.planning.differences import Difference
+
+Action = Literal["create", "change", "replace", "delete"]
+
+
+class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What happens to one object, or to several pods of one group alike.
+
+    Attributes:
+        action: `replace` is a deletion followed by a creation in the same place.
+        kind: of the objects.
+        names: of existing objects; empty if the objects are created.
+        new: name of what is created, with `*` for what is not known beforehand.
+        group: worker group or `headgroup`, for pods.
+        count: number of objects.
+        why: reason of a deletion.
+        differences: what changes, for `change`.
+    """
+
+    action: Action
+    kind: str
+    names: tuple[str, ...] = ()
+    new: str = ""
+    group: str = ""
+    count: int = 1
+    why: str = ""
+    differences: tuple[Difference, ...] = ()
+
+
+class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Everything that applying one manifest would lead to.
+
+    Attributes:
+        kind: of the object.
+        namespace: of the object.
+        name: of the object.
+        exists: whether the object exists already.
+        problem: why the object would be refused; then nothing else happens.
+        edits: what the manifest changes in the object itself.
+        items: what the operator does about it.
+        notes: what a user would not expect, or what is not yet reached.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    exists: bool = msgspec.field(default=False)
+    problem: str = ""
+    edits: tuple[Difference, ...] = ()
+    items: tuple[ObjectChange, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def count(self, action: Action) -> int:
+        """The number of objects that this action happens to."""
+        return sum(item.count for item in self.items if item.action == action)

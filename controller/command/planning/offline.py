@@ -1,0 +1,45 @@
+"""The API server of `manta plan --offline`, the only part of planning that needs the embedded one.
+
+The production image does not hold the embedded cluster, so it is imported on use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from controller.command.clock import wall
+from controller.kube.client import Client
+from controller.kube.errors import ConfigurationError
+from controller.kube.resources import CRDS
+from controller.ray.api import custom_resource_definitions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+
+@asynccontextmanager
+async def empty_cluster(user_agent: str) -> AsyncGenerator[Client]:
+    """A client of an API server in this process that holds nothing but our definitions.
+
+    Raises:
+        ConfigurationError: the embedded API server is not installed.
+    """
+    try:
+        from controller.devcluster.apiserver import ApiServer  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "--offline needs the embedded API server (controller.devcluster), which is not "
+            "installed here; plan against a cluster or install the whole package"
+        ) from error
+    loop = asyncio.get_running_loop()
+    server = ApiServer(wall=wall, clock=loop, rng=random.Random(0))
+    client = Client(server, user_agent=user_agent, clock=loop)
+    try:
+        for definition in custom_resource_definitions():
+            await client.create(CRDS, "", definition)
+        yield client
+    finally:
+        await server.aclose()
