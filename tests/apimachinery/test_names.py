@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.apimachinery.names import ALPHABET, child_name
+from controller.apimachinery.names import ALPHABET, child_name, has_generated_suffix, suffix
 
 BASE = {"owner_uid": "u", "group": "g", "position": 0, "revision": "10"}
 
@@ -37,3 +38,14 @@ def test_a_name_fits_and_has_the_form_that_others_rely_on(prefix: str, limit: in
 
 def test_the_names_of_a_large_batch_are_different():
     assert len({child_name("c", **{**BASE, "position": n}) for n in range(20_000)}) == 20_000
+
+
+def test_generated_suffixes_are_recognised_whole_or_cut_to_five_characters():
+    generated = suffix("uid", "head", "0", "1")
+    assert has_generated_suffix(f"job-{generated}")
+    assert has_generated_suffix(f"job-{generated[:5]}")
+
+
+@pytest.mark.parametrize("name", ["job", "job-head", "job-head-svc", "cron-29456789", "bcdfg"])
+def test_other_names_have_no_generated_suffix(name: str):
+    assert not has_generated_suffix(name)

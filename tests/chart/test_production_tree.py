@@ -66,7 +66,9 @@ def test_development_commands_say_what_they_need(tree, command):
     assert "pip install" in done.stderr
 
 
-def test_the_operator_starts_without_the_embedded_cluster(tree, tmp_path):
+@pytest.fixture
+def unreachable(tmp_path) -> str:
+    """A kubeconfig of an API server that refuses connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     kubeconfig = tmp_path / "kubeconfig"
@@ -80,14 +82,27 @@ contexts: [{{name: dead, context: {{cluster: dead, user: nobody}}}}]
 current-context: dead
 """
     )
+    return f"--kubeconfig={kubeconfig}"
+
+
+def test_the_operator_starts_without_the_embedded_cluster(tree, unreachable):
     done = manta(
-        tree,
-        "run",
-        f"--kubeconfig={kubeconfig}",
-        "--sync-timeout=0.5",
-        "--metrics-address=",
-        "--health-address=",
+        tree, "run", unreachable, "--sync-timeout=0.5", "--metrics-address=", "--health-address="
     )
     assert done.returncode == 1, done.stderr
     assert "The API server cannot be reached" in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_planning_against_a_server_does_without_the_embedded_cluster(tree, unreachable):
+    done = manta(tree, "plan", "--all", unreachable)
+    assert done.returncode == 2
+    assert "cannot ask the cluster" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_planning_offline_says_what_it_needs(tree):
+    done = manta(tree, "plan", "--all", "--offline")
+    assert done.returncode == 2
+    assert "--offline needs the embedded API server" in done.stderr
+    assert "pip install" in done.stderr

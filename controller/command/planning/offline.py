@@ -31,8 +31,9 @@ async def empty_cluster(user_agent: str) -> AsyncGenerator[Client]:
         from controller.devcluster.apiserver import ApiServer  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            "--offline needs the embedded API server (controller.devcluster), which is not "
-            "installed here; plan against a cluster or install the whole package"
+            "--offline needs the embedded API server, and this installation leaves it out, as the "
+            "production image does. Plan against a cluster, or install Manta from a checkout: "
+            "pip install '.[cli]'"
         ) from error
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random(0))
