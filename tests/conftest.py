@@ -29,6 +29,12 @@ def pytest_asyncio_loop_factories(
     return {"virtual": VirtualLoop}
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slow tests: other processes take over what follows them."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the tests themselves: a tenth of the time of simulated worlds."""
     gc.collect()
