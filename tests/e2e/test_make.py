@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.e2e.processes import ROOT
+
+pytestmark = pytest.mark.timeout(180)
 
 SLOW_ONE = "tests/integration/test_many_jobs.py"
 
