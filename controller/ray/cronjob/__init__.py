@@ -1,4 +1,4 @@
-"""RayCronJobs: RayJobs made at the times of a schedule."""
+"""The RayCronJob controller, which creates RayJobs on a schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The RayCronJob kind: joins observing, planning and reporting for the runtime."""
+"""The RayCronJob kind: observing, planning and status for the runtime."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class RayCronJobKind:
-    """Makes RayJobs at the times of the schedules of RayCronJobs.
+    """Creates the RayJobs of RayCronJobs.
 
     Args:
-        settings: what an administrator decided for all of them.
+        settings: for all RayCronJobs.
     """
 
     name = "raycronjob-controller"
@@ -60,7 +60,7 @@ class RayCronJobKind:
         return observation.validated if isinstance(observation.validated, Problem) else None
 
     def plan(self, observation: CronJobObservation, now: datetime) -> Plan:
-        """What to do about it."""
+        """The plan for the RayCronJob."""
         return plan_cron_job(observation, now)
 
     def status_after(
@@ -70,7 +70,7 @@ class RayCronJobKind:
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The plan's status, naming the first of the writes that failed."""
+        """The plan's status, naming the first failed write."""
         return status_after_failures(observation, plan, failures, now)
 
     def _validate(self, cron: RayCronJob) -> ValidCronJob | Problem:

@@ -1,8 +1,8 @@
-"""What to do about a RayCronJob: read `plan_cron_job` from top to bottom.
+"""Plans the next writes of a RayCronJob; `plan_cron_job` is the entry.
 
-Pure: the plan follows from the observation and the time alone. That a RayJob was made is written
-into the status when it is seen, and not when it was asked for; its name, which follows from the
-tick, keeps it from being made twice meanwhile.
+The plan is a pure function of the observation and the time. A new RayJob enters the status when it
+is observed, not when its create is sent. Until then its name, which follows from the tick, keeps
+it from being created twice.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
-    """The plan that makes what is due and deletes what is too old."""
+    """The plan that creates the RayJob that is due and deletes those beyond the history limits."""
     if seen.cron.metadata.terminating:
-        return NOTHING  # the garbage collector follows the owner references
+        return NOTHING  # the garbage collector deletes its RayJobs
     valid = seen.validated
     if isinstance(valid, Problem):
         return Plan(status=cron_job_status(seen, invalid_condition(valid), now))
@@ -51,8 +51,8 @@ def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
     due = _tick_to_create(seen, valid, timing)
     if due is not None:
         replaced = [_delete(run) for run in active_runs(seen, valid, ConcurrencyPolicy.REPLACE)]
-        making = tuple(filter(None, (tuple(replaced), (_create(seen, valid, due),))))
-        return Plan(stages=making, wake_after=_wake_after(valid, timing, now))
+        stages = tuple(filter(None, (tuple(replaced), (_create(seen, valid, due),))))
+        return Plan(stages=stages, wake_after=_wake_after(valid, timing, now))
     status = cron_job_status(seen, ready_condition(seen, valid, timing), now, timing)
     surplus = tuple(_delete(run) for run in _surplus(seen, valid))
     return Plan(
@@ -65,7 +65,7 @@ def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
 def status_after_failures(
     seen: CronJobObservation, plan: Plan, failures: Sequence[Failure], now: datetime
 ) -> StatusPatch | None:
-    """The plan's status, naming the first of the writes that did not succeed."""
+    """The plan's status, naming the first failed write."""
     if isinstance(seen.validated, Problem) or not failures:
         return plan.status
     return cron_job_status(
@@ -76,7 +76,7 @@ def status_after_failures(
 def _tick_to_create(
     seen: CronJobObservation, valid: ValidCronJob, timing: Timing
 ) -> datetime | None:
-    """The tick that a RayJob is to be made for now."""
+    """The tick to create a RayJob for now; None if there is none."""
     if valid.spec.suspend or timing.due is None:
         return None
     if job_name(seen.cron.metadata.name, timing.due) in seen.name_conflicts:
@@ -85,7 +85,7 @@ def _tick_to_create(
 
 
 def _wake_after(valid: ValidCronJob, timing: Timing, now: datetime) -> float | None:
-    """Seconds until the next tick, or until what is due may not be made any more."""
+    """Seconds until the next tick or until the starting deadline of the tick that is due."""
     if valid.spec.suspend:
         return None
     moments = [moment for moment in (timing.next, timing.deadline) if moment is not None]
@@ -128,7 +128,7 @@ def _delete(run: JobRun) -> Delete:
 
 
 def _surplus(seen: CronJobObservation, valid: ValidCronJob) -> Iterable[JobRun]:
-    """Finished runs beyond the limits of history, the oldest first."""
+    """Finished runs beyond the history limits, oldest first."""
     limits = {
         RunPhase.SUCCEEDED: valid.spec.successful_jobs_history_limit,
         RunPhase.FAILED: valid.spec.failed_jobs_history_limit,

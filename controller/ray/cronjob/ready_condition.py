@@ -1,7 +1,7 @@
-"""What there is to say about a RayCronJob: its condition `Ready`, and the event that goes with it.
+"""The `Ready` condition of a RayCronJob, and the event that reports its change.
 
-`Ready` is True while RayJobs are made at the times of the schedule, and False when none will be
-made although the schedule says so.
+`Ready` is True while RayJobs are created on schedule, and False when none will be created although
+the schedule asks for one.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ READY: Final = "Ready"
 FAILED_TO_CREATE: Final = "FailedToCreateRayJob"
 FAILED_TO_DELETE: Final = "FailedToDeleteRayJob"
 _NAMED: Final = 3
-"""Names in one sentence; the rest is counted."""
+"""Names in one message; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyCondition:
-    """A condition `Ready`, and how its news is told.
+    """The condition `Ready`, and its event.
 
     Attributes:
         status: of the condition.
@@ -50,9 +50,9 @@ class ReadyCondition:
     event: tuple[Literal["Normal", "Warning"], str] | None = None
 
     def events(self, seen: CronJobObservation) -> tuple[Event, ...]:
-        """The event, unless the stored condition says the same already."""
-        told = find_condition(seen.conditions, READY) or {}
-        if self.event is None or (told.get("reason"), told.get("message")) == (
+        """The event, unless the stored condition has the same reason and message."""
+        stored = find_condition(seen.conditions, READY) or {}
+        if self.event is None or (stored.get("reason"), stored.get("message")) == (
             self.reason,
             self.message,
         ):
@@ -64,33 +64,33 @@ class ReadyCondition:
 def ready_condition(
     seen: CronJobObservation, valid: ValidCronJob, timing: Timing
 ) -> ReadyCondition:
-    """What is to be said as long as every write succeeds."""
+    """The condition if all writes succeed."""
     if valid.spec.suspend:
-        message = "no RayJobs are made because spec.suspend is true"
+        message = "no RayJobs are created because spec.suspend is true"
         return ReadyCondition("False", "SuspendedRayCronJob", message, ("Normal", "Suspend"))
     blocked = _blocked_condition(seen, valid, timing)
     if blocked is not None:
         return blocked
     if timing.next is None:
         message = (
-            f"spec.schedule {valid.spec.schedule!r} names no date that exists, so that no RayJob "
-            "will ever be made: correct it"
+            f"spec.schedule {valid.spec.schedule!r} names no date that exists, so no RayJob "
+            "will ever be created: correct it"
         )
         return ReadyCondition("False", "NeverDue", message, ("Warning", "Validate"))
     return ReadyCondition("True", "Scheduled", f"the next RayJob is due at {rfc3339(timing.next)}")
 
 
 def invalid_condition(problem: Problem) -> ReadyCondition:
-    """What is said about a RayCronJob that is not valid."""
+    """The condition of a RayCronJob that is not valid."""
     return ReadyCondition("False", problem.reason, str(problem), ("Warning", "Validate"))
 
 
 def failed_write_condition(failures: Sequence[Failure]) -> ReadyCondition:
-    """What is said when a write did not succeed: the first of them."""
+    """The condition after failed writes: it names the first."""
     first = failures[0]
     name = first.write.target.name
     if isinstance(first.write, Create):
-        message = f"RayJob {name} cannot be made: {first.reason}: {first.message}"
+        message = f"RayJob {name} cannot be created: {first.reason}: {first.message}"
         return ReadyCondition("False", FAILED_TO_CREATE, message, ("Warning", "Create"))
     message = f"RayJob {name} cannot be deleted: {first.reason}: {first.message}"
     return ReadyCondition("False", FAILED_TO_DELETE, message, ("Warning", "Delete"))
@@ -99,7 +99,7 @@ def failed_write_condition(failures: Sequence[Failure]) -> ReadyCondition:
 def active_runs(
     seen: CronJobObservation, valid: ValidCronJob, policy: ConcurrencyPolicy
 ) -> tuple[JobRun, ...]:
-    """The runs that are not finished, if this is the policy about them."""
+    """The active runs if `policy` is the concurrency policy, else none."""
     if valid.spec.concurrency_policy is not policy:
         return ()
     return tuple(run for run in seen.runs if run.phase is RunPhase.ACTIVE)
@@ -108,7 +108,7 @@ def active_runs(
 def _blocked_condition(
     seen: CronJobObservation, valid: ValidCronJob, timing: Timing
 ) -> ReadyCondition | None:
-    """Why there is no RayJob of the latest tick."""
+    """The condition if the latest tick has no RayJob, else None."""
     if timing.missed is not None:
         return _missed_condition(timing.missed, timing)
     if timing.due is None:
@@ -116,8 +116,8 @@ def _blocked_condition(
     name = job_name(seen.cron.metadata.name, timing.due)
     if name in seen.name_conflicts:
         message = (
-            f"RayJob {name} cannot be made, because there is one of this name that "
-            f"{seen.name_conflicts[name]}: delete it, or this run is left out"
+            f"RayJob {name} cannot be created, because there is one of this name that "
+            f"{seen.name_conflicts[name]}: delete it, or this run is skipped"
         )
         return ReadyCondition("False", "NameTaken", message, ("Warning", "Create"))
     blocking = active_runs(seen, valid, ConcurrencyPolicy.FORBID)
@@ -131,7 +131,7 @@ def _blocked_condition(
 
 
 def _missed_condition(tick: datetime, timing: Timing) -> ReadyCondition:
-    message = f"no RayJob was made for {rfc3339(tick)}: its starting deadline had passed"
+    message = f"no RayJob was created for {rfc3339(tick)}: its starting deadline had passed"
     if timing.next is not None:
         message += f"; the next one is due at {rfc3339(timing.next)}"
     return ReadyCondition("True", "MissSchedule", message, ("Warning", "Reconcile"))

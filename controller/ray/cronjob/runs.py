@@ -1,4 +1,4 @@
-"""The RayJobs of a RayCronJob: which tick each was made for, and how far it has come."""
+"""The RayJobs of a RayCronJob, each with its tick and phase."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import RayJob
 
 CRON_JOB_INDEX: Final = "cron-job"
-"""RayJobs by the `namespace/name` of the RayCronJob that might have named them so."""
+"""RayJobs by `namespace/name` of the RayCronJob that their name points to."""
 
 _NAME: Final = re.compile(r"(?P<cron>.+)-(?P<minutes>[0-9]{7,9})")
 
 
 class RunPhase(Enum):
-    """How far a RayJob has come."""
+    """Whether a RayJob is active, has succeeded or has failed."""
 
     ACTIVE = "active"
     SUCCEEDED = "succeeded"
@@ -37,8 +37,8 @@ class JobRun:
 
     Attributes:
         job: the object.
-        tick: when it was due; None if somebody made it by hand.
-        phase: how far it has come.
+        tick: when it was due; None if it was created by hand.
+        phase: see the enum.
     """
 
     job: RayJob
@@ -52,29 +52,29 @@ class JobRun:
 
     @property
     def age_order(self) -> tuple[datetime, str]:
-        """Sorts runs by their age, the oldest first."""
+        """Sort key: the oldest run first."""
         made = time_of(self.job.metadata.creation_timestamp)
         return self.tick or made or datetime.min.replace(tzinfo=UTC), self.job.metadata.name
 
     @property
     def ended(self) -> datetime | None:
-        """When the RayJob ended, if it has."""
+        """When the RayJob ended; None if it has not."""
         return time_of(status_of(self.job).get("endTime"))
 
 
 def job_name(cron_job: str, tick: datetime) -> str:
-    """Name of the RayJob of a tick: every repetition of its creation meets its own object."""
+    """Name of a tick's RayJob; a repeated create finds the object of the first."""
     return f"{cron_job}-{int(tick.timestamp()) // 60}"
 
 
 def cron_job_keys(job: KubeObject) -> Sequence[str]:
-    """Index function of `CRON_JOB_INDEX`: the RayCronJob that has or wants such a name."""
+    """Index function of `CRON_JOB_INDEX`: the RayCronJob that creates such names."""
     found = _NAME.fullmatch(job.metadata.name)
     return (f"{job.metadata.namespace}/{found['cron']}",) if found else ()
 
 
 def _tick(job: RayJob) -> datetime | None:
-    """The moment in the annotation; the minute in the name, if somebody has set that back."""
+    """The later of the time in the annotation, which users can edit, and that in the name."""
     noted = time_of((job.metadata.annotations or {}).get(labels.CRON_JOB_TIMESTAMP))
     found = _NAME.fullmatch(job.metadata.name)
     named = datetime.fromtimestamp(60 * int(found["minutes"]), UTC) if found else None
@@ -82,7 +82,7 @@ def _tick(job: RayJob) -> datetime | None:
 
 
 def _phase(job: RayJob) -> RunPhase:
-    """A RayJob that does not validate counts as failed: it does nothing until somebody edits it."""
+    """The phase; an invalid RayJob counts as failed, since it does nothing until it is edited."""
     status = status_of(job)
     match status.get("jobDeploymentStatus"):
         case "Complete" if status.get("jobStatus") == "SUCCEEDED":

@@ -1,4 +1,4 @@
-"""What an administrator decides for all RayCronJobs."""
+"""Settings of the RayCronJob controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CronJobSettings:
     """Settings of the RayCronJob controller.
 
     Attributes:
-        local_zone: time zone of schedules that name none.
+        local_zone: time zone of schedules without one.
         feature_gates: which features are on.
     """
 
@@ -37,7 +37,7 @@ class CronJobSettings:
 
         Args:
             environment: the process's variables.
-            localtime: what says where this machine is.
+            localtime: the file with the time zone of this machine.
         """
         return cls(local_zone=_local_zone(environment.get("TZ"), localtime))
 

@@ -1,4 +1,4 @@
-"""The status of a RayCronJob: a pure function of what was observed and what went wrong."""
+"""The status of a RayCronJob."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _IN_DOUBT: Final = "ObservationInDoubt"
 def cron_job_status(
     seen: CronJobObservation, verdict: ReadyCondition, now: datetime, timing: Timing | None = None
 ) -> StatusPatch:
-    """The wanted status; without timing only what does not depend on the schedule."""
+    """The wanted status; without `timing`, only the fields that do not depend on the schedule."""
     wanted: dict[str, Any] = {
         "observedGeneration": seen.cron.metadata.generation,
         "active": _active(seen) or None,
@@ -57,7 +57,7 @@ def _reference(job: RayJob) -> dict[str, str]:
 
 
 def _last_successful(seen: CronJobObservation) -> datetime | None:
-    """It never goes back: RayJobs that ended later may have been deleted."""
+    """The last successful end; the stored one may be of a RayJob deleted since."""
     ends = [run.ended for run in seen.runs if run.phase is RunPhase.SUCCEEDED]
     noted = time_of(seen.status.get("lastSuccessfulTime"))
     return max((end for end in (noted, *ends) if end is not None), default=None)

@@ -1,4 +1,4 @@
-"""Which tick of the schedule is due, and when to look again: pure arithmetic with times."""
+"""Which tick of a schedule is due, and when the next one follows."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from controller.ray.cronjob.observation import CronJobObservation
 
 _SKEW: Final = timedelta(days=1)
-"""A tick further ahead than clocks may differ was never made; what is written of it is wrong."""
+"""Ticks further in the future than clocks may differ are ignored as errors."""
 
 _LONGEST_DEADLINE: Final = 100 * 365 * 86400
-"""Seconds; a later deadline is as good as none."""
+"""Seconds; longer deadlines are cut to this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Where in its schedule a RayCronJob is.
+    """The ticks of a schedule around the present.
 
     Attributes:
-        last: the latest tick that a RayJob was made for, None if there was none.
-        due: the latest tick without a RayJob, None if there is none that may still be made up for.
-            Those before it are skipped.
-        missed: the latest tick without a RayJob if its deadline has passed.
-        deadline: until when `due` may be made up for, None for ever.
-        next: the first tick after now, None if there is none.
+        last: the latest tick with a RayJob; None if there is none.
+        due: the latest tick without a RayJob, if its starting deadline has not passed; earlier
+            ones are skipped.
+        missed: the latest tick without a RayJob, if its starting deadline has passed.
+        deadline: starting deadline of `due`; None for no limit.
+        next: the first tick after now; None if there is none.
     """
 
     last: datetime | None
@@ -42,7 +42,7 @@ class Timing:
 
 
 def read_timing(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> Timing:
-    """Compare the schedule with what was made."""
+    """Compare the schedule with the RayJobs that exist."""
     last = _last(seen, now)
     start = last or time_of(seen.cron.metadata.creation_timestamp) or now
     late = valid.schedule.latest(start, now, valid.zone)
@@ -57,7 +57,7 @@ def read_timing(seen: CronJobObservation, valid: ValidCronJob, now: datetime) ->
 
 
 def _last(seen: CronJobObservation, now: datetime) -> datetime | None:
-    """The status may lag behind the RayJobs, and RayJobs may have been deleted since."""
+    """The latest tick of status and RayJobs: the status may lag, RayJobs may be deleted."""
     noted = time_of(seen.status.get("lastScheduleTime"))
     ticks = [noted, *(run.tick for run in seen.runs)]
     return max((tick for tick in ticks if tick is not None and tick - now <= _SKEW), default=None)

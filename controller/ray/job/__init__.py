@@ -1,6 +1,6 @@
-"""The RayJob controller: a job from its manifest to its end, as pure functions.
+"""The RayJob controller: pure functions from what is observed to what is done next.
 
-What comes next, and whether a failed attempt is retried, is decided in `transitions.py`.
+`state_machine/transitions.py` decides the next state, and whether a failed attempt is retried.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The RayJob kind: joins observing, planning and reporting for the runtime."""
+"""The RayJob kind: observing, planning and status for the runtime."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class RayJobKind:
-    """Brings RayJobs to their end.
+    """Runs RayJobs.
 
     Args:
-        dashboards: what Ray says.
-        outside: who asks Ray; in an operator the same `ControllerDashboards` as `dashboards`.
-        settings: what an administrator decided for all jobs.
+        dashboards: what Ray reports.
+        outside: talks to Ray; in an operator the same `ControllerDashboards` as `dashboards`.
+        settings: for all RayJobs.
     """
 
     name = "rayjob-controller"
@@ -75,7 +75,7 @@ class RayJobKind:
         )
 
     def observe(self, key: str, reads: Reads) -> JobObservation | None:
-        """Everything the plan depends on; None if the job is gone."""
+        """Everything the plan depends on; None if the RayJob is gone."""
         seen = observe_job(key, reads, self._sources)
         cluster = "" if seen is None else seen.cluster_name
         self._followers.follow(key, f"{key.partition('/')[0]}/{cluster}" if cluster else "")
@@ -86,17 +86,17 @@ class RayJobKind:
         return observation.spec if isinstance(observation.spec, Problem) else None
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
-        """What to do about it."""
+        """The plan for the RayJob."""
         return plan_job(observation, self._settings, now)
 
     def status_after(
         self,
         observation: JobObservation,
-        plan: Plan,  # noqa: ARG002  the same in every plan: what failed is what is said
+        plan: Plan,  # noqa: ARG002  the status does not depend on it
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The status as it is, naming the first of the writes that failed."""
+        """The current status, naming the first failed write."""
         return current_status(observation, self._settings, Deadlines(now), failures)
 
     def _validate(self, job: RayJob) -> JobSpec | Problem:

@@ -1,7 +1,7 @@
-"""What to do about a RayJob: read `plan_job` from top to bottom.
+"""Plans the next writes of a RayJob; `plan_job` is the entry.
 
-Pure: the plan follows from the observation, the settings and the time alone. Which state comes
-next is decided in `transitions.py`; here each state has its writes.
+The plan is a pure function of the observation, the settings and the time. The state machine
+decides the next state in `state_machine/transitions.py`; this module gives each state its writes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from controller.ray.job.attempt.writes import (
     create_cluster,
     create_submitter,
     delete_clusters,
-    delete_dangerous_submitter,
+    delete_pending_submitter,
     delete_stale_clusters,
     delete_submitter,
     reconcile_head_service,
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import MergePatch, Write
 
 NAME_CONFLICT_RETRY: Final = 30.0
-"""Seconds until a name that somebody else has taken is looked at again: nobody need tell us."""
+"""Seconds after which a taken name is looked at again: its release may cause no event."""
 
 
 def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan:
-    """The plan that brings the job nearer to its end."""
+    """The plan for the RayJob at this moment."""
     if is_managed_elsewhere(seen.job):
         return NOTHING
     clock = Deadlines(now)
@@ -67,20 +67,20 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
 def _plan_transition(
     seen: JobObservation, step: Step, settings: JobSettings, clock: Deadlines
 ) -> Plan:
-    """Into the next state: one write, before which the log of a lost attempt is read."""
+    """The write that enters the next state; a failed attempt's log is read before it."""
     watched = interests(seen)
     if step.failed and seen.submitter.log is not None and seen.log is None:
         return Plan(lookups=(seen.submitter.log,), interests=watched)
     commit: MergePatch | None = None
     if seen.state is State.NEW and step.state is State.INITIALIZING:
-        commit = finalizer_patch(seen)  # nothing is made before it is there
+        commit = finalizer_patch(seen)  # added before anything is created
     return Plan(commit=commit or transition_patch(seen, step, settings, clock), interests=watched)
 
 
 def _plan_state(
     seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
 ) -> Plan:
-    """What the state asks for as long as the job is in it."""
+    """The plan of a state that does not change."""
     match seen.state:
         case State.INITIALIZING | State.WAITING:
             return _prepare_attempt(seen, facts, settings, clock)
@@ -100,7 +100,7 @@ def _plan_state(
 def _prepare_attempt(
     seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
 ) -> Plan:
-    """Make the cluster; when it is ready, store on which head the attempt will run."""
+    """Create the cluster; when it is ready, record the head that the attempt will run on."""
     writes = [*delete_stale_clusters(seen)]
     if facts.cluster is ClusterFact.ABSENT and seen.state is State.INITIALIZING:
         writes += create_cluster(seen, settings)
@@ -114,10 +114,10 @@ def _prepare_attempt(
 def _run_attempt(
     seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
 ) -> Plan:
-    """See to it that the job is submitted once; past its deadline, that it is stopped."""
+    """Submit the job once; after its deadline, stop it."""
     if facts.deadline_passed:
         return Plan(commands=stop(seen, clock.now), status=current_status(seen, settings, clock))
-    if facts.head is HeadFact.UNRECORDED:  # another operator had the job before
+    if facts.head is HeadFact.UNRECORDED:  # taken over from another operator
         return Plan(commit=record_head(seen), status=current_status(seen, settings, clock))
     here = facts.head is HeadFact.SAME
     return Plan(
@@ -135,7 +135,7 @@ def _run_attempt(
 def _end_attempt(
     seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
 ) -> Plan:
-    """End an attempt: stop its job in Ray, then delete what it was made of."""
+    """End an attempt: stop its job in Ray, then delete its cluster and submitter."""
     status = current_status(seen, settings, clock)
     if seen.state is State.SUSPENDING and not facts.stopped:
         return Plan(commands=stop(seen, clock.now), status=status)
@@ -143,12 +143,12 @@ def _end_attempt(
 
 
 def _clean_up(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> Plan:
-    """After the last attempt: what the rules of deletion say."""
+    """After the last attempt, delete what the deletion rules name."""
     due = next_deletion(seen, settings, clock.now)
     wake = due.requeue_after.total_seconds() if due.requeue_after is not None else None
     writes = [*deletion_writes(seen, due.action), *delete_stale_clusters(seen)]
     if seen.state is State.FAILED:
-        writes += delete_dangerous_submitter(seen)
+        writes += delete_pending_submitter(seen)
     return Plan(
         stages=_stages(writes),
         status=current_status(seen, settings, clock),

@@ -1,4 +1,4 @@
-"""What an administrator can set about RayJobs, under KubeRay's names."""
+"""Settings of the RayJob controller, read from KubeRay's environment variables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class JobSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> JobSettings:
-        """Read KubeRay's environment variables; what is no positive number has its default."""
+        """Read KubeRay's environment variables; invalid numbers count as absent."""
 
         def is_true(name: str) -> bool:
             return environment.get(name, "").lower() == "true"
@@ -58,7 +58,7 @@ class JobSettings:
 
 
 def _seconds(text: str | None) -> timedelta:
-    """Seconds of at most a century, else five minutes."""
+    """A positive number of seconds with at most nine digits; five minutes for anything else."""
     number = text.strip() if text else ""
     if not number.isascii() or not number.isdigit() or len(number) > 9 or not int(number):
         return _FIVE_MINUTES

@@ -360,7 +360,7 @@ def test_a_missed_deadline_is_told_once_and_the_next_tick_is_made():
     made = plan(kept, now=at(10, 5))
     assert ready(made)[:2] == ("True", "MissSchedule")
     assert ready(made)[2] == (
-        "no RayJob was made for 2026-08-20T10:00:00Z: its starting deadline had passed; "
+        "no RayJob was created for 2026-08-20T10:00:00Z: its starting deadline had passed; "
         "the next one is due at 2026-08-20T11:00:00Z"
     )
     assert told(made) == ["Warning MissSchedule"]
@@ -460,7 +460,7 @@ def test_a_refused_rayjob_is_named_with_the_servers_words_and_told_once():
     (condition,) = status.wanted["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "FailedToCreateRayJob")
     assert condition["message"] == (
-        f"RayJob {name_of(at(10))} cannot be made: Forbidden: the server said no"
+        f"RayJob {name_of(at(10))} cannot be created: Forbidden: the server said no"
     )
     assert [event.type for event in status.events] == ["Warning"]
     again = status_after(said, now=at(10, 1), made=plan(said, now=at(10, 1)))

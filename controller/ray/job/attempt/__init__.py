@@ -1,1 +1,1 @@
-"""What one attempt of a RayJob consists of: its names, its cluster, its head service."""
+"""One attempt of a RayJob: its names, cluster, head service, writes and dashboard commands."""

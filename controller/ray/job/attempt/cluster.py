@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 Body = dict[str, Any]
 
-_OF_THE_JOB: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""What `kubectl apply` compares a RayJob with; on a RayCluster it would mislead it."""
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation of `kubectl apply`; copied to the RayCluster it would describe the wrong object."""
 
 
 def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: JobSettings) -> Body:
     """The RayCluster to create.
 
     Args:
-        job: the RayJob that it will belong to.
+        job: the RayJob that will own it.
         spec: its valid specification, with a cluster of its own.
         name: of the cluster.
         job_id: submission id of the attempt; SidecarMode needs it.
-        settings: what an administrator decided.
+        settings: of the RayJob controller.
     """
     meta, mode = job.metadata, spec.submission_mode
     annotations = {
         name: value
         for name, value in (meta.annotations or {}).items()
-        if name != _OF_THE_JOB and not name.startswith(labels.OWN_PREFIX)
+        if name != _LAST_APPLIED and not name.startswith(labels.OWN_PREFIX)
     }
     if mode is SubmissionMode.SIDECAR:
         annotations[labels.DISABLE_HEAD_RESTART] = "true"

@@ -1,7 +1,7 @@
-"""Changes of `spec.rayClusterSpec` reach the next attempt only, and that is said (KubeRay: logged).
+"""Detects changes of `spec.rayClusterSpec`, which reach the next attempt only.
 
-What the cluster was made from is remembered on it as a digest, because the cluster itself is
-changed by others: defaults, the autoscaler, deletion rules.
+A condition reports them, where KubeRay only logs them. The cluster carries a digest of what it
+was created from, because defaults, the autoscaler and deletion rules change its specification.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def digest_of(spec: JobSpec) -> str:
-    """Sixteen hexadecimal digits that stand for the specification of the cluster."""
+    """A digest of the cluster's specification: sixteen hexadecimal digits."""
     text = msgspec.json.encode(spec.ray_cluster_spec, order="sorted")
     return hashlib.sha256(text).hexdigest()[:16]
 
 
 def is_outdated(seen: JobObservation) -> bool:
-    """Whether the attempt's cluster was made from another specification than there is now."""
+    """Whether the attempt's cluster was created from another specification than the present."""
     if seen.cluster is None or not seen.owns_cluster or isinstance(seen.spec, Problem):
         return False
-    made_from = (seen.cluster.metadata.annotations or {}).get(labels.MADE_FROM)
-    return made_from is not None and made_from != digest_of(seen.spec)
+    created_from = (seen.cluster.metadata.annotations or {}).get(labels.MADE_FROM)
+    return created_from is not None and created_from != digest_of(seen.spec)

@@ -1,4 +1,4 @@
-"""What is asked of Ray for a job: how it is, to take it, to stop it."""
+"""What a RayJob asks of Ray's dashboard: to probe, submit or stop its job."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from controller.ray.job.settings import JobSettings
 
 STOP_PATIENCE: Final = timedelta(seconds=10)
-"""How long Ray is asked to stop a job before what it runs on is deleted all the same."""
+"""How long the operator asks Ray to stop a job before it deletes the cluster anyway."""
 
 _STOPPING: Final = frozenset({State.SUSPENDING})
 
 
 def interests(seen: JobObservation) -> tuple[ProbeSubscription, ...]:
-    """What must be observed: the job while it runs, or until it is stopped."""
+    """The probe of the job, while it runs or until it is stopped."""
     if seen.head is None or not seen.job_id:
         return ()
     if seen.state in _STOPPING or seen.job.metadata.terminating:
-        wanted = must_stop(seen) or seen.answer is not None  # an end that was seen stays known
+        wanted = must_stop(seen) or seen.answer is not None  # keeps a result that was observed
     else:
         wanted = seen.state is State.RUNNING and result_of(seen) is None
     if not wanted:
@@ -45,9 +45,10 @@ def interests(seen: JobObservation) -> tuple[ProbeSubscription, ...]:
 
 
 def submit(seen: JobObservation, settings: JobSettings, now: datetime) -> tuple[HeadCommand, ...]:
-    """In HTTPMode, the order to submit the job: once Ray has said that it does not know it.
+    """In HTTPMode, the command that submits the job, once Ray reports that it does not know it.
 
-    For the head that the attempt was recorded to run on, and never again after Ray had the job.
+    It goes to the head that the attempt was recorded to run on, and never after Ray has had the
+    job.
     """
     if seen.mode is not SubmissionMode.HTTP or seen.head is None or seen.submit_outcome is not None:
         return ()
@@ -65,7 +66,7 @@ def submit(seen: JobObservation, settings: JobSettings, now: datetime) -> tuple[
 
 
 def stop(seen: JobObservation, now: datetime) -> tuple[HeadCommand, ...]:
-    """The order to stop the job, where that is possible and was not tried yet."""
+    """The command that stops the job, if it can be stopped and no stop has ended."""
     if seen.head is None or seen.stop_outcome is not None or not must_stop(seen):
         return ()
     command = StopJob(stop_command_id(seen.job_id), now + STOP_PATIENCE, seen.job_id)

@@ -1,4 +1,4 @@
-"""`<rayjob>-head-svc`: leads to the head of whichever cluster the present attempt runs on."""
+"""`<rayjob>-head-svc`, the service for the head of the present attempt's cluster."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Body = dict[str, Any]
 
-_OF_ONE_SERVICE: Final = ("clusterIP", "clusterIPs", "loadBalancerIP", "healthCheckNodePort")
-"""Fields of the user's own head service that no second service can have as well."""
+_EXCLUSIVE_FIELDS: Final = ("clusterIP", "clusterIPs", "loadBalancerIP", "healthCheckNodePort")
+"""Fields of the cluster's head service that a second service must not repeat."""
 
 
 def job_head_service(
@@ -48,14 +48,14 @@ def job_head_service(
     }
     if annotations := body["metadata"].get("annotations"):
         metadata["annotations"] = annotations
-    return {**body, "metadata": metadata, "spec": _second(body["spec"])}
+    return {**body, "metadata": metadata, "spec": _without_exclusive_fields(body["spec"])}
 
 
-def _second(service_spec: Body) -> Body:
-    """The specification without what only one service can have."""
+def _without_exclusive_fields(service_spec: Body) -> Body:
+    """The specification without fields that only one service can have."""
     kept = copy.deepcopy(service_spec)
     headless = kept.get("clusterIP") == "None"
-    for name in _OF_ONE_SERVICE:
+    for name in _EXCLUSIVE_FIELDS:
         kept.pop(name, None)
     for port in kept["ports"]:
         port.pop("nodePort", None)

@@ -1,7 +1,7 @@
-"""What the things of a RayJob are called: KubeRay's forms, computed instead of drawn by lot.
+"""Names of a RayJob's children, in KubeRay's forms but computed instead of random.
 
-The same attempt gives the same names, so that a repeated creation or submission meets its own
-object instead of making a second one, and a later attempt gives others.
+The same attempt always has the same names, so a repeated create or submission finds the object
+of the first. Other attempts have other names.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from controller.kube.objects import ObjectMeta
 
 _SUFFIX_LENGTH: Final = 5
-"""KubeRay's, and what the limit on names of RayJobs leaves room for."""
+"""As in KubeRay; the limit on names of RayJobs leaves room for no more."""
 
 
 def cluster_name(job: ObjectMeta, attempt: str) -> str:
-    """Name of the RayCluster that an attempt gets.
+    """Name of an attempt's RayCluster.
 
     Args:
         job: metadata of the RayJob.
-        attempt: identity of the attempt, different for each one of this job.
+        attempt: id of the attempt, unique within this RayJob.
     """
     return _child(job, "cluster", attempt)
 
 
 def generated_submission_id(job: ObjectMeta, attempt: str) -> str:
-    """The id under which an attempt is submitted to Ray where `spec.jobId` gives none."""
+    """Submission id of an attempt for which `spec.jobId` sets none."""
     return _child(job, "submission", attempt)
 
 
 def submitter_name(job: ObjectMeta) -> str:
-    """Name of the submitter Job; attempts share it, so the one before must be gone."""
+    """Name of the submitter Job, the same for all attempts: the previous Job must be gone."""
     return job.name
 
 
 def head_service_name(job: ObjectMeta) -> str:
-    """Name of the service that leads to the head of the present attempt."""
+    """Name of the service for the head of the present attempt."""
     return f"{job.name}-head-svc"
 
 

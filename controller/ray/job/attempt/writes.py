@@ -1,6 +1,6 @@
-"""What an attempt is made of: creating and deleting its cluster, submitter and head service.
+"""Writes that create, change and delete an attempt's cluster, submitter and head service.
 
-The names of events are KubeRay's.
+The reasons of events are KubeRay's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def create_cluster(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
-    """Make the cluster of the attempt under its stored name, unless it is somebody else's."""
+    """Create the attempt's cluster under its stored name, unless the job selects a cluster."""
     spec = seen.valid_spec
     if seen.cluster is not None or seen.foreign_cluster or spec.selected_cluster:
         return
@@ -44,20 +44,20 @@ def create_cluster(seen: JobObservation, settings: JobSettings) -> Iterator[Writ
 
 
 def delete_clusters(seen: JobObservation) -> Iterator[Write]:
-    """Delete the cluster of the attempt and what is left of earlier ones; each by its uid."""
+    """Delete the clusters of this and earlier attempts, each by its uid."""
     mine = [seen.cluster] if seen.cluster is not None and seen.owns_cluster else []
     for cluster in (*mine, *seen.stale_clusters):
         yield from delete_cluster(seen, cluster)
 
 
 def delete_stale_clusters(seen: JobObservation) -> Iterator[Write]:
-    """Delete clusters of this job that are not the present attempt's."""
+    """Delete the clusters of earlier attempts."""
     for cluster in seen.stale_clusters:
         yield from delete_cluster(seen, cluster)
 
 
 def delete_cluster(seen: JobObservation, cluster: RayCluster) -> Iterator[Write]:
-    """Delete one cluster, unless it goes already."""
+    """Delete one cluster, unless it is terminating."""
     name = cluster.metadata.name
     if not cluster.metadata.terminating:
         yield Delete(
@@ -68,7 +68,7 @@ def delete_cluster(seen: JobObservation, cluster: RayCluster) -> Iterator[Write]
 
 
 def create_submitter(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
-    """Make the submitter Job, unless Ray has the job: its script submits at most once."""
+    """Create the submitter Job, unless Ray already has the job."""
     if seen.mode is not SubmissionMode.K8S_JOB or seen.submitter.fact is not SubmitterFact.ABSENT:
         return
     if seen.submitter_job is not None or SUBMITTER_SCOPE in seen.pending_scopes:
@@ -87,7 +87,7 @@ def create_submitter(seen: JobObservation, settings: JobSettings) -> Iterator[Wr
 
 
 def stop_submitter_retries(seen: JobObservation) -> Iterator[Write]:
-    """Once Ray has said how the job ended, a submitter that has failed need not try again."""
+    """Stop retries of a failed submitter once Ray has reported how the job ended."""
     job = seen.submitter_job
     if job is None or seen.submitter.fact is not SubmitterFact.ACTIVE or result_of(seen) is None:
         return
@@ -96,8 +96,8 @@ def stop_submitter_retries(seen: JobObservation) -> Iterator[Write]:
         yield MergePatch(target, job.metadata.uid, {"spec": {"backoffLimit": 0}})
 
 
-def delete_dangerous_submitter(seen: JobObservation) -> Iterator[Write]:
-    """Of a job that has failed: end a submitter that might submit it yet, here or elsewhere."""
+def delete_pending_submitter(seen: JobObservation) -> Iterator[Write]:
+    """For a failed job, delete a submitter that could still submit it, to any head."""
     known = bool(seen.status.get("jobStatus"))
     here = seen.head is not None and seen.head.id == seen.recorded_head
     if seen.submitter.fact is SubmitterFact.ACTIVE and not (known and here):
@@ -119,7 +119,7 @@ def delete_submitter(seen: JobObservation) -> Iterator[Write]:
 
 
 def reconcile_head_service(seen: JobObservation, settings: JobSettings) -> Iterator[Write]:
-    """Make the job's own head service lead to the cluster of the attempt; only with its own."""
+    """Point the job's own head service at the attempt's cluster, if the job owns the cluster."""
     if not seen.owns_cluster or seen.cluster is None or seen.cluster_spec is None:
         return
     if SERVICE_SCOPE in seen.pending_scopes:
@@ -143,7 +143,7 @@ def reconcile_head_service(seen: JobObservation, settings: JobSettings) -> Itera
 
 
 def record_head(seen: JobObservation) -> MergePatch | None:
-    """Store on which head the attempt runs, before anything is submitted to it."""
+    """Record the head that the attempt runs on, before anything is submitted to it."""
     if seen.head is None or seen.head.terminating or seen.head.id == seen.recorded_head:
         return None
     meta = seen.job.metadata

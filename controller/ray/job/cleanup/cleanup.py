@@ -1,4 +1,4 @@
-"""What is deleted after the last attempt: carries out what the rules of deletion say."""
+"""The writes that the deletion rules ask for after the last attempt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def next_deletion(seen: JobObservation, settings: JobSettings, now: datetime) -> DueDeletion:
-    """What is due now, and when to ask again."""
+    """What to delete now, and when to look again."""
     if isinstance(seen.spec, Problem):
         return DueDeletion()
     ended = FinishedJob(
@@ -41,7 +41,7 @@ def next_deletion(seen: JobObservation, settings: JobSettings, now: datetime) ->
 
 
 def _end_of(seen: JobObservation) -> datetime | None:
-    """When the job ended; where nobody wrote it down, a time before that."""
+    """When the job ended; an earlier time if that was not recorded."""
     times = (*map(seen.status.get, ("endTime", "startTime")), seen.job.metadata.creation_timestamp)
     return next(filter(None, map(time_of, times)), None)
 

@@ -1,6 +1,7 @@
-"""What is deleted after a job has ended, and when: rules, the two policies of old, or shutdown.
+"""What is deleted after a job's last attempt, and when.
 
-Everything here is said about a job that nothing will follow: after its last attempt.
+That follows from `deletionRules`, from the older `onSuccess` and `onFailure`, or from
+`shutdownAfterJobFinishes`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _LEAST_FIRST: Final = (
 
 
 class RemainingCluster(Enum):
-    """What there still is of the job's cluster."""
+    """What remains of the job's cluster."""
 
     ALL = "all"
     HEAD = "head"
@@ -39,7 +40,7 @@ class RemainingCluster(Enum):
 
     @classmethod
     def of(cls, cluster: RayCluster | None) -> RemainingCluster:
-        """What is left of it; one that is being deleted counts as gone."""
+        """What remains of `cluster`; a terminating one counts as gone."""
         if cluster is None or cluster.metadata.terminating:
             return cls.NOTHING
         suspended = (dig(group, "suspend") is True for group in _groups(cluster))
@@ -52,9 +53,9 @@ class FinishedJob:
 
     Attributes:
         at: `status.endTime`.
-        job_status: `status.jobStatus`, Ray's word; may be empty.
+        job_status: `status.jobStatus`, as Ray reported it; may be empty.
         deployment_status: `Complete` or `Failed`.
-        cluster: what is left of the cluster.
+        cluster: what remains of the cluster.
     """
 
     at: datetime
@@ -65,11 +66,11 @@ class FinishedJob:
 
 @dataclass(frozen=True, slots=True)
 class DueDeletion:
-    """What is to be done.
+    """The deletion that is due.
 
     Attributes:
-        action: what to delete now, None for nothing; never `DeletionPolicy.NONE`.
-        requeue_after: when to ask again if nothing else happens, None for never.
+        action: what to delete now; None for nothing, never `DeletionPolicy.NONE`.
+        requeue_after: when the next deletion is due; None for never.
     """
 
     action: DeletionPolicy | None = None
@@ -79,10 +80,10 @@ class DueDeletion:
 def due_deletion(
     spec: JobSpec, ended: FinishedJob, now: datetime, settings: JobSettings
 ) -> DueDeletion:
-    """What to delete now that a job has ended; of several things that are due the largest."""
+    """The deletion that is due for a finished job; of several, the most extensive."""
     due: DeletionPolicy | None = None
     pending: list[timedelta] = []
-    for policy, seconds in _wanted(spec, ended, settings):
+    for policy, seconds in _requested(spec, ended, settings):
         if _is_done(policy, ended.cluster):
             continue
         remaining = ended.at + timedelta(seconds=seconds) - now
@@ -94,7 +95,7 @@ def due_deletion(
 
 
 def worker_suspensions(cluster: RayCluster) -> Iterator[dict[str, Any]]:
-    """JSON patch operations that suspend every worker group that is not; refused if they moved."""
+    """JSON patch operations that suspend all worker groups; they fail if the groups have moved."""
     for position, group in enumerate(_groups(cluster)):
         if dig(group, "suspend") is not True:
             path = f"/spec/workerGroupSpecs/{position}"
@@ -103,15 +104,15 @@ def worker_suspensions(cluster: RayCluster) -> Iterator[dict[str, Any]]:
             yield {"op": "add", "path": f"{path}/suspend", "value": True}
 
 
-def _wanted(
+def _requested(
     spec: JobSpec, ended: FinishedJob, settings: JobSettings
 ) -> Iterable[tuple[DeletionPolicy, int]]:
-    """What is wanted how many seconds after the end."""
+    """The deletions asked for, each with its delay in seconds after the end."""
     strategy = spec.deletion_strategy
     if strategy is not None and settings.feature_gates.enabled(JOB_DELETION_POLICY):
         if strategy.deletion_rules:
-            fitting = (rule for rule in strategy.deletion_rules if _applies(rule, ended))
-            return [(rule.policy, rule.condition.ttl_seconds) for rule in fitting]
+            matching = (rule for rule in strategy.deletion_rules if _applies(rule, ended))
+            return [(rule.policy, rule.condition.ttl_seconds) for rule in matching]
         policy = _legacy_policy(strategy, ended)
         return [] if policy is None else [(policy, spec.ttl_seconds_after_finished)]
     if spec.shutdown_after_job_finishes and not spec.cluster_selector:

@@ -1,7 +1,7 @@
-"""Our finalizer: it holds a deleted RayJob until its job is stopped in Ray, and not for long.
+"""The finalizer of RayJobs: it keeps a deleted RayJob until its job is stopped in Ray.
 
-What the job was made of goes by its owner references. On a cluster of somebody else the stop is
-all that ends the job.
+The garbage collector deletes what the RayJob owns. On a selected cluster, which the RayJob does
+not own, only the stop ends the job.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import MergePatch
 
 LONGEST_HOLD: Final = timedelta(seconds=30)
-"""After the deletion the finalizer is removed, whatever has become of the stop."""
+"""How long after the deletion the finalizer is removed even if the job was not stopped."""
 
 
 def finalizer_patch(seen: JobObservation) -> MergePatch | None:
-    """What adds the finalizer, None if it is there."""
+    """The patch that adds the finalizer; None if it is there."""
     return add_finalizer(_target(seen), seen.job.metadata, labels.RAYJOB_FINALIZER)
 
 
@@ -39,8 +39,8 @@ def finalize(seen: JobObservation, clock: Deadlines) -> Plan:
         return NOTHING
     over = clock.passed(time_of(meta.deletion_timestamp), LONGEST_HOLD)
     if seen.state.terminal or over or is_stopped(seen, clock):
-        letting_go = remove_finalizer(_target(seen), meta, labels.RAYJOB_FINALIZER)
-        return Plan(commit=letting_go, interests=interests(seen))
+        removal = remove_finalizer(_target(seen), meta, labels.RAYJOB_FINALIZER)
+        return Plan(commit=removal, interests=interests(seen))
     stages = (tuple(delete_submitter(seen)),) if seen.state is State.RUNNING else ()
     return Plan(
         commands=stop(seen, clock.now),

@@ -1,7 +1,7 @@
-"""From an observation and the time to the facts that the table decides on.
+"""Reduces an observation and the time to the facts that the table of transitions depends on.
 
-Only here names, times and answers are weighed: how long a dashboard may be silent, when "no such
-job" counts, and whether the head is still the one that the attempt was recorded to run on.
+All time limits are applied here: how long a dashboard may fail to answer, and when "no such job"
+counts. So is the comparison of the head with the one that the attempt was recorded to run on.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ if TYPE_CHECKING:
     from controller.ray.job.state_machine.deadlines import Deadlines
 
 LOST_HEAD_PATIENCE: Final = timedelta(seconds=90)
-"""How long the head of an attempt may be gone before the attempt counts as lost: with what it
-takes to notice, less than two minutes."""
+"""How long the head of an attempt may be gone before the attempt fails. With the time it takes to
+notice, that is less than two minutes."""
 
 SUBMITTER_GRACE: Final = timedelta(seconds=30)
-"""How long after the end of the submitter Ray may still come to know the job (KubeRay)."""
+"""How long after the submitter ended Ray may take to know the job (KubeRay)."""
 
 NOT_FOUND_FOR: Final = timedelta(seconds=10)
-"""How long Ray must not have known the job until that counts: the cache may still show the head
-that was there before."""
+"""How long Ray must not know the job before that counts. Until then the cache may still show the
+previous head."""
 
 STOP_DURATION: Final = timedelta(seconds=10)
-"""How long a job that Ray was asked to stop may take to end before nobody waits for it."""
+"""How long the operator waits for a job to end after Ray accepted the request to stop it."""
 
 _FRESH_FAILURE: Final = timedelta(seconds=30)
-"""How long probes of this process must have failed until a silence that was stored before counts
-as the same one."""
+"""How long the probes of this process must have failed before an outage stored by an earlier
+process counts as the same one."""
 
 _ASK_AGAIN: Final = timedelta(seconds=5)
 _CLOCKS_DIFFER: Final = timedelta(seconds=2)
-"""Times of the kubelet are whole seconds of another clock."""
+"""The kubelet's times are whole seconds of another machine's clock."""
 
 _WITH_DEADLINE: Final = frozenset({State.INITIALIZING, State.RUNNING})
 _BEFORE_RUNNING: Final = frozenset({State.INITIALIZING, State.WAITING})
@@ -76,11 +76,11 @@ _ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
 
 @dataclass(frozen=True, slots=True)
 class DashboardOutage:
-    """How long Ray has not answered.
+    """An outage of the dashboard, or none.
 
     Attributes:
-        since: to be stored as `status.jobStatusCheckFailureStartTime`; None if Ray answers.
-        length: what the table decides on.
+        since: stored as `status.jobStatusCheckFailureStartTime`; None if the dashboard answers.
+        length: the fact that transitions depend on.
     """
 
     since: datetime | None
@@ -129,19 +129,19 @@ def collect_facts(seen: JobObservation, settings: JobSettings, clock: Deadlines)
 
 
 def must_stop(seen: JobObservation) -> bool:
-    """Whether the attempt's job may be running in a Ray that can be asked to stop it."""
+    """Whether the attempt's job may run on a head that can be asked to stop it."""
     if seen.head is None or not seen.job_id or result_of(seen) is not None:
         return False
-    if not seen.recorded_head:  # a submitter in the head is early; KubeRay stored no head
+    if not seen.recorded_head:  # a sidecar submits early, and KubeRay records no head
         return seen.mode is SubmissionMode.SIDECAR or bool(seen.status.get("jobStatus"))
     same = seen.head.id == seen.recorded_head
     return same or seen.gcs_fault_tolerant or info_of(seen) is not None
 
 
 def is_stopped(seen: JobObservation, clock: Deadlines) -> bool:
-    """Whether nothing is left to be stopped in Ray, or it was tried for long enough.
+    """Whether nothing is left to stop in Ray, or stopping it has taken too long.
 
-    Ray stops a job some seconds after it was asked to, and one that waits for resources never.
+    Ray takes some seconds to stop a job, and never stops one that waits for resources.
     """
     if not must_stop(seen):
         return True
@@ -154,19 +154,19 @@ def is_stopped(seen: JobObservation, clock: Deadlines) -> bool:
 
 
 def has_leftovers(seen: JobObservation) -> bool:
-    """Whether cluster or submitter of the attempt exist, or may come to exist."""
+    """Whether the attempt's cluster or submitter exists, or may after an unknown create."""
     made = seen.owns_cluster or bool(seen.stale_clusters) or seen.submitter_job is not None
     return made or bool(seen.pending_scopes & {CLUSTER_SCOPE, SUBMITTER_SCOPE})
 
 
 def info_of(seen: JobObservation) -> JobInfo | None:
-    """What Ray last said about the job."""
+    """What Ray last reported about the job; None if it does not know it or did not answer."""
     value = seen.answer.value if seen.answer is not None else None
     return value if isinstance(value, JobInfo) else None
 
 
 def result_of(seen: JobObservation) -> JobStatus | None:
-    """How the job ended in Ray, once that is known: it stands, whatever becomes of Ray."""
+    """The final status that Ray has reported; a stored one remains valid after Ray is gone."""
     stored = _TERMINAL.get(seen.status.get("jobStatus", ""))
     info = info_of(seen)
     if stored is None and info is not None and info.status.terminal:
@@ -177,7 +177,7 @@ def result_of(seen: JobObservation) -> JobStatus | None:
 def dashboard_outage(
     seen: JobObservation, settings: JobSettings, clock: Deadlines
 ) -> DashboardOutage:
-    """Since when Ray has not answered, and what that means by now."""
+    """The present outage of the dashboard; `since` is None if it answers."""
     stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))
     head, answer = _head(seen), seen.answer
     lost = head not in {HeadFact.SAME, HeadFact.UNRECORDED}
@@ -189,7 +189,7 @@ def dashboard_outage(
         return DashboardOutage(None, OutageLength.SHORT)
     elif lost:
         since = stored or clock.now
-    else:  # nobody has asked yet in this process: it cannot be told whether Ray still is silent
+    else:  # this process has not probed yet, so a stored outage may be over
         return DashboardOutage(stored, OutageLength.SHORT)
     patience = settings.status_check_timeout if seen.gcs_fault_tolerant else LOST_HEAD_PATIENCE
     length = OutageLength.SHORT
@@ -207,11 +207,11 @@ def _cluster(seen: JobObservation) -> ClusterFact:
     if cluster.metadata.terminating:
         return ClusterFact.TERMINATING
     ready = status_of_cluster(cluster).get("state") == "ready"
-    return ClusterFact.READY if ready or _has_run_beside_head(seen) else ClusterFact.STARTING
+    return ClusterFact.READY if ready or _sidecar_has_ended(seen) else ClusterFact.STARTING
 
 
-def _has_run_beside_head(seen: JobObservation) -> bool:
-    """Whether a submitter in the head has ended: such a head is not Ready any more, for good."""
+def _sidecar_has_ended(seen: JobObservation) -> bool:
+    """Whether a sidecar submitter has ended: its head never becomes Ready again."""
     ended = seen.submitter.fact in _ENDED
     return seen.mode is SubmissionMode.SIDECAR and seen.head is not None and ended
 
@@ -237,18 +237,18 @@ def _ray(seen: JobObservation, clock: Deadlines) -> RayFact:
         return _RAY_FACTS[answer.value.status]
     if not isinstance(answer.value, NoSuchJob) or not clock.passed(answer.since, NOT_FOUND_FOR):
         return RayFact.NO_ANSWER
-    return RayFact.NOT_FOUND if _asked_since_submitter_ended(seen, clock) else RayFact.NO_ANSWER
+    return RayFact.NOT_FOUND if _asked_after_submitter_ended(seen, clock) else RayFact.NO_ANSWER
 
 
-def _asked_since_submitter_ended(seen: JobObservation, clock: Deadlines) -> bool:
-    """Whether Ray was asked after the submitter had done all that it could."""
+def _asked_after_submitter_ended(seen: JobObservation, clock: Deadlines) -> bool:
+    """Whether Ray was asked after the submitter ended."""
     ended = seen.submitter.ended
     if seen.submitter.fact not in _ENDED or ended is None:
         return True
     asked = seen.answer.last_success if seen.answer is not None else None
     if asked is not None and asked > ended + _CLOCKS_DIFFER:
         return True
-    clock.reached(clock.now + _ASK_AGAIN)  # an answer that stays the same wakes nobody
+    clock.reached(clock.now + _ASK_AGAIN)  # an unchanged answer enqueues nothing
     return False
 
 
@@ -260,7 +260,7 @@ def _submitter_grace_passed(seen: JobObservation, clock: Deadlines) -> bool:
 
 
 def _result_time(seen: JobObservation) -> datetime | None:
-    """When the Ray job ended, once it has."""
+    """When the Ray job ended; None if it has not."""
     if result_of(seen) is None:
         return None
     info = info_of(seen)
@@ -271,7 +271,7 @@ def _result_time(seen: JobObservation) -> datetime | None:
 
 
 def _waits_to_run(seen: JobObservation) -> bool:
-    """Whether it is still the preparation that takes its time."""
+    """Whether the attempt is still being prepared."""
     return seen.state in _BEFORE_RUNNING or seen.submitter.fact is SubmitterFact.ABSENT
 
 

@@ -1,4 +1,4 @@
-"""The time of one reconcile, which remembers the next moment that would have changed something."""
+"""The time of one reconcile, and the earliest future moment that its decisions depend on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Deadlines:
-    """Answers whether moments have been reached, and when the next of them will be.
+    """Tells whether deadlines have passed and remembers the earliest one that has not.
 
     Args:
         now: the time of day.
@@ -20,7 +20,7 @@ class Deadlines:
         self._next: datetime | None = None
 
     def reached(self, moment: datetime | None) -> bool:
-        """Whether it is that late; nothing is never reached. A moment to come is remembered."""
+        """Whether `moment` has come; False for None. A future moment is remembered."""
         if moment is None:
             return False
         if moment <= self.now:
@@ -29,15 +29,15 @@ class Deadlines:
         return False
 
     def passed(self, start: datetime | None, span: timedelta) -> bool:
-        """Whether `span` has passed since `start`, if there was one."""
+        """Whether `span` has passed since `start`; False if there is no start."""
         return start is not None and self.reached(start + span)
 
     @property
     def untracked(self) -> Deadlines:
-        """The same time for questions whose later answers matter to nobody."""
+        """The same time; asking it does not affect `seconds_to_next`."""
         return Deadlines(self.now)
 
     @property
     def seconds_to_next(self) -> float | None:
-        """Seconds until the first of the moments to come that were asked for."""
+        """Seconds until the earliest future moment that was asked about; None if there is none."""
         return None if self._next is None else (self._next - self.now).total_seconds()

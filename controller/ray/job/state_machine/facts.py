@@ -1,7 +1,7 @@
-"""All that the table of transitions may look at: enumerations, yes and no, and two counters.
+"""The facts that transitions depend on: enumerations, booleans and two counters.
 
-Names, times and texts are boiled down to these before anything is decided, so that every
-combination can be tried.
+Names, times and texts are reduced to these before anything is decided, so that tests can try
+every combination.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ class ClusterFact(Enum):
 
 
 class HeadFact(Enum):
-    """The head pod, compared with the incarnation that the attempt was recorded to run on."""
+    """The head pod compared with the one that the attempt was recorded to run on."""
 
-    GONE = "gone"  # no live head, or its Ray container has ended
-    UNRECORDED = "unrecorded"  # there is one, and nothing to compare it with
+    GONE = "gone"  # there is no head, or its Ray container has ended
+    UNRECORDED = "unrecorded"  # there is a head, and none was recorded
     SAME = "same"
-    TERMINATING = "leaving"  # the same, but it is being deleted, or its node is lost
-    REPLACED = "other"  # another pod, or the same after a restart, whose Ray may know the job
-    REPLACED_WITHOUT_STATE = "empty"  # the same, but its Ray began with nothing
+    TERMINATING = "leaving"  # the recorded one, being deleted or on a lost node
+    REPLACED = "other"  # another pod or a restart; its Ray may know the job
+    REPLACED_WITHOUT_STATE = "empty"  # another pod or a restart; its Ray has lost all jobs
 
 
 class SubmitterFact(Enum):
-    """The submitter: a Job, or a container in the head pod. Its exit is never the job's result."""
+    """The submitter: a Job or a container in the head pod. Its exit is never the job's result."""
 
-    NONE = "none"  # this mode has none
+    NONE = "none"  # the submission mode has none
     ABSENT = "absent"
     ACTIVE = "active"
     SUCCEEDED = "succeeded"
@@ -41,10 +41,10 @@ class SubmitterFact(Enum):
 
 
 class RayFact(Enum):
-    """What Ray says about the submission id."""
+    """What Ray reports about the submission id."""
 
-    NO_ANSWER = "silent"  # nothing definite now
-    NOT_FOUND = "unknown id"  # a healthy dashboard, asked for long enough, does not know it
+    NO_ANSWER = "silent"  # no definite answer now
+    NOT_FOUND = "unknown id"  # a healthy dashboard has not known it for long enough
     ACTIVE = "active"  # pending or running
     STOPPED = "stopped"
     SUCCEEDED = "succeeded"
@@ -52,7 +52,7 @@ class RayFact(Enum):
 
 
 class OutageLength(IntEnum):
-    """How long Ray has not answered."""
+    """For how long the dashboard has not answered."""
 
     SHORT = 0
     TOO_LONG_FOR_LOST_HEAD = 1
@@ -61,11 +61,11 @@ class OutageLength(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known about a RayJob at one moment.
+    """The facts about a RayJob at one moment.
 
     Attributes:
-        deleted: the RayJob is being deleted.
-        valid: the specification is.
+        deleted: whether the RayJob is being deleted.
+        valid: whether the specification is valid.
         suspend: `spec.suspend`.
         interactive: whether a person submits the job and then sets `spec.jobId`.
         id_given: whether `spec.jobId` is set.
@@ -74,17 +74,17 @@ class Facts:
         cluster: the RayCluster.
         head: its head pod.
         submitter: the submitter.
-        ray: what Ray says.
-        outage: how long it has said nothing.
+        ray: what Ray reports.
+        outage: for how long the dashboard has not answered.
         submission_refused: whether Ray refused the submission, or did not take it in time.
-        was_known: whether Ray had known the submission id before.
-        deadline_passed: `activeDeadlineSeconds`.
-        pre_running_deadline_passed: `preRunningDeadlineSeconds`.
-        submitter_grace_passed: the submitter ended more than 30 s ago.
-        result_grace_passed: the Ray job ended longer ago than the transition grace period.
-        stopped: nothing is left to be stopped in Ray, or it was tried for long enough.
-        leftovers: whether the cluster or the submitter of the attempt still exist, or may.
-        failed: attempts that have failed before.
+        was_known: whether Ray has known the submission id before.
+        deadline_passed: whether `activeDeadlineSeconds` have passed.
+        pre_running_deadline_passed: whether `preRunningDeadlineSeconds` have passed.
+        submitter_grace_passed: whether the submitter ended more than 30 s ago.
+        result_grace_passed: whether the transition grace period has passed since the Ray job ended.
+        stopped: whether nothing is left to stop in Ray, or stopping it has taken too long.
+        leftovers: whether the attempt's cluster or submitter exists or may exist.
+        failed: number of attempts that have failed.
         backoff_limit: `spec.backoffLimit`.
     """
 

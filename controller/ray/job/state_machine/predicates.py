@@ -1,4 +1,4 @@
-"""The conditions of the table of transitions, each a name and one line."""
+"""The conditions of transitions, one function each; docs/rayjob.md shows their names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOST_HEAD: Final = frozenset(HeadFact) - {HeadFact.SAME, HeadFact.UNRECORDED}
 
 
 def always(_: Facts) -> bool:
-    """Nothing more is needed."""
+    """True for all facts."""
     return True
 
 
@@ -46,7 +46,7 @@ def deadline_has_passed(facts: Facts) -> bool:
 
 
 def deadline_has_passed_and_is_stopped(facts: Facts) -> bool:
-    """The same, and the Ray job was stopped, or this was tried for long enough."""
+    """The deadline has passed, and the Ray job is stopped or stopping it has taken too long."""
     return facts.deadline_passed and facts.stopped
 
 
@@ -56,92 +56,92 @@ def pre_running_deadline_has_passed(facts: Facts) -> bool:
 
 
 def pre_running_deadline_has_passed_without_submitter(facts: Facts) -> bool:
-    """The same, because the submitter could not be made."""
+    """`preRunningDeadlineSeconds` have passed and the submitter could not be created."""
     waiting = facts.head is HeadFact.SAME and facts.submitter is SubmitterFact.ABSENT
     unknown = not facts.was_known and facts.ray in {RayFact.NO_ANSWER, RayFact.NOT_FOUND}
     return waiting and unknown and facts.pre_running_deadline_passed
 
 
 def is_ready(facts: Facts) -> bool:
-    """The cluster is ready, and on which head the attempt runs is stored."""
+    """The cluster is ready, and the head that the attempt runs on is recorded."""
     return facts.cluster is ClusterFact.READY and facts.head is HeadFact.SAME
 
 
 def is_ready_and_interactive(facts: Facts) -> bool:
-    """The same, and a person will submit the job."""
+    """The cluster is ready, the head is recorded, and a person will submit the job."""
     return facts.interactive and is_ready(facts)
 
 
 def id_is_given(facts: Facts) -> bool:
-    """`spec.jobId` is set, and on which head it runs is stored."""
+    """`spec.jobId` is set, and the head that the attempt runs on is recorded."""
     return facts.id_given and facts.head is HeadFact.SAME
 
 
 def cluster_is_lost(facts: Facts) -> bool:
-    """The cluster was deleted."""
+    """The cluster has been deleted or is being deleted."""
     return facts.cluster in _LOST_CLUSTER
 
 
 def has_succeeded(facts: Facts) -> bool:
-    """Ray says SUCCEEDED, and nothing need be waited for."""
+    """Ray reports SUCCEEDED, and the submitter need not be waited for."""
     return facts.ray is RayFact.SUCCEEDED and _submitter_is_done(facts)
 
 
 def has_failed(facts: Facts) -> bool:
-    """Ray says FAILED, and nothing need be waited for."""
+    """Ray reports FAILED, and the submitter need not be waited for."""
     return facts.ray is RayFact.FAILED and _submitter_is_done(facts)
 
 
 def was_stopped(facts: Facts) -> bool:
-    """Ray says STOPPED, and nothing need be waited for."""
+    """Ray reports STOPPED, and the submitter need not be waited for."""
     return facts.ray is RayFact.STOPPED and _submitter_is_done(facts)
 
 
 def has_succeeded_but_submitter_does_not_end(facts: Facts) -> bool:
-    """Ray said SUCCEEDED long ago and the submitter still goes on."""
+    """The job succeeded a grace period ago, and the submitter still runs."""
     return facts.ray is RayFact.SUCCEEDED and facts.result_grace_passed
 
 
 def has_failed_but_submitter_does_not_end(facts: Facts) -> bool:
-    """Ray said FAILED long ago and the submitter still goes on."""
+    """The job failed a grace period ago, and the submitter still runs."""
     return facts.ray is RayFact.FAILED and facts.result_grace_passed
 
 
 def was_stopped_but_submitter_does_not_end(facts: Facts) -> bool:
-    """Ray said STOPPED long ago and the submitter still goes on."""
+    """The job was stopped a grace period ago, and the submitter still runs."""
     return facts.ray is RayFact.STOPPED and facts.result_grace_passed
 
 
 def has_ended_and_submitter_still_runs(facts: Facts) -> bool:
-    """Ray says SUCCEEDED or FAILED; the submitter has yet to print the rest of the log."""
+    """Ray reports SUCCEEDED or FAILED; the submitter still prints the rest of the log."""
     return facts.ray in {RayFact.SUCCEEDED, RayFact.FAILED}
 
 
 def was_stopped_and_submitter_still_runs(facts: Facts) -> bool:
-    """Ray says STOPPED; the submitter has yet to print the rest of the log."""
+    """Ray reports STOPPED; the submitter still prints the rest of the log."""
     return facts.ray is RayFact.STOPPED
 
 
 def submission_is_refused(facts: Facts) -> bool:
-    """Ray refused the submission, or did not take it in time, and does not know the job."""
+    """Ray refused the submission or did not accept it in time, and does not know the job."""
     return facts.submission_refused and facts.ray is RayFact.NOT_FOUND
 
 
 def head_has_lost_its_state(facts: Facts) -> bool:
-    """The head was replaced or restarted, and what it knew is lost.
+    """The head was replaced or restarted, and its Ray has lost all jobs.
 
-    Nobody waits for what the new one says: a submitter that goes on might submit the job to it.
+    The attempt fails at once, because a submitter that still runs could submit the job again.
     """
     return facts.head is HeadFact.REPLACED_WITHOUT_STATE
 
 
 def new_head_does_not_know_the_job(facts: Facts) -> bool:
-    """The same, its state is kept elsewhere, and the new one knows no such job all the same."""
+    """The head was replaced with its state kept, and the new one does not know the job."""
     return facts.head is HeadFact.REPLACED and facts.ray is RayFact.NOT_FOUND
 
 
 def head_is_lost_and_does_not_answer(facts: Facts) -> bool:
-    """The head is gone or going, and neither it nor another one has answered in time."""
+    """The head is gone, terminating or replaced, and no head has answered in time."""
     return (
         facts.head in _LOST_HEAD
         and facts.ray is RayFact.NO_ANSWER
@@ -150,7 +150,7 @@ def head_is_lost_and_does_not_answer(facts: Facts) -> bool:
 
 
 def ray_no_longer_knows_the_job(facts: Facts) -> bool:
-    """The same head knew the job before, and knows it no more: somebody deleted it there."""
+    """The same head knew the job before and does not now: somebody deleted the job in Ray."""
     return facts.was_known and facts.ray is RayFact.NOT_FOUND
 
 
@@ -165,7 +165,7 @@ def submitter_ended_without_a_job(facts: Facts) -> bool:
 
 
 def submitter_ended_and_dashboard_is_unreachable(facts: Facts) -> bool:
-    """The submitter ended 30 s ago or more, and the dashboard has been out of reach too long."""
+    """The submitter ended 30 s ago or more, and the dashboard has not answered for too long."""
     return (
         facts.submitter in _ENDED
         and facts.submitter_grace_passed
@@ -174,12 +174,12 @@ def submitter_ended_and_dashboard_is_unreachable(facts: Facts) -> bool:
 
 
 def dashboard_is_unreachable(facts: Facts) -> bool:
-    """The dashboard has been out of reach too long."""
+    """The dashboard has not answered for too long."""
     return facts.ray is RayFact.NO_ANSWER and facts.outage >= OutageLength.TOO_LONG
 
 
 def nothing_is_left(facts: Facts) -> bool:
-    """Cluster and submitter of the attempt are gone."""
+    """The cluster and the submitter of the attempt are gone."""
     return not facts.leftovers
 
 
@@ -189,17 +189,17 @@ def is_valid_again(facts: Facts) -> bool:
 
 
 def is_valid_again_with_a_submission(facts: Facts) -> bool:
-    """The same, while the job of an attempt may have been submitted: it must not be once more."""
+    """The specification is valid, and the job may have been submitted: do not submit it again."""
     return facts.valid and facts.may_be_submitted
 
 
 def is_valid_again_with_an_attempt(facts: Facts) -> bool:
-    """The same, while an attempt was being prepared: it goes on."""
+    """The specification is valid, and an attempt was being prepared: continue it."""
     return facts.valid and facts.has_attempt
 
 
 def _submitter_is_done(facts: Facts) -> bool:
-    """Whether the submitter need not be waited for: it only prints the log."""
+    """Whether the submitter, which now only prints the log, need not be waited for."""
     return facts.submitter is not SubmitterFact.ACTIVE or facts.suspend
 
 

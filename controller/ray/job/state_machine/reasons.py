@@ -1,7 +1,4 @@
-"""Why an attempt fails, and whether another one may follow: one row for each reason.
-
-A reason cannot be without its row, because the row is the member's value.
-"""
+"""The reasons why an attempt fails, and whether each may be retried."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonInfo:
-    """What is to know of a reason.
+    """The properties of a reason.
 
     Attributes:
-        name: what `status.reason` says: KubeRay's word where there is one.
-        retriable: whether a fresh cluster may help.
-        description: what happened, in the words of docs/rayjob.md.
+        name: value of `status.reason`, KubeRay's where it has one.
+        retriable: whether a new attempt on a fresh cluster may succeed.
+        description: what happened, as docs/rayjob.md prints it.
     """
 
     name: str
@@ -25,14 +22,14 @@ class ReasonInfo:
 
 
 class Reason(Enum):
-    """All reasons for which an attempt, or the whole job, is given up."""
+    """All reasons for which an attempt or the whole job fails."""
 
     _value_: ReasonInfo
 
     VALIDATION_FAILED = ReasonInfo(
         name="ValidationFailed",
         retriable=False,
-        description="the specification is not valid; correct it and the job goes on",
+        description="the specification is not valid; the job continues once it is corrected",
     )
     DEADLINE_EXCEEDED = ReasonInfo(
         name="DeadlineExceeded",
@@ -42,12 +39,12 @@ class Reason(Enum):
     PRE_RUNNING_DEADLINE_EXCEEDED = ReasonInfo(
         name="PreRunningDeadlineExceeded",
         retriable=True,
-        description="the job did not get to run within preRunningDeadlineSeconds",
+        description="the job did not start to run within preRunningDeadlineSeconds",
     )
     APP_FAILED = ReasonInfo(
         name="AppFailed",
         retriable=True,
-        description="Ray says that the job failed, or no longer knows a job that it knew",
+        description="Ray reports that the job failed, or no longer knows a job that it knew",
     )
     SUBMISSION_FAILED = ReasonInfo(
         name="SubmissionFailed",
@@ -62,7 +59,7 @@ class Reason(Enum):
     TRANSITION_GRACE_PERIOD_EXCEEDED = ReasonInfo(
         name="JobDeploymentStatusTransitionGracePeriodExceeded",
         retriable=True,
-        description="the submitter or the Ray job ended and the other did not follow in time",
+        description="either the submitter or the Ray job ended, and the other did not end in time",
     )
     STATUS_CHECK_TIMEOUT_EXCEEDED = ReasonInfo(
         name="JobStatusCheckTimeoutExceeded",
@@ -72,10 +69,10 @@ class Reason(Enum):
 
     @property
     def title(self) -> str:
-        """What `status.reason` says."""
+        """The value of `status.reason`."""
         return self.value.name
 
     @property
     def retriable(self) -> bool:
-        """Whether a fresh cluster may help."""
+        """Whether a new attempt on a fresh cluster may succeed."""
         return self.value.retriable

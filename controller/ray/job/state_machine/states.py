@@ -7,7 +7,7 @@ from typing import Final
 
 
 class State(Enum):
-    """Where a RayJob is in its life; the values are KubeRay's."""
+    """State of a RayJob; the values are KubeRay's."""
 
     NEW = ""
     INITIALIZING = "Initializing"
@@ -22,22 +22,22 @@ class State(Enum):
 
     @property
     def terminal(self) -> bool:
-        """Whether nothing will follow: written only when that is so."""
+        """Whether no other state follows."""
         return self in _TERMINAL
 
     @property
     def has_attempt(self) -> bool:
-        """Whether an attempt is under way, whose names are stored."""
+        """Whether an attempt is in progress and its names are stored."""
         return self in _WITH_ATTEMPT
 
     @property
     def title(self) -> str:
-        """The value, or `New` where it is empty."""
+        """The value, or `New` if it is empty."""
         return self.value or "New"
 
     @classmethod
     def of(cls, text: str) -> State:
-        """The state that a status names; what nobody knows is left like a failed validation."""
+        """The state that a status names; `VALIDATION_FAILED` for one that does not exist."""
         return _BY_VALUE.get(text, cls.VALIDATION_FAILED)
 
 

@@ -1,7 +1,7 @@
-"""THE table: what a RayJob does next, and the one place where a retry is decided.
+"""The table of transitions: the only place that decides a RayJob's next state and its retries.
 
-Read it from top to bottom; docs/rayjob.md has it as a picture. The first row of the present state
-whose condition holds counts; if none does, the job stays where it is.
+Of the rows for the present state, the first whose condition holds applies. If none does, the
+state does not change. docs/rayjob.md has a picture of the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """Go to a state; `reason` is told where KubeRay tells one."""
+    """Enter a state; `reason` is set where KubeRay sets one."""
 
     state: State
     reason: Reason | None = None
@@ -31,19 +31,19 @@ class Enter:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The attempt has failed: an event, not a state. `after_failure` says what follows."""
+    """The attempt has failed; `after_failure` decides the next state."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """Nothing of what the rows below ask for can matter yet."""
+    """Keep the state and skip the rows below."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """In `state`, if `when` holds, do `then`."""
+    """One row: in `state`, if `when` holds, do `then`."""
 
     state: State
     when: Predicate
@@ -57,7 +57,7 @@ class Step:
     Attributes:
         state: the next state.
         reason: why, where there is one.
-        failed: whether an attempt fails with it.
+        failed: whether the attempt fails.
     """
 
     state: State
@@ -68,13 +68,13 @@ class Step:
 _STAY: Final = Stay()
 
 TABLE: Final[tuple[Transition, ...]] = (
-    # New: nothing exists yet.
+    # New: nothing has been created.
     Transition(
         State.NEW, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
     ),
     Transition(State.NEW, when.is_to_be_suspended, Enter(State.SUSPENDED)),
     Transition(State.NEW, when.always, Enter(State.INITIALIZING)),
-    # Initializing: the names are stored, the cluster is made.
+    # Initializing: the names are stored, and the cluster is being created.
     Transition(
         State.INITIALIZING,
         when.is_invalid,
@@ -101,7 +101,7 @@ TABLE: Final[tuple[Transition, ...]] = (
     ),
     Transition(State.WAITING, when.cluster_is_lost, Fail(Reason.HEAD_LOST)),
     Transition(State.WAITING, when.id_is_given, Enter(State.RUNNING)),
-    # Running: what Ray says stands, whatever else has happened meanwhile.
+    # Running: a result that Ray reports comes first.
     Transition(State.RUNNING, when.has_succeeded, Enter(State.COMPLETE)),
     Transition(
         State.RUNNING,
@@ -157,7 +157,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         when.dashboard_is_unreachable,
         Fail(Reason.STATUS_CHECK_TIMEOUT_EXCEEDED),
     ),
-    # Suspending and Retrying: once begun, carried through, whatever the specification says.
+    # Suspending and Retrying: completed whatever the specification says.
     Transition(State.SUSPENDING, when.nothing_is_left, Enter(State.SUSPENDED)),
     Transition(State.RETRYING, when.nothing_is_left, Enter(State.NEW)),
     # Suspended: until somebody resumes it.
@@ -165,7 +165,7 @@ TABLE: Final[tuple[Transition, ...]] = (
         State.SUSPENDED, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
     ),
     Transition(State.SUSPENDED, when.is_resumed, Enter(State.NEW)),
-    # ValidationFailed: left as soon as the specification is valid.
+    # ValidationFailed: until the specification is valid.
     Transition(
         State.VALIDATION_FAILED, when.is_valid_again_with_a_submission, Enter(State.RUNNING)
     ),
@@ -178,9 +178,9 @@ TABLE: Final[tuple[Transition, ...]] = (
 
 
 def next_step(state: State, facts: Facts) -> Step | None:
-    """The transition that is due; None if the job stays where it is."""
+    """The transition that is due; None if the state does not change."""
     if facts.deleted:
-        return None  # only the finalizer matters now
+        return None  # only the finalizer matters
     for row in _ROWS[state]:
         if row.when(facts):
             return _step(row.then, facts)
@@ -188,7 +188,7 @@ def next_step(state: State, facts: Facts) -> Step | None:
 
 
 def after_failure(reason: Reason, *, failed: int, backoff_limit: int) -> State:
-    """Whether a failed attempt is retried: THE decision, made nowhere else.
+    """The state after a failed attempt: the only place that decides a retry.
 
     Args:
         reason: why the attempt failed.

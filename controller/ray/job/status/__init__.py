@@ -1,1 +1,1 @@
-"""What a RayJob says about itself."""
+"""The status of a RayJob: its conditions, messages, attempts and metrics."""

@@ -1,4 +1,4 @@
-"""`status.attempts`: the last ten attempts, for people. Nothing is ever decided by it."""
+"""`status.attempts`: the last ten attempts, for information only; no decision depends on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Attempt = dict[str, Any]
 
 KEPT: Final = 10
-"""How many attempts are kept."""
+"""Number of attempts kept."""
 
 
 def begin(
@@ -24,7 +24,7 @@ def begin(
     job_id: str,
     now: datetime,
 ) -> list[Attempt]:
-    """The attempts with one more that begins now; `failed` is how many failed before."""
+    """The attempts and a new one that starts now; `failed` is how many have failed."""
     last = max((_number(each) for each in present), default=0)
     attempt = {
         "number": max(last, failed) + 1,
@@ -38,7 +38,7 @@ def begin(
 def change(
     present: Sequence[Mapping[str, Any]], cluster: str, **changes: Any
 ) -> list[Attempt] | None:
-    """The attempts, the one on this cluster changed; None if it is not among them.
+    """The attempts with the last one changed; None if the last one ran on another cluster.
 
     Empty values are left out.
     """

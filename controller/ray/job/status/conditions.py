@@ -1,8 +1,8 @@
 """The conditions of a RayJob, which KubeRay does not have.
 
-`Ready` is about now and names the first cause; `Retried` tells of the last retry for good;
-`DashboardReachable` is there only while the dashboard is not. KubeRay's CRD drops them: they are
-set with transitions, and kept up to date only where they were kept.
+`Ready` reports the present and names the first cause. `Retried` reports the last retry and is
+never removed. `DashboardReachable` is present only while the dashboard cannot be reached. KubeRay's
+CRD drops conditions: transitions set them, and they are updated only if the server kept them.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ class JobConditions:
     def set_outdated(self, *, outdated: bool) -> None:
         """Whether `spec.rayClusterSpec` was changed after the cluster had been made."""
         if outdated:
-            words = "spec.rayClusterSpec was changed; the next attempt's cluster is made from it"
-            self._set(CLUSTER_AS_SPECIFIED, "False", "SpecChanged", words)
+            message = (
+                "spec.rayClusterSpec was changed; the next attempt's cluster is created from it"
+            )
+            self._set(CLUSTER_AS_SPECIFIED, "False", "SpecChanged", message)
         else:
             self._conditions = remove_condition(self._conditions, CLUSTER_AS_SPECIFIED)
 

@@ -1,6 +1,6 @@
-"""The status between transitions: what Ray and the cluster say, and the first cause.
+"""The status between transitions: what Ray and the cluster report, and the first cause.
 
-Nothing is decided here and nothing counted; at rest it is what is stored already.
+Nothing is decided or counted here; at rest the result equals the stored status.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Status = dict[str, Any]
 
 _NOT_URGENT: Final = frozenset({"rayClusterStatus", "message", "conditions"})
-"""Fields whose words may move without anybody waiting for it."""
+"""Fields whose changes may be written later."""
 
 
 def current_status(
@@ -42,7 +42,7 @@ def current_status(
     clock: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
-    """The wanted status where the state stays what it is."""
+    """The wanted status if the state does not change."""
     wanted: Status = {"observedGeneration": seen.job.metadata.generation}
     cause = job_readiness(seen, settings, clock, failures)
     if seen.state.has_attempt:
@@ -54,7 +54,7 @@ def current_status(
     if seen.state is State.VALIDATION_FAILED and isinstance(seen.spec, Problem):
         wanted["message"] = str(seen.spec)
     conditions = seen.status.get("conditions")
-    if conditions:  # KubeRay's CRD keeps none, and what is not kept would be written for ever
+    if conditions:  # KubeRay's CRD drops them: they would be written for ever
         wanted["conditions"] = _conditions(seen, settings, clock, cause, failures)
     present: Status = dict(seen.status)
     changed = set(difference(present, wanted))
@@ -63,7 +63,7 @@ def current_status(
 
 
 def ray_fields(seen: JobObservation) -> Status:
-    """What Ray says about the job, under KubeRay's names; nothing if it says nothing."""
+    """What Ray reports about the job, as KubeRay's fields; empty without a report."""
     info = info_of(seen)
     if info is None:
         return {}
@@ -78,7 +78,7 @@ def ray_fields(seen: JobObservation) -> Status:
 
 
 def _cluster_status(seen: JobObservation) -> Status | None:
-    """A copy of the cluster's status, members that have gone removed."""
+    """A copy of the cluster's status; fields it no longer has are removed."""
     if seen.cluster is None:
         return None
     return replace_mapping(
@@ -87,7 +87,7 @@ def _cluster_status(seen: JobObservation) -> Status | None:
 
 
 def replace_mapping(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Status:
-    """A merge patch's value that leaves `wanted` and nothing else of `present`."""
+    """The merge patch that turns `present` into `wanted`."""
     found: Status = {name: None for name in present if name not in wanted}
     for name, value in wanted.items():
         before = present.get(name)
@@ -120,7 +120,7 @@ def _conditions(
 
 
 def _events(seen: JobObservation, cause: JobReadiness) -> tuple[Event, ...]:
-    """A new first cause that somebody should know of."""
+    """The Warning event of a first cause that the stored condition does not have."""
     told = find_condition(seen.status.get("conditions", ()), READY) or {}
     if not cause.event or told.get("reason") == cause.reason:
         return ()
@@ -128,5 +128,5 @@ def _events(seen: JobObservation, cause: JobReadiness) -> tuple[Event, ...]:
 
 
 def _condition_states(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Types, statuses and reasons: a condition's words alone are not urgent."""
+    """Types, statuses and reasons: a change of messages alone is not urgent."""
     return [(c.get("type"), c.get("status"), c.get("reason")) for c in status.get("conditions", ())]

@@ -1,4 +1,4 @@
-"""Why an attempt failed, in one sentence for the person who has to do something about it."""
+"""Why an attempt failed, in one sentence for the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST_MESSAGE: Final = 2048
 def failure_message(
     seen: JobObservation, reason: Reason, settings: JobSettings, clock: Deadlines
 ) -> str:
-    """The sentence, secrets redacted."""
+    """The sentence with secrets redacted, at most `LONGEST_MESSAGE` characters."""
     return excerpt(_sentence(seen, reason, settings, clock), characters=LONGEST_MESSAGE)
 
 
@@ -44,7 +44,7 @@ def _sentence(  # noqa: PLR0911  one for each reason
         case Reason.PRE_RUNNING_DEADLINE_EXCEEDED:
             seconds = seen.valid_spec.pre_running_deadline_seconds
             cause = job_readiness(seen, settings, clock).message
-            return f"the job did not get to run within {seconds} s: {cause}"
+            return f"the job did not start to run within {seconds} s: {cause}"
         case Reason.APP_FAILED:
             return _app_failed(seen)
         case Reason.SUBMISSION_FAILED:
@@ -61,7 +61,7 @@ def _app_failed(seen: JobObservation) -> str:
     info = info_of(seen)
     if result_of(seen) is JobStatus.FAILED:
         said = info.message if info is not None else str(seen.status.get("message", ""))
-        return said or "Ray says that the job failed, and not why"
+        return said or "Ray reports that the job failed without saying why"
     return (
         f"Ray no longer knows submission id {seen.job_id}, which it knew before: "
         "somebody deleted the job there"
@@ -70,7 +70,7 @@ def _app_failed(seen: JobObservation) -> str:
 
 def _submission_failed(seen: JobObservation) -> str:
     if isinstance(seen.submit_outcome, CommandRefused | CommandExpired):
-        return f"Ray did not take the job: {seen.submit_outcome.message}"
+        return f"Ray did not accept the job: {seen.submit_outcome.message}"
     return (
         f"the submitter failed ({seen.submitter.failure or 'no reason given'}), and Ray does not "
         f"know submission id {seen.job_id}"
@@ -78,7 +78,7 @@ def _submission_failed(seen: JobObservation) -> str:
 
 
 def _head_lost(seen: JobObservation) -> str:
-    lost = "the job ran on a head that is no more"
+    lost = "the head that the job ran on is lost"
     if seen.cluster is None:
         return f"{lost}: cluster {seen.cluster_name} is gone"
     if seen.cluster.metadata.terminating:

@@ -1,6 +1,6 @@
-"""KubeRay's metrics of RayJobs, and one of Manta's own, computed from the cache when scraped.
+"""KubeRay's metrics of RayJobs and one of Manta's own, computed from the cache when scraped.
 
-Nothing is counted while reconciling, so nothing can be forgotten when a job goes.
+Reconciles count nothing, so a deleted RayJob leaves no metrics behind.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _durations(state: str, status: Mapping[str, Any]) -> Iterator[tuple[str, int
     ended = [each for each in status.get("attempts", ()) if each.get("result") == "Failed"]
     terminal = State.of(state).terminal
     if terminal and ended and state == State.FAILED.value:
-        ended.pop()  # told below
+        ended.pop()  # yielded below, from the status
     for retries, attempt in enumerate(ended):
         seconds = _seconds(attempt)
         if seconds is not None:

@@ -1,7 +1,7 @@
-"""What a RayJob waits for, or suffers from: the first cause, lifted from where it was found.
+"""The `Ready` condition of a RayJob: the first cause that keeps it from running.
 
-The cluster's own condition says why the cluster is not ready, the submitter's pod why it does not
-start, the dashboard why it cannot be asked.
+The cluster's own condition names why the cluster is not ready, the submitter's pod why it does
+not start, and the probe why the dashboard cannot be reached.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobReadiness:
-    """What the condition `Ready` says.
+    """The content of the condition `Ready`.
 
     Attributes:
-        reason: in one word.
-        message: in words.
+        reason: of the condition.
+        message: of the condition.
         status: whether the job is where it should be.
-        event: reason of the Warning event that tells it, empty if it is not worth one.
+        event: reason of the Warning event about it; empty if it deserves none.
     """
 
     reason: str
@@ -53,19 +53,19 @@ def job_readiness(  # noqa: PLR0911  one for each state
     clock: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> JobReadiness:
-    """The first cause in the state that the job is in; `failures` are writes that went wrong."""
+    """The first cause in the present state; failed writes come before all others."""
     for failure in failures:
         return _failed_write(failure)
     match seen.state:
         case State.NEW | State.INITIALIZING:
             return _initializing(seen)
         case State.WAITING:
-            words = "submit the job to the cluster and set spec.jobId to its submission id"
-            return JobReadiness("WaitingForJobId", words)
+            message = "submit the job to the cluster and set spec.jobId to its submission id"
+            return JobReadiness("WaitingForJobId", message)
         case State.RUNNING:
             return _running(seen, settings, clock)
         case State.SUSPENDING | State.RETRYING:
-            return JobReadiness(seen.state.title, _what_is_left(seen))
+            return JobReadiness(seen.state.title, _remaining_children(seen))
         case State.SUSPENDED:
             return JobReadiness("Suspended", "spec.suspend is true")
         case State.VALIDATION_FAILED if isinstance(seen.spec, Problem):
@@ -91,47 +91,51 @@ def _initializing(seen: JobObservation) -> JobReadiness:
         return JobReadiness(str(ready.get("reason")), f"cluster {name}: {ready.get('message')}")
     if ready.get("status") == "True":
         return JobReadiness(
-            "RayClusterReady", f"cluster {name} is ready; the job is about to be run"
+            "RayClusterReady", f"cluster {name} is ready; the job is about to be submitted"
         )
-    return JobReadiness("RayClusterNotReady", f"cluster {name} does not say yet how it is")
+    return JobReadiness("RayClusterNotReady", f"cluster {name} has not reported its state yet")
 
 
 def _no_cluster(seen: JobObservation) -> JobReadiness:
     spec, name = seen.spec, seen.cluster_name
     for scope, refusal in seen.create_errors:
         if scope == CLUSTER_SCOPE:
-            words = f"cluster {name} cannot be created: {refusal.message}"
-            return JobReadiness(refusal.reason, words, event="FailedToCreateRayCluster")
+            message = f"cluster {name} cannot be created: {refusal.message}"
+            return JobReadiness(refusal.reason, message, event="FailedToCreateRayCluster")
     if seen.foreign_cluster:
-        words = f"cluster {name} exists and belongs to somebody else; delete it"
-        return JobReadiness("RayClusterTaken", words, event="FailedToCreateRayCluster")
+        message = f"cluster {name} exists and belongs to another owner; delete it"
+        return JobReadiness("RayClusterTaken", message, event="FailedToCreateRayCluster")
     if not isinstance(spec, Problem) and spec.selected_cluster:
-        words = f"there is no RayCluster {spec.selected_cluster}, which spec.clusterSelector names"
-        return JobReadiness("RayClusterNotFound", words, event="RayClusterNotFound")
+        message = (
+            f"there is no RayCluster {spec.selected_cluster}, which spec.clusterSelector names"
+        )
+        return JobReadiness("RayClusterNotFound", message, event="RayClusterNotFound")
     return JobReadiness("RayClusterNotReady", f"cluster {name} is being created")
 
 
 def _running(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> JobReadiness:
     info, result = info_of(seen), result_of(seen)
     if result is not None:
-        return JobReadiness("JobEnded", f"Ray says {result.value}; the submitter prints the rest")
+        return JobReadiness(
+            "JobEnded", f"Ray reports {result.value}; the submitter still prints the log"
+        )
     silent = dashboard_outage(seen, settings, clock).since is not None
     if info is None or silent:
         if seen.head is None or (seen.recorded_head and seen.head.id != seen.recorded_head):
             return _lost(seen, settings, clock)
         if silent:
             return _unreachable(seen, settings, clock)
-    return _as_ray_says(seen, clock)
+    return _as_ray_reports(seen, clock)
 
 
-def _as_ray_says(seen: JobObservation, clock: Deadlines) -> JobReadiness:
+def _as_ray_reports(seen: JobObservation, clock: Deadlines) -> JobReadiness:
     value = seen.answer.value if seen.answer is not None else None
     match value:
         case JobInfo(status=JobStatus.RUNNING):
-            return JobReadiness("JobRunning", "Ray says that the job is running", status="True")
+            return JobReadiness("JobRunning", "Ray reports that the job is running", status="True")
         case JobInfo():
-            words = redact(value.message) or "Ray has the job, and waits to run it"
-            return JobReadiness("JobPending", words)
+            message = redact(value.message) or "Ray has accepted the job and has not started it"
+            return JobReadiness("JobPending", message)
         case NoSuchJob():
             return _not_submitted(seen, clock)
         case _:
@@ -142,8 +146,8 @@ def _lost(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> JobR
     since = dashboard_outage(seen, settings, clock).since
     at = f" since {rfc3339(since)}" if since is not None else ""
     what = "is gone" if seen.head is None else "was replaced or restarted"
-    words = f"the head of cluster {seen.cluster_name} {what}{at}; the job on it may be lost"
-    return JobReadiness("HeadLost", words, event="HeadLost")
+    message = f"the head of cluster {seen.cluster_name} {what}{at}; the job on it may be lost"
+    return JobReadiness("HeadLost", message, event="HeadLost")
 
 
 def _unreachable(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> JobReadiness:
@@ -151,18 +155,18 @@ def _unreachable(seen: JobObservation, settings: JobSettings, clock: Deadlines) 
     assert seen.head is not None
     assert since is not None
     error = seen.answer.error if seen.answer is not None else ""
-    words = f"{seen.head.dashboard} has not answered since {rfc3339(since)}"
-    return JobReadiness("DashboardUnreachable", f"{words}: {error}".rstrip(": "))
+    message = f"{seen.head.dashboard} has not answered since {rfc3339(since)}"
+    return JobReadiness("DashboardUnreachable", f"{message}: {error}".rstrip(": "))
 
 
 def _not_submitted(seen: JobObservation, clock: Deadlines) -> JobReadiness:
     if seen.foreign_submitter:
-        words = f"Job {seen.job.metadata.name} exists and belongs to somebody else; delete it"
-        return JobReadiness("SubmitterTaken", words, event="FailedToCreateRayJobSubmitter")
+        message = f"Job {seen.job.metadata.name} exists and belongs to another owner; delete it"
+        return JobReadiness("SubmitterTaken", message, event="FailedToCreateRayJobSubmitter")
     for scope, refusal in seen.create_errors:
         if scope != CLUSTER_SCOPE:
-            words = f"the submitter cannot be created: {refusal.message}"
-            return JobReadiness(refusal.reason, words, event="FailedToCreateRayJobSubmitter")
+            message = f"the submitter cannot be created: {refusal.message}"
+            return JobReadiness(refusal.reason, message, event="FailedToCreateRayJobSubmitter")
     for pod in seen.submitter_pods:
         found = trouble(pod, clock.now, head_ready=True)
         if found is not None and seen.submitter.fact is SubmitterFact.ACTIVE:
@@ -170,10 +174,10 @@ def _not_submitted(seen: JobObservation, clock: Deadlines) -> JobReadiness:
     return JobReadiness("JobNotSubmitted", f"Ray does not know submission id {seen.job_id} yet")
 
 
-def _what_is_left(seen: JobObservation) -> str:
+def _remaining_children(seen: JobObservation) -> str:
     left = [f"RayCluster {each.metadata.name}" for each in seen.stale_clusters]
     if seen.owns_cluster:
         left.insert(0, f"RayCluster {seen.cluster_name}")
     if seen.submitter_job is not None:
         left.append(f"Job {seen.submitter_job.metadata.name}")
-    return f"waits for the end of {', '.join(left)}" if left else "nothing is left to be deleted"
+    return f"waits for the end of {', '.join(left)}" if left else "nothing is left to delete"

@@ -1,6 +1,6 @@
-"""Secrets taken out of what programs print, before it is kept where more people can read it.
+"""Removes secrets from program output before it is stored where more people can read it.
 
-It errs on the side of hiding: a line of a log is for a first look, the log itself is elsewhere.
+It errs on the side of hiding: the stored lines are for a first look, and the full log remains.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _WORDS: Final = (
     r"credential|authorization|\bauth\b|signature|session[_-]?id|connection[_-]?string"
 )
 _NAME: Final = rf"(?<![\w.-])(?:(?!{_WORDS})[\w.-])*+(?:{_WORDS})[\w.-]*+"
-"""A name with one of these words in it. It begins where a word begins and gives nothing back, so
-that the time for a text grows with its length and not with its square."""
+"""A name that contains one of these words. It starts at a word boundary and never backtracks, so
+the time for a text grows linearly with its length."""
 
 _PATTERNS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (
@@ -49,7 +49,7 @@ def redact(text: str) -> str:
 
 
 def excerpt(text: str, *, characters: int) -> str:
-    """The redacted text, its middle left out where it is longer: an error is told at the end."""
+    """The redacted text; of a longer one the middle is left out, since errors are at the end."""
     full = redact(text)
     if len(full) <= characters:
         return full
@@ -59,6 +59,6 @@ def excerpt(text: str, *, characters: int) -> str:
 
 
 def last_lines(text: str, *, lines: int, characters: int) -> str:
-    """The redacted end of a text: so many lines and characters at most."""
+    """The redacted end of a text, at most this many lines and characters."""
     end = "\n".join(redact(text).strip("\n").splitlines()[-lines:])
     return end[-characters:]

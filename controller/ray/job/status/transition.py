@@ -1,7 +1,6 @@
-"""The one write that a transition is: state, counters, times, attempts and words together.
+"""The one write of a transition: state, counters, times, attempts and messages together.
 
-It carries the resourceVersion of what was observed, so that it happens once or not at all, and
-with it all that must happen exactly once.
+Its precondition is the observed resourceVersion, so all of it happens exactly once or not at all.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ _CLEARED: Status = {
     "rayJobInfo": None,
     "reason": None,
 }
-"""What is forgotten of an attempt when it is over and another may follow (KubeRay)."""
+"""Fields that are cleared after an attempt if another may follow (KubeRay)."""
 
 
 def transition_patch(
     seen: JobObservation, step: Step, settings: JobSettings, clock: Deadlines
 ) -> MergePatch:
-    """The status write that takes the job into the next state."""
+    """The status write that enters the next state."""
     move = _TransitionPatch(seen, step, settings, clock)
     meta = seen.job.metadata
     status = {
@@ -71,7 +70,7 @@ def transition_patch(
 
 
 class _TransitionPatch:
-    """One transition: what it changes, and what is said about it."""
+    """The changes, conditions and event of one transition."""
 
     def __init__(
         self, seen: JobObservation, step: Step, settings: JobSettings, clock: Deadlines
@@ -85,7 +84,7 @@ class _TransitionPatch:
             self._message = failure_message(seen, step.reason, settings, clock)
 
     def changes(self) -> Status:  # noqa: PLR0911  one for each state
-        """The fields that it changes, None for those that it removes."""
+        """The changed fields; None for removed ones."""
         if self._step.failed:
             return self._failure()
         match self._step.state:
@@ -109,7 +108,7 @@ class _TransitionPatch:
     def conditions(self) -> list[dict[str, Any]]:
         """The conditions in the next state."""
         conditions = JobConditions(self._seen, self._now)
-        conditions.set_ready(self._cause())
+        conditions.set_ready(self._readiness())
         conditions.set_dashboard("")
         if not self._step.state.has_attempt:
             conditions.set_outdated(outdated=False)
@@ -118,7 +117,7 @@ class _TransitionPatch:
         return conditions.as_list()
 
     def event(self) -> Event | None:
-        """What a person should read of it."""
+        """The event that reports the transition, if it deserves one."""
         step, seen = self._step, self._seen
         reason = step.reason.title if step.reason is not None else ""
         match step.state:
@@ -135,7 +134,7 @@ class _TransitionPatch:
                 return None
 
     def _begin(self) -> Status:
-        """The names of the attempt: stored before anything is made or asked for."""
+        """The names of the attempt, stored before anything is created or submitted."""
         seen, spec, names = self._seen, self._seen.valid_spec, self._seen.names
         assert names is not None
         interactive = spec.submission_mode is SubmissionMode.INTERACTIVE
@@ -167,7 +166,7 @@ class _TransitionPatch:
         return changes
 
     def _failure(self) -> Status:
-        """The end of an attempt: counted here and nowhere else."""
+        """The end of a failed attempt; the only place that counts it."""
         seen, reason = self._seen, self._step.reason
         assert reason is not None
         changes = ray_fields(seen) | {
@@ -202,22 +201,22 @@ class _TransitionPatch:
         return changes
 
     def _attempt(self, **changes: Any) -> Status:
-        """The entry of the present attempt, changed; nothing where the CRD keeps none."""
+        """The changed entry of the present attempt; empty if the CRD keeps no attempts."""
         present = self._seen.status.get("attempts", ())
         changed = attempts.change(present, self._seen.cluster_name, **changes)
         return {} if changed is None else {"attempts": changed}
 
-    def _cause(self) -> JobReadiness:
+    def _readiness(self) -> JobReadiness:
         state, seen = self._step.state, self._seen
         match state:
             case State.COMPLETE:
                 result = result_of(seen) or JobStatus.SUCCEEDED
-                words = f"Ray says that the job ended: {result.value}"
-                return JobReadiness(f"Job{result.value.capitalize()}", words, status="True")
+                message = f"Ray reports that the job ended: {result.value}"
+                return JobReadiness(f"Job{result.value.capitalize()}", message, status="True")
             case State.SUSPENDED:
                 return JobReadiness("Suspended", "spec.suspend is true")
             case State.INITIALIZING:
-                return JobReadiness("RayClusterNotReady", "the cluster is being made")
+                return JobReadiness("RayClusterNotReady", "the cluster is being created")
             case State.RUNNING:
                 return JobReadiness("JobNotSubmitted", "the job is about to be submitted")
             case State.WAITING:
@@ -231,12 +230,12 @@ class _TransitionPatch:
         reason = self._step.reason.title if self._step.reason is not None else ""
         return (
             f"attempt {self._failed} of {of} failed ({reason}): {self._message}; "
-            "the next one begins on a fresh cluster"
+            "the next one starts on a fresh cluster"
         )
 
 
 def _log(seen: JobObservation) -> str:
-    """The end of the submitter's log, or why there is none."""
+    """The end of the submitter's log, or why it is not available."""
     if seen.log is None:
         return ""
     if seen.log.unavailable:

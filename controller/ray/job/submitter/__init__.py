@@ -1,1 +1,1 @@
-"""What submits a job to Ray: a Kubernetes Job, a sidecar of the head, or the operator."""
+"""Submitting a job to Ray: by a Kubernetes Job, a sidecar of the head, or the operator."""

@@ -1,4 +1,4 @@
-"""The container that submits a job: alone in the pod of a Job, or beside the head."""
+"""The container that submits a job, in the pod of a Job or in the head pod."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 Body = dict[str, Any]
 
 SUBMITTER: Final = "ray-job-submitter"
-"""Name of the container, and so of where its log is."""
+"""Name of the container, by which its log is read."""
 
 
 def default_container(cluster: ClusterSpec) -> Body:
-    """The container without its command: the head's image, and little of the machine.
+    """The container without its command: the head's image and small resource requests.
 
-    A cluster of somebody else may be of any shape; without an image the API server refuses the Job.
+    A selected cluster may have any shape. Without an image the API server refuses the Job.
     """
     image = dig(cluster.head_group_spec.template, "spec", "containers", 0, "image")
     return {
@@ -32,13 +32,13 @@ def default_container(cluster: ClusterSpec) -> Body:
 
 
 def run_script(container: Body, script: str, *, login_shell: bool) -> None:
-    """Make the container run the script, and stop at the first command that fails."""
+    """Make the container run the script with bash, which stops at the first failing command."""
     container["command"] = ["/bin/bash", "-cel" if login_shell else "-ce", "--"]
     container["args"] = [script]
 
 
 def add_variables(container: Body, *, address: str, job_id: str) -> None:
-    """Tell the container where the dashboard is and what the job is called."""
+    """Add the variables for the dashboard's address and the submission id."""
     added = {
         "PYTHONUNBUFFERED": "1",
         "RAY_DASHBOARD_ADDRESS": address,

@@ -1,7 +1,7 @@
-"""Text as Go writes it: JSON, and quoted strings.
+"""JSON and quoted strings exactly as Go encodes them.
 
-The submitter's command line is KubeRay's to the letter, because users rely on what bash makes of
-it: JSON is quoted with Go's `strconv.Quote`, so between double quotes, where `$` still works.
+The submitter's command line equals KubeRay's, because users rely on how bash reads it: JSON is
+quoted with Go's `strconv.Quote`, in double quotes, in which bash still expands `$`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _JSON_ESCAPES: Final = str.maketrans(
         "\u2029": "\\u2029",
     }
 )
-"""Go's `encoding/json` writes JSON that can be put into HTML."""
+"""Go's `encoding/json` escapes what would be special in HTML."""
 _QUOTE_ESCAPES: Final = {
     '"': '\\"',
     "\\": "\\\\",
@@ -33,13 +33,13 @@ _QUOTE_ESCAPES: Final = {
 
 
 def go_json(value: Any) -> str:
-    """`json.Marshal`: keys sorted, no spaces, everything that is not ASCII as it is."""
+    """`json.Marshal`: keys sorted, no spaces, non-ASCII characters unescaped."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return text.translate(_JSON_ESCAPES)
 
 
 def go_quote(text: str) -> str:
-    """`strconv.Quote`: a Go string literal; what cannot be printed is escaped."""
+    """`strconv.Quote`: a Go string literal with non-printable characters escaped."""
     return f'"{"".join(map(_quoted, text))}"'
 
 

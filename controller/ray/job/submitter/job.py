@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 Body = dict[str, Any]
 
 DEFAULT_BACKOFF_LIMIT: Final = 2
-"""How often the submitter is retried where `spec.submitterConfig` does not say."""
+"""Retries of the submitter if `spec.submitterConfig` does not set them."""
 _TEMPLATE_METADATA: Final = ("annotations", "finalizers")
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionTarget:
-    """What a job is submitted to.
+    """Where a job is submitted.
 
     Attributes:
         cluster: name of the RayCluster.

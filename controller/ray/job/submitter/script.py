@@ -1,7 +1,7 @@
-"""The shell script that submits a job and follows its log: KubeRay's, token by token.
+"""The shell script that submits a job and follows its log, token by token as in KubeRay.
 
-Users depend on what the shell makes of it: the entrypoint is not quoted, so that `;`, `&&` and
-pipes in it act on the submitter's own shell, and variables are expanded in JSON arguments.
+Users depend on how the shell reads it: the entrypoint is not quoted, so the submitter's own shell
+handles `;`, `&&` and pipes in it, and it expands variables in JSON arguments.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _HEALTHY = (
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """Where the script finds Ray's dashboard.
+    """The dashboard as the script uses it.
 
     Attributes:
         url: `http://host:port`.
-        health_url: the same for the question whether it is healthy.
-        repeatable: whether the script may run again after it was stopped: then it first asks
-            whether the job is there already.
+        health_url: the same, for health checks.
+        repeatable: whether the script may run again after it was stopped; it then first asks
+            whether the job has already been submitted.
     """
 
     url: str
@@ -44,8 +44,8 @@ def submission_script(spec: JobSpec, job_id: str, dashboard: Dashboard) -> str:
 
     Args:
         spec: what to submit.
-        job_id: under which submission id; empty leaves the choice to Ray.
-        dashboard: where to.
+        job_id: the submission id; empty leaves the choice to Ray.
+        dashboard: where to submit it.
     """
     tokens = [*_wait(dashboard.health_url)]
     at = ("--address", dashboard.url)
@@ -59,7 +59,7 @@ def submission_script(spec: JobSpec, job_id: str, dashboard: Dashboard) -> str:
 
 
 def _wait(url: str) -> Iterator[str]:
-    """Until the dashboard says that it is well."""
+    """Wait until the dashboard reports that it is healthy."""
     health = f"{url}/api/gcs_healthz"
     yield from ("until", "python3", "-c", f'"{_HEALTHY.format(url=health)}"', ">/dev/null", "2>&1")
     yield from (";", "do", "echo", f'"Waiting for the dashboard of Ray at {url} ..."', ";")

@@ -1,4 +1,4 @@
-"""SidecarMode: the submitter is a container of the head pod, and lives and dies with it."""
+"""SidecarMode: the submitter is a container of the head pod."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def with_sidecar(spec: JobSpec, cluster: str, job_id: str, settings: JobSettings
 
     Args:
         spec: of the RayJob, valid and with a cluster of its own.
-        cluster: name of the RayCluster to be.
+        cluster: name that the RayCluster will have.
         job_id: the submission id.
-        settings: what an administrator decided.
+        settings: of the RayJob controller.
     """
     changed: Body = copy.deepcopy(spec.ray_cluster_spec or {})
     parsed = msgspec.convert(changed, ClusterSpec)

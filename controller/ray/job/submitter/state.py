@@ -1,6 +1,6 @@
-"""What has become of the submitter: of a Job, or of a container beside the head.
+"""The state of the submitter, which is a Job or a container in the head pod.
 
-It submits the job and prints its log. Its exit says nothing about the job.
+The submitter submits the job and prints its log. Its exit code says nothing about the job.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from controller.ray.head.incarnation import HeadIncarnation
 
 _RESTARTS: Final = 2
-"""How often the container in the head pod may fail where it is restarted (KubeRay)."""
+"""How often the container in the head pod is restarted before it has failed (KubeRay)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitterState:
-    """The submitter of an attempt.
+    """The state of an attempt's submitter.
 
     Attributes:
-        fact: what the table decides on.
-        ended: when it ended, if it did.
-        failure: how it failed, empty if it did not.
-        log: how to read the end of its log, None if there is none to read.
+        fact: the fact that transitions depend on.
+        ended: when it ended; None while it runs.
+        failure: how it failed; empty if it did not.
+        log: how to read the end of its log; None if it has none.
     """
 
     fact: SubmitterFact = SubmitterFact.NONE
@@ -52,7 +52,7 @@ NO_SUBMITTER: Final = SubmitterState()
 def observe_submitter(
     spec: JobSpec | Problem, job: Job | None, head: HeadIncarnation | None, gates: FeatureGates
 ) -> SubmitterState:
-    """The submitter as it is; `job` is the Job that belongs to the RayJob."""
+    """The state of the submitter; `job` is the Job that the RayJob owns."""
     mode = None if isinstance(spec, Problem) else spec.submission_mode
     if mode is SubmissionMode.SIDECAR:
         return _container(head, restarts=gates.enabled(SIDECAR_SUBMITTER_RESTART))
@@ -64,7 +64,7 @@ def observe_submitter(
 
 
 def _job(job: Job) -> SubmitterState:
-    """By its conditions; one that is being deleted will do nothing more."""
+    """The state by the Job's conditions; a terminating Job counts as absent."""
     meta = job.metadata
     log = LogTail(
         meta.namespace, f"batch.kubernetes.io/controller-uid={meta.uid}", _container_name(job)
@@ -75,14 +75,14 @@ def _job(job: Job) -> SubmitterState:
         ended = time_of(condition.last_transition_time)
         if condition.type == "Complete":
             return SubmitterState(SubmitterFact.SUCCEEDED, ended, log=log)
-        words = f"{condition.reason}: {condition.message}".strip(": ")
-        return SubmitterState(SubmitterFact.FAILED, ended, words, log)
+        message = f"{condition.reason}: {condition.message}".strip(": ")
+        return SubmitterState(SubmitterFact.FAILED, ended, message, log)
     fact = SubmitterFact.ABSENT if meta.terminating else SubmitterFact.ACTIVE
     return SubmitterState(fact, log=log)
 
 
 def _container_name(job: Job) -> str:
-    """Name of the first container: that is the one which submits."""
+    """Name of the first container, which is the one that submits."""
     containers = mapping(mapping(job.spec.template).get("spec")).get("containers")
     if not isinstance(containers, list) or not containers:
         return SUBMITTER
@@ -115,5 +115,5 @@ def _ended_container(status: ContainerStatus, log: LogTail, *, restarts: bool) -
             return SubmitterState(SubmitterFact.ACTIVE, log=log)
     if end is None:
         return SubmitterState(SubmitterFact.ACTIVE, log=log)
-    words = f"exit code {end.exit_code} ({end.reason})"
-    return SubmitterState(SubmitterFact.FAILED, time_of(end.finished_at), words, log)
+    message = f"exit code {end.exit_code} ({end.reason})"
+    return SubmitterState(SubmitterFact.FAILED, time_of(end.finished_at), message, log)
