@@ -88,7 +88,7 @@ class Snapshot:
         return view  # pyright: ignore[reportReturnType]  made from this resource's view
 
     def serves(self, resource: Resource[Any]) -> bool:
-        """Whether objects of it have been taken in, be it none."""
+        """Whether the API server serves this resource, even if it has no objects."""
         return str(resource) in self._served
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
@@ -122,7 +122,7 @@ class Snapshot:
         return (str(resource), key) in self._absent
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, str]:
-        """Whatever cannot be read has stopped the command before."""
+        """Nothing: an undecodable object raises when it is read."""
         del resource, namespace
         return {}
 
@@ -132,12 +132,12 @@ class Snapshot:
         return ()
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """A live list shows what is here."""
+        """Always: the snapshot is complete."""
         del lookup, owner_uid
         return True
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """What a container has written is no part of a plan."""
+        """Never a log: a dry run reads none."""
         del lookup, owner_uid
         return LogText(unavailable="a plan reads no logs")
 
@@ -147,7 +147,7 @@ class Snapshot:
         return {}
 
     def look_up(self, lookup: Lookup | LiveList | LogTail) -> None:
-        """Answer a live read: what is not here does not exist."""
+        """Record the answer of a live read: what the snapshot lacks does not exist."""
         if not isinstance(lookup, Lookup):
             return
         target = lookup.target
