@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import urllib.request
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from controller.command.development.rayenv import ray_environment
@@ -70,8 +72,21 @@ class Cluster:
 
     def has_nodes(self, number: int) -> bool:
         """Whether Ray knows so many nodes that are alive, and computes."""
+        if self._alive_nodes() != number:  # a job costs seconds of the processor
+            return False
         told = self.submit(COUNT)
         return f"alive nodes: {number}\n" in told and "answer: 42" in told
+
+    def _alive_nodes(self) -> int:
+        """How many nodes the dashboard shows as alive; none if it does not answer."""
+        try:
+            with urllib.request.urlopen(
+                f"{self.addresses()[-1]}/nodes?view=summary", timeout=30
+            ) as answer:
+                nodes = msgspec.json.decode(answer.read())["data"]["summary"]
+        except OSError:
+            return 0
+        return sum(node["raylet"].get("state") == "ALIVE" for node in nodes)
 
     def _story(self) -> str:
         return self.kubectl("describe", "pods") + self.dev.text()
