@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.apiserver.messages import Answer
+from controller.devcluster.apiserver.messages import Response
 from controller.devcluster.apiserver.status import bad_request
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class SimulatedLogs:
     def __init__(self, server: ApiServer) -> None:
         self._pods = server.store.table("pods")
 
-    async def __call__(self, request: Request, where: ResourcePath) -> Answer:
+    async def __call__(self, request: Request, where: ResourcePath) -> Response:
         """The log of one container; with `follow` it goes on until the container ends.
 
         Raises:
@@ -39,7 +39,7 @@ class SimulatedLogs:
         if problem := why_no_log(pod, name, previous=previous):
             raise bad_request(problem)
         chunks = self._chunks(where, name, request.query, previous=previous)
-        return Answer(200, chunks, {"content-type": "text/plain"})
+        return Response(200, chunks, {"content-type": "text/plain"})
 
     async def _chunks(
         self, where: ResourcePath, name: str, query: Mapping[str, str], *, previous: bool

@@ -16,10 +16,10 @@ import pytest
 
 from controller.command.development.rayenv import (
     RayEnvironment,
-    make_ray_environment,
+    create_ray_environment,
+    creation,
     ray_environment,
 )
-from controller.command.development.rayenv import creation as making
 from controller.command.development.rayenv.environment import LOCK
 from controller.command.development.rayenv.installer import Installer, InstallerFailed
 from controller.command.development.rayenv.remedies import remedy
@@ -86,7 +86,7 @@ async def test_two_at_once_make_it_once_in_the_place_of_one_that_was_not_finishe
 
     first, second = Told(), Told()
     await asyncio.gather(
-        make_ray_environment(environment, first), make_ray_environment(environment, second)
+        create_ray_environment(environment, first), create_ray_environment(environment, second)
     )
     assert environment.is_complete()
     assert not half.exists()
@@ -98,7 +98,7 @@ async def test_two_at_once_make_it_once_in_the_place_of_one_that_was_not_finishe
     assert second.steps == ["another manta is making the environment with Ray; waiting for it"]
 
     again = Told()
-    await make_ray_environment(environment, again)
+    await create_ray_environment(environment, again)
     assert again.steps == []
 
 
@@ -126,7 +126,7 @@ async def test_a_ray_that_cannot_be_imported_is_not_kept(
     digest = wheel(tmp_path / "index", code="raise ImportError('wrong libc')")
     environment.lock.write_text(f"ray==9.0.0 --hash=sha256:{digest}\n")
     with pytest.raises(ConfigurationError, match="wrong libc"):
-        await make_ray_environment(environment, Told())
+        await create_ray_environment(environment, Told())
     assert not environment.folder.exists()
 
 
@@ -139,7 +139,7 @@ async def test_being_stopped_ends_the_installer_and_leaves_nothing_behind(
         def step(self, text: str) -> None:
             began.set()
 
-    making_it = asyncio.create_task(make_ray_environment(environment, Watched()))
+    making_it = asyncio.create_task(create_ray_environment(environment, Watched()))
     await began.wait()
     making_it.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -153,9 +153,9 @@ async def test_a_full_disk_is_noticed_before_anything_is_made(
     environment: RayEnvironment, monkeypatch: pytest.MonkeyPatch
 ):
     usage = namedtuple("usage", "total used free")  # noqa: PYI024  as shutil has it
-    monkeypatch.setattr(making.shutil, "disk_usage", lambda path: usage(10, 9, 5_000_000))
+    monkeypatch.setattr(creation.shutil, "disk_usage", lambda path: usage(10, 9, 5_000_000))
     with pytest.raises(ConfigurationError, match=r"has 5 MB left.*XDG_CACHE_HOME"):
-        await make_ray_environment(environment, Told())
+        await create_ray_environment(environment, Told())
     assert not environment.folder.exists()
 
 
@@ -163,7 +163,7 @@ async def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path):
     (tmp_path / "file").touch()
     environment = RayEnvironment(tmp_path / "file" / "ray-9.0.0", LOCK)
     with pytest.raises(ConfigurationError, match=r"file/ray-9\.0\.0: .*XDG_CACHE_HOME"):
-        await make_ray_environment(environment, Told())
+        await create_ray_environment(environment, Told())
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ async def test_T175_nothing_runs_before_the_caches_are_ready_and_nothing_is_forg
 async def test_T248_M29_a_cache_that_cannot_be_read_is_named_with_verb_scope_and_remedy(
     flocks: FlockWorld,
 ):
-    flocks.server.audit.allows = lambda request: request.resource != "configmaps"
+    flocks.server.audit.authorizer = lambda request: request.resource != "configmaps"
     with capture_logs() as logs:
         operator = flocks.start()
         await flocks.settle(60)

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from controller.command.development.rayenv import ray_environment
-from controller.devcluster.processes.isolation.cluster_dir import folder_of_clusters
-from controller.devcluster.processes.isolation.process_tags import marked
+from controller.devcluster.processes.isolation.cluster_dir import clusters_dir
+from controller.devcluster.processes.isolation.process_tags import tagged_processes
 from tests.e2e.processes import until
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Traces:
 
     def there(self) -> list[str]:
         """What is there."""
-        root = folder_of_clusters() / self.id
+        root = clusters_dir() / self.id
         paths = [
             root,
             Path("/dev/shm") / f"manta-{self.id}",
@@ -50,7 +50,7 @@ class Traces:
             *Path("/sys/class/net").glob(f"m{self.id}-*"),
             *Path("/run/netns").glob(f"*{self.id}*"),
         ]
-        processes = [f"process {pid}" for pid, _ in marked(f"{root}/")]
+        processes = [f"process {pid}" for pid, _ in tagged_processes(f"{root}/")]
         return processes + [str(path) for path in paths if path.exists()]
 
     def go(self) -> None:
@@ -59,14 +59,14 @@ class Traces:
 
     def processes(self) -> int:
         """How many processes of its pods there are."""
-        return len(list(marked(f"{folder_of_clusters() / self.id}/")))
+        return len(list(tagged_processes(f"{clusters_dir() / self.id}/")))
 
 
 def traces_of(pid: int) -> Traces:
     """Those of a running `manta`, as soon as it has any."""
 
     def found() -> str:
-        for owner in folder_of_clusters().glob("*/owner"):
+        for owner in clusters_dir().glob("*/owner"):
             try:
                 if msgspec.json.decode(owner.read_bytes())["pid"] == pid:
                     return owner.parent.name

@@ -152,7 +152,9 @@ async def test_missing_rights_are_named_by_verb_resource_and_scope(tmp_path: Pat
     async with embedded_cluster(
         port=0, crds=custom_resource_definitions(), nodes=NodeSettings()
     ) as cluster:
-        cluster.server.audit.allows = lambda asked: (asked.verb, asked.resource) != ("list", "pods")
+        cluster.server.audit.authorizer = lambda asked: (
+            (asked.verb, asked.resource) != ("list", "pods")
+        )
         config = kubeconfig_for(tmp_path, cluster.url)
         done = await asyncio.to_thread(manta_once, "run", f"--kubeconfig={config}", *QUICK)
     assert done.returncode == 1

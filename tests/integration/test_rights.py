@@ -68,7 +68,7 @@ class Rights:
 async def test_the_charts_rights_are_enough_for_a_cluster_with_everything(world: World):
     rights = Rights()
     if world.server is not None:
-        world.server.audit.allows = rights.allows
+        world.server.audit.authorizer = rights.allows
         world.start_operator()
         await live_and_die(world)
     else:

@@ -71,7 +71,7 @@ class Limited:
         world = self.rays.world
         if world.server is not None:
             world.server.hooks.pod_log = SimulatedLogs(world.server)
-            world.server.audit.allows = partial(self._allows, rules)
+            world.server.audit.authorizer = partial(self._allows, rules)
         actors = DashboardActors(
             self.rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
         )

@@ -7,7 +7,7 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from controller.command.development.view import Feed
+from controller.command.development.view import ObjectHandler
 from controller.command.development.view.pods import pod_state
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
@@ -41,7 +41,7 @@ async def dashboard_addresses(
         clock=asyncio.get_running_loop(),
         rng=random.Random(),
     )
-    heads.add_handler(Feed(_Heads(say, ray).saw_pod))
+    heads.add_handler(ObjectHandler(_Heads(say, ray).saw_pod))
     running = asyncio.create_task(heads.run())
     try:
         yield

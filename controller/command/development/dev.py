@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from controller.command.development.dashboard_addresses import dashboard_addresses
 from controller.command.development.embedded_cluster import embedded_cluster, write_kubeconfig
 from controller.command.development.images import images_for
-from controller.command.development.process_node import machine_for
-from controller.command.development.user_dirs import cache_folder
+from controller.command.development.process_node import process_node
+from controller.command.development.user_dirs import cache_dir
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.command.signals import INTERRUPTED, stop_on_signals, unless_stopped
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from controller.command.development.process_node import Machine
-    from controller.devcluster.processes.isolation.selection import Wanted
+    from controller.command.development.process_node import ProcessNode
+    from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.runtime.settings import LogLevel
 
 
 def default_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
     """Where `manta dev` puts its kubeconfig unless told otherwise."""
-    return cache_folder(environment) / "kubeconfig"
+    return cache_dir(environment) / "kubeconfig"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class DevOptions:
     log_level: LogLevel
     ray: bool = False
     images: tuple[str, ...] = ()
-    isolation: Wanted = "auto"
+    isolation: IsolationOption = "auto"
 
     @property
     def processes(self) -> bool:
@@ -82,22 +82,22 @@ async def dev(options: DevOptions) -> int:
     definitions = load(options.crds) if options.crds else custom_resource_definitions()
     stop = stop_on_signals()
     async with AsyncExitStack() as stack:
-        machine = None
+        node = None
         if options.processes:
             images = await unless_stopped(stop, images_for(options.images, ray=options.ray))
             if images is None:
                 return INTERRUPTED
-            machine = await stack.enter_async_context(machine_for(images, options.isolation))
+            node = await stack.enter_async_context(process_node(images, options.isolation))
         cluster = await stack.enter_async_context(
             embedded_cluster(
-                port=options.port, crds=definitions, nodes=NodeSettings(), machine=machine
+                port=options.port, crds=definitions, nodes=NodeSettings(), process_node=node
             )
         )
         write_kubeconfig(options.kubeconfig, cluster.url)
         stack.callback(options.kubeconfig.unlink, missing_ok=True)
-        if machine:
-            _tell_about(machine)
-            await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=machine.ray))
+        if node:
+            _tell_about(node)
+            await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=node.ray))
         _greet(options, cluster.url)
         status = await _run_operator(cluster.url, stop) if options.operator else await _wait(stop)
     _say("stopped")
@@ -116,8 +116,8 @@ async def _wait(stop: asyncio.Event) -> int:
     return 0
 
 
-def _tell_about(machine: Machine) -> None:
-    for sentence in machine.description:
+def _tell_about(node: ProcessNode) -> None:
+    for sentence in node.description:
         _say(sentence)
 
 

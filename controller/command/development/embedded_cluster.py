@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
     from pathlib import Path
 
-    from controller.command.development.process_node import Machine
+    from controller.command.development.process_node import ProcessNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ async def embedded_cluster(
     port: int,
     crds: Iterable[Mapping[str, Any]],
     nodes: NodeSettings,
-    machine: Machine | None = None,
+    process_node: ProcessNode | None = None,
 ) -> AsyncGenerator[EmbeddedCluster]:
     """Start API server and node components, install `crds`, and stop all of it at the end.
 
@@ -52,7 +52,7 @@ async def embedded_cluster(
         port: TCP port on the loopback interface, 0 for any free one.
         crds: CustomResourceDefinitions to install before anything else starts.
         nodes: delays and size of the node.
-        machine: what runs the pods; None simulates them.
+        process_node: what runs the pods; None simulates them.
 
     Raises:
         ConfigurationError: the port cannot be had; the message says why.
@@ -76,7 +76,7 @@ async def embedded_cluster(
             wall=wall,
             rng=random.Random(),
             settings=nodes,
-            kubelet=machine.node_of(server, http.port) if machine else Kubelet,
+            kubelet=process_node.component_factory(server, http.port) if process_node else Kubelet,
         ):
             yield cluster
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.command.development.rayenv import VARIABLES, make_ray_environment, ray_environment
+from controller.command.development.rayenv import VARIABLES, create_ray_environment, ray_environment
 from controller.command.development.rayenv.progress import progress_for_people
 from controller.devcluster.processes.images import Image, Images, UnknownImage
 from controller.kube.errors import ConfigurationError
@@ -81,7 +81,7 @@ async def ray_image() -> Image:
     environment = ray_environment()
     progress = progress_for_people()
     try:
-        await make_ray_environment(environment, progress)
+        await create_ray_environment(environment, progress)
     finally:
         progress.close()
     return Image(environment.folder, env=VARIABLES)

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 
 from controller.command.clock import wall
 from controller.command.development.images import ray_program
-from controller.devcluster.processes.component_group import Together
-from controller.devcluster.processes.isolation.selection import NoIsolation, choose
+from controller.devcluster.processes.component_group import ComponentGroup
+from controller.devcluster.processes.isolation.selection import (
+    IsolationUnavailable,
+    select_isolation,
+)
 from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.logs import ProcessLogs
 from controller.devcluster.processes.network.proxies import Proxies
@@ -21,12 +24,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.isolation.selection import Chosen, Wanted
+    from controller.devcluster.processes.isolation.selection import (
+        IsolationOption,
+        SelectedIsolation,
+    )
 
 
-class Machine:
+class ProcessNode:
     """Runs the pods of one embedded cluster.
 
     Args:
@@ -34,10 +40,10 @@ class Machine:
         images: what their programs are.
     """
 
-    def __init__(self, chosen: Chosen, images: Images) -> None:
+    def __init__(self, chosen: SelectedIsolation, images: Images) -> None:
         self._chosen = chosen
         self._images = images
-        self._outputs = Outputs(chosen.host.root / "logs", wall)
+        self._outputs = Outputs(chosen.cluster_dir.root / "logs", wall)
         self._proxies: Proxies | None = None
 
     @property
@@ -50,7 +56,9 @@ class Machine:
         """Ray's own program, to be run on this machine."""
         return ray_program(self._images)
 
-    def node_of(self, server: ApiServer, port: int) -> Callable[[Surroundings], Together]:
+    def component_factory(
+        self, server: ApiServer, port: int
+    ) -> Callable[[ComponentContext], ComponentGroup]:
         """What runs the pods, and passes on what the API server is asked about them.
 
         Args:
@@ -59,21 +67,21 @@ class Machine:
         """
         server.hooks.pod_log = ProcessLogs(server, self._outputs, wall)
 
-        def make(surroundings: Surroundings) -> Together:
+        def make(context: ComponentContext) -> ComponentGroup:
             isolation = self._chosen.isolation
             kubelet = ProcessKubelet(
-                surroundings,
+                context,
                 isolation=isolation,
                 images=self._images,
                 outputs=self._outputs,
-                root=self._chosen.host.root,
-                memory=self._chosen.host.memory,
+                root=self._chosen.cluster_dir.root,
+                memory=self._chosen.cluster_dir.memory,
             )
-            network = ServiceNetwork(surroundings, isolation, ("127.0.0.1", port))
+            network = ServiceNetwork(context, isolation, ("127.0.0.1", port))
             proxies = self._proxies = Proxies(network, random.Random())
             server.hooks.pod_proxy = proxies.pod_proxy
             server.hooks.service_proxy = proxies.service_proxy
-            return Together(network, kubelet)
+            return ComponentGroup(network, kubelet)
 
         return make
 
@@ -85,25 +93,25 @@ class Machine:
 
     def left_behind(self) -> list[str]:
         """Folders that are still there; asked when everything has ended."""
-        host = self._chosen.host
+        host = self._chosen.cluster_dir
         return [str(path) for path in (host.root, host.memory) if path.exists()]
 
 
 @asynccontextmanager
-async def machine_for(images: Images, isolation: Wanted) -> AsyncGenerator[Machine]:
+async def process_node(images: Images, isolation: IsolationOption) -> AsyncGenerator[ProcessNode]:
     """This machine, ready to run pods; at the end all that ran on it is ended and removed.
 
     Raises:
         ConfigurationError: pods cannot be kept apart so; the message says why and what helps.
     """
     try:
-        chosen = await choose(isolation)
-    except NoIsolation as error:
+        chosen = await select_isolation(isolation)
+    except IsolationUnavailable as error:
         raise ConfigurationError(f"--isolation {isolation}: {error}") from error
     except OSError as error:
         raise ConfigurationError(f"pods cannot be processes of this machine: {error}") from error
-    machine = Machine(chosen, images)
+    node = ProcessNode(chosen, images)
     try:
-        yield machine
+        yield node
     finally:
-        await machine.aclose()
+        await node.aclose()

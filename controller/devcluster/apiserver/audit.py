@@ -36,7 +36,7 @@ class Attributes:
     name: str
 
 
-class Counted(NamedTuple):
+class RequestKey(NamedTuple):
     """What requests are counted by."""
 
     user_agent: str
@@ -50,12 +50,12 @@ class Audit:
     Attributes:
         requests: numbers of requests by user agent, verb and resource (`pods/status`,
             `rayclusters.ray.io`).
-        allows: says whether a request is allowed; None allows everything.
+        authorizer: says whether a request is allowed; None allows everything.
     """
 
     def __init__(self) -> None:
-        self.requests: Counter[Counted] = Counter()
-        self.allows: Callable[[Attributes], bool] | None = None
+        self.requests: Counter[RequestKey] = Counter()
+        self.authorizer: Callable[[Attributes], bool] | None = None
 
     def admit(self, attributes: Attributes) -> None:
         """Count a request and refuse it if the rules say so.
@@ -66,8 +66,8 @@ class Audit:
         plural, slash, subresource = attributes.resource.partition("/")
         name = ResourceName(attributes.group, plural, "")
         counted = f"{name.qualified}{slash}{subresource}"
-        self.requests[Counted(attributes.user_agent, attributes.verb, counted)] += 1
-        if self.allows is not None and not self.allows(attributes):
+        self.requests[RequestKey(attributes.user_agent, attributes.verb, counted)] += 1
+        if self.authorizer is not None and not self.authorizer(attributes):
             raise _denied(attributes, name)
 
 

@@ -15,7 +15,7 @@ PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 
 NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")
 
 
-def seed(writer: Writer, registry: Registry) -> None:
+def create_initial_objects(writer: Writer, registry: Registry) -> None:
     """Create them."""
     namespaces = registry.find("", "v1", "namespaces")
     services = registry.find("", "v1", "services")

@@ -46,7 +46,7 @@ class Deleter:
         new = stored.fresh()
         if not self._mark(resource, new, options):
             return stored, False
-        gone = resource.strategy.may_vanish(new)
+        gone = resource.strategy.can_be_removed(new)
         if options.dry_run:
             as_is = gone and not resource.strategy.is_graceful
             return stored if as_is else Stored(new, 0), gone

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.messages import (
-    Answer,
-    bytes_answer,
-    json_answer,
-    nothing_here,
+    Response,
+    bytes_response,
+    json_response,
+    plain_not_found,
 )
 from controller.devcluster.apiserver.negotiation import accepted
 from controller.devcluster.apiserver.openapi import EMPTY_V2, V2_MEDIA_TYPE, document, index
@@ -50,24 +50,24 @@ class Discovery:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: Request) -> Response:
         """Answer a request; 404 as plain text if there is nothing at its path."""
         path = request.path.rstrip("/") or "/"
         if path in _HEALTH:
-            return bytes_answer(200, b"ok", "text/plain; charset=utf-8")
+            return bytes_response(200, b"ok", "text/plain; charset=utf-8")
         if path == "/version":
-            return json_answer(200, VERSION)
+            return json_response(200, VERSION)
         if path in {"/api", "/apis"}:
             return self._root(request, path)
         if path == "/openapi/v2":
-            return bytes_answer(200, EMPTY_V2, V2_MEDIA_TYPE)
+            return bytes_response(200, EMPTY_V2, V2_MEDIA_TYPE)
         if path.startswith("/openapi/v3"):
             found = self._openapi(path.removeprefix("/openapi/v3").strip("/"))
         else:
             found = self._group_or_version(path.strip("/").split("/"))
         if found is None:
-            return nothing_here()
-        return json_answer(200, found)
+            return plain_not_found()
+        return json_response(200, found)
 
     def _openapi(self, place: str) -> Json | None:
         return document(self._registry, place) if place else index(self._registry)
@@ -83,21 +83,21 @@ class Discovery:
             case _:
                 return None
 
-    def _root(self, request: Request, path: str) -> Answer:
+    def _root(self, request: Request, path: str) -> Response:
         for entry in accepted(request.headers.get("accept", "")):
             if entry.form == "APIGroupDiscoveryList" and entry.parameters.get("v") == "v2":
                 media_type = f"{entry.name};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
                 body = self._aggregated(core=path == "/api")
-                answer = json_answer(200, body)
+                answer = json_response(200, body)
                 answer.headers["content-type"] = media_type
                 return answer
         if path == "/api":
             versions = {"kind": "APIVersions", "versions": ["v1"]}
-            return json_answer(200, versions | {"serverAddressByClientCIDRs": []})
+            return json_response(200, versions | {"serverAddressByClientCIDRs": []})
         groups = [
             _group(group, versions) for group, versions in self._registry.groups().items() if group
         ]
-        return json_answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+        return json_response(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 
     def _group(self, name: str) -> Json | None:
         versions = self._registry.groups().get(name)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.audit import Attributes
 from controller.devcluster.apiserver.deletion import Deleter
-from controller.devcluster.apiserver.identity import never_that_one, wrong_name
+from controller.devcluster.apiserver.identity import uid_precondition_failed, wrong_name
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds import Quotas
 from controller.devcluster.apiserver.lists import list_page
 from controller.devcluster.apiserver.messages import (
-    Answer,
-    bytes_answer,
-    error_answer,
-    json_answer,
-    nothing_here,
+    Response,
+    bytes_response,
+    error_response,
+    json_response,
+    plain_not_found,
 )
 from controller.devcluster.apiserver.negotiation import JSON, accepted, content_type, decode_object
 from controller.devcluster.apiserver.options import (
@@ -27,7 +27,7 @@ from controller.devcluster.apiserver.options import (
 )
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
 from controller.devcluster.apiserver.representation import MetadataOnly, WholeObjects
-from controller.devcluster.apiserver.resource import EVERYWHERE
+from controller.devcluster.apiserver.resource import METADATA_FIELDS
 from controller.devcluster.apiserver.selectors import (
     Selection,
     parse_field_selector,
@@ -111,7 +111,9 @@ class ResourceHandler:
         for table in self._store.tables.values():
             table.wake()
 
-    async def answer(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+    async def answer(
+        self, request: Request, where: ResourcePath, resource: ApiResource
+    ) -> Response:
         """Answer one request.
 
         Raises:
@@ -128,7 +130,7 @@ class ResourceHandler:
         if verb not in resource.verbs or (verb == "create" and where.subresource):
             raise method_not_allowed()
         if resource.namespaced and not where.namespace and verb not in {"list", "watch"}:
-            return nothing_here() if resource.custom else error_answer(method_not_allowed())
+            return plain_not_found() if resource.custom else error_response(method_not_allowed())
         if verb in _VERBS.values():
             return self._write(verb, request, where, resource)
         readers = {"get": self._get, "list": self._list, "watch": self._watch}
@@ -169,7 +171,7 @@ class ResourceHandler:
             ),
         )
 
-    def _get(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+    def _get(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
         representation = self._representation(request, resource)
         try:
             asked = revision(request.query)
@@ -179,7 +181,7 @@ class ResourceHandler:
         stored = self._find(where, resource)
         if asked and asked > self._store.revision:
             raise too_large_resource_version(asked, self._store.revision)
-        return bytes_answer(200, representation.one(stored))
+        return bytes_response(200, representation.one(stored))
 
     def _find(self, where: ResourcePath, resource: ApiResource) -> Stored:
         key = resource.key(where.namespace, where.name)
@@ -188,10 +190,12 @@ class ResourceHandler:
             raise not_found(resource.name, where.name)
         return stored
 
-    def _one(self, status: int, stored: Stored, request: Request, resource: ApiResource) -> Answer:
-        return bytes_answer(status, self._representation(request, resource).one(stored))
+    def _one(
+        self, status: int, stored: Stored, request: Request, resource: ApiResource
+    ) -> Response:
+        return bytes_response(status, self._representation(request, resource).one(stored))
 
-    def _list(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+    def _list(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
         representation = self._representation(request, resource)
         options = ListOptions.parse(request.query)
         items, metadata = list_page(
@@ -201,9 +205,9 @@ class ResourceHandler:
             self._selection(request, where, resource),
             options,
         )
-        return bytes_answer(200, representation.many(items, metadata))
+        return bytes_response(200, representation.many(items, metadata))
 
-    def _watch(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+    def _watch(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
         representation = self._representation(request, resource)
         options = ListOptions.parse(request.query)
         selection = self._selection(request, where, resource)
@@ -219,11 +223,11 @@ class ResourceHandler:
             clock=self._clock,
             stopping=lambda: self._stopping,
         )
-        return Answer(200, watch.chunks(), {"content-type": JSON})
+        return Response(200, watch.chunks(), {"content-type": JSON})
 
     def _write(
         self, verb: str, request: Request, where: ResourcePath, resource: ApiResource
-    ) -> Answer:
+    ) -> Response:
         if verb == "patch":
             check_patch_type(resource, content_type(request.headers))
         options = WriteOptions.parse(request.query, request.user_agent, verb)
@@ -233,7 +237,7 @@ class ResourceHandler:
             status = 201 if written.created else 200
             answer = self._one(status, written.stored, request, resource)
         except ApiError as error:
-            answer = error_answer(error)
+            answer = error_response(error)
         _warn(answer, options.warnings)
         return answer
 
@@ -263,7 +267,7 @@ class ResourceHandler:
                 raise wrong_name(found or "", where.name)
             if uid := object_["metadata"].get("uid"):
                 key = f"services/specs/{where.namespace}/{where.name}"
-                raise never_that_one(resource, key, uid, options)
+                raise uid_precondition_failed(resource, key, uid, options)
             return self.writer.create(resource, where.namespace, object_, options)
         return self.writer.update(
             resource,
@@ -317,7 +321,7 @@ class ResourceHandler:
             subresource=where.subresource,
         )
 
-    def _delete(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+    def _delete(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
         body: Json | None = None
         if request.body:
             body = decode_object(request.body, content_type(request.headers))
@@ -336,14 +340,14 @@ class ResourceHandler:
         where: ResourcePath,
         resource: ApiResource,
         options: DeleteOptions,
-    ) -> Answer:
+    ) -> Response:
         try:
             stored, gone = self.deleter.delete(resource, where.namespace, where.name, options)
         except ApiError as error:
-            return error_answer(error)
-        if not gone or resource.strategy.echoes_deleted:
+            return error_response(error)
+        if not gone or resource.strategy.returns_deleted:
             return self._one(200, stored, request, resource)
-        return json_answer(200, _deleted_status(stored, resource))
+        return json_response(200, _deleted_status(stored, resource))
 
     def _delete_collection(
         self,
@@ -351,7 +355,7 @@ class ResourceHandler:
         where: ResourcePath,
         resource: ApiResource,
         options: DeleteOptions,
-    ) -> Answer:
+    ) -> Response:
         table = self._store.table(resource.table)
         selection = self._selection(request, where, resource)
         items, metadata = list_page(
@@ -360,7 +364,7 @@ class ResourceHandler:
         for stored in items:
             owner: Json = stored.object["metadata"]
             self.deleter.delete(resource, owner.get("namespace", ""), owner["name"], options)
-        return bytes_answer(200, self._representation(request, resource).many(items, metadata))
+        return bytes_response(200, self._representation(request, resource).many(items, metadata))
 
 
 def _verb(request: Request, where: ResourcePath, *, custom: bool) -> str:
@@ -383,13 +387,13 @@ def _verb(request: Request, where: ResourcePath, *, custom: bool) -> str:
 def _not_selectable(resource: ApiResource, label: str) -> ApiError:
     if resource.table == "jobs.batch":
         return bad_request(f'field label "{label}" not supported for {resource.kind}')
-    if resource.custom or resource.fields.keys() != EVERYWHERE.keys():
+    if resource.custom or resource.fields.keys() != METADATA_FIELDS.keys():
         return bad_request(f"field label not supported: {label}")
-    known = ", ".join(f'"{name}"' for name in EVERYWHERE)
+    known = ", ".join(f'"{name}"' for name in METADATA_FIELDS)
     return bad_request(f'"{label}" is not a known field selector: only {known}')
 
 
-def _warn(answer: Answer, warnings: list[str]) -> None:
+def _warn(answer: Response, warnings: list[str]) -> None:
     if warnings:
         quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings)
         answer.headers["warning"] = ", ".join(f'299 - "{text}"' for text in quoted)

@@ -35,7 +35,9 @@ def undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool
     return invalid(ResourceName("", "", ""), "", [invalid_value("patch", text, why)])
 
 
-def never_that_one(resource: ApiResource, key: str, uid: str, options: WriteOptions) -> ApiError:
+def uid_precondition_failed(
+    resource: ApiResource, key: str, uid: str, options: WriteOptions
+) -> ApiError:
     """409: an object is to be replaced that is gone; `key` is upstream's for it."""
     prefix = "/" if options.dry_run else "/registry/"
     return conflict(

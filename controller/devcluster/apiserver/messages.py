@@ -45,7 +45,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Answer:
+class Response:
     """One answer.
 
     Attributes:
@@ -59,28 +59,28 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def bytes_answer(status: int, body: bytes, media_type: str = JSON) -> Answer:
+def bytes_response(status: int, body: bytes, media_type: str = JSON) -> Response:
     """An answer whose body is known."""
     headers = {"content-type": media_type, "content-length": str(len(body))}
-    return Answer(status, _once(body), headers)
+    return Response(status, _once(body), headers)
 
 
-def json_answer(status: int, value: Any) -> Answer:
+def json_response(status: int, value: Any) -> Response:
     """An answer with a JSON value."""
-    return bytes_answer(status, encode(value))
+    return bytes_response(status, encode(value))
 
 
-def error_answer(error: ApiError) -> Answer:
+def error_response(error: ApiError) -> Response:
     """An answer with the status of an error."""
-    answer = json_answer(error.code, error.body())
+    answer = json_response(error.code, error.body())
     if error.details and "retryAfterSeconds" in error.details:
         answer.headers["retry-after"] = str(error.details["retryAfterSeconds"])
     return answer
 
 
-def nothing_here() -> Answer:
+def plain_not_found() -> Response:
     """The answer for paths that nobody serves."""
-    return bytes_answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+    return bytes_response(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 
 async def _once(body: bytes) -> AsyncGenerator[bytes, None]:

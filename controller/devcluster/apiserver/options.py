@@ -207,7 +207,7 @@ class WriteOptions:
         dry_run: whether nothing shall be stored.
         field_validation: `Strict`, `Warn` or `Ignore`.
         field_manager: who writes, for managedFields.
-        says_manager: whether the client itself said who writes.
+        manager_given: whether the client itself said who writes.
         force: whether server-side apply takes over what others own.
         warnings: sentences for the `Warning` header, added while the request is worked on.
     """
@@ -215,7 +215,7 @@ class WriteOptions:
     dry_run: bool = False
     field_validation: str = "Warn"
     field_manager: str = ""
-    says_manager: bool = False
+    manager_given: bool = False
     force: bool = False
 
     warnings: list[str] = field(default_factory=list[str])
@@ -237,7 +237,7 @@ class WriteOptions:
             dry_run=dry_run,
             field_validation=validation,
             field_manager=query.get("fieldManager") or user_agent.split("/", 1)[0],
-            says_manager=bool(query.get("fieldManager")),
+            manager_given=bool(query.get("fieldManager")),
             force=bool(flag(query, "force")),
         )
 

@@ -34,7 +34,7 @@ def metadata_field(name: str) -> Callable[[Json], str]:
     return lambda object_: object_["metadata"].get(name, "")
 
 
-EVERYWHERE: Mapping[str, Callable[[Json], str]] = {
+METADATA_FIELDS: Mapping[str, Callable[[Json], str]] = {
     "metadata.name": metadata_field("name"),
     "metadata.namespace": metadata_field("namespace"),
 }
@@ -75,7 +75,7 @@ class ApiResource:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: frozenset[str] = frozenset()
     custom: bool = False
-    fields: Mapping[str, Callable[[Json], str]] = field(default_factory=lambda: EVERYWHERE)
+    fields: Mapping[str, Callable[[Json], str]] = field(default_factory=lambda: METADATA_FIELDS)
     columns: tuple[Column, ...] = ()
     blank: Json = field(default_factory=dict[str, Any])
     to_stored: Callable[[Json], Json] | None = None

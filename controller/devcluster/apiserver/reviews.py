@@ -48,7 +48,7 @@ def review(request: Request, where: ResourcePath, audit: Audit) -> Json | None:
         asked.get("namespace", ""),
         asked.get("name", ""),
     )
-    allowed = audit.allows is None or audit.allows(attributes)
+    allowed = audit.authorizer is None or audit.authorizer(attributes)
     return {
         "kind": REVIEWS[where.plural],
         "apiVersion": f"{GROUP}/v1",

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.audit import Audit
-from controller.devcluster.apiserver.bootstrap import seed
+from controller.devcluster.apiserver.bootstrap import create_initial_objects
 from controller.devcluster.apiserver.crd import Definitions
 from controller.devcluster.apiserver.discovery import Discovery
 from controller.devcluster.apiserver.handler import ResourceHandler
 from controller.devcluster.apiserver.kinds import builtin_resources
 from controller.devcluster.apiserver.messages import (
-    Answer,
     Request,
-    error_answer,
-    json_answer,
-    nothing_here,
+    Response,
+    error_response,
+    json_response,
+    plain_not_found,
 )
 from controller.devcluster.apiserver.paths import parse_resource_path
 from controller.devcluster.apiserver.registry import Registry
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
     from datetime import datetime
 
-    from controller.devcluster.apiserver.audit import Counted
+    from controller.devcluster.apiserver.audit import RequestKey
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.devcluster.apiserver.watch import Clock
 
@@ -83,7 +83,7 @@ class ApiServer:
             tracks_all_writers=tracks_all_writers,
         )
         Definitions(self.store, self._registry, self._handler.deleter)
-        seed(self._handler.writer, self._registry)
+        create_initial_objects(self._handler.writer, self._registry)
 
     @property
     def on_write(self) -> list[Callable[[StoredEvent], None]]:
@@ -91,7 +91,7 @@ class ApiServer:
         return self.store.on_write
 
     @property
-    def requests_by_user_agent(self) -> Counter[Counted]:
+    def requests_by_user_agent(self) -> Counter[RequestKey]:
         """Numbers of requests by user agent, verb and resource."""
         return self.audit.requests
 
@@ -125,11 +125,11 @@ class ApiServer:
         try:
             answer = await self._answer(request)
         except ApiError as error:
-            answer = error_answer(error)
+            answer = error_response(error)
         answer.headers["cache-control"] = "no-cache, private"
         return answer.status, answer.headers, answer.chunks
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request) -> Response:
         where = parse_resource_path(request.path)
         if where is None:
             return self._discovery.answer(request)
@@ -138,10 +138,10 @@ class ApiServer:
             return await self._handler.answer(request, where, resource)
         reviewed = review(request, where, self.audit)
         if reviewed is not None:
-            return json_answer(201, reviewed)
+            return json_response(201, reviewed)
         if self._registry.is_builtin(where.group):
             raise path_not_found()
-        return nothing_here()
+        return plain_not_found()
 
     async def aclose(self) -> None:
         """End all watches."""

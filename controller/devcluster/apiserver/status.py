@@ -164,9 +164,9 @@ def path_not_found() -> ApiError:
     return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(resource: ResourceName, name: str, *, goes: bool) -> ApiError:
+def already_exists(resource: ResourceName, name: str, *, terminating: bool) -> ApiError:
     """409: an object of this name exists, if only until its deletion is finished."""
-    prefix = "object is being deleted: " if goes else ""
+    prefix = "object is being deleted: " if terminating else ""
     return ApiError(
         409,
         "AlreadyExists",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from controller.devcluster.apiserver.apply.list_keys import ill_keyed
+from controller.devcluster.apiserver.apply.list_keys import invalid_list_keys
 from controller.devcluster.apiserver.apply.structure import TypedStructure
 from controller.devcluster.apiserver.meta import (
     is_subdomain,
@@ -33,14 +33,14 @@ class Strategy:
         has_status: whether `status` is written by the status subresource only.
         counts_generations: whether changes outside metadata and status bump the generation.
         is_graceful: whether deletion is noted in the object first, even if it then goes at once.
-        echoes_deleted: whether DELETE answers with the object rather than with a Status.
+        returns_deleted: whether DELETE answers with the object rather than with a Status.
         unconditional_update: whether a PUT may come without a resourceVersion.
         creates_on_update: whether a PUT may create.
         orphans_by_default: whether deletion without a policy orphans the dependents.
         deletion_warning: what to say when no deletion policy is given.
         status_keeps_metadata: whether a status write leaves all metadata as it is.
         standard_finalizers: whether finalizers without a prefix must be standard ones.
-        given_by_server: fields that the server fills in: their creator does not own them.
+        server_defaulted: fields that the server fills in: their creator does not own them.
         typed: whether the kind is in the table of types.
         name_rule: what is wrong with a name, in the kind's eyes.
     """
@@ -48,14 +48,14 @@ class Strategy:
     has_status: bool = False
     counts_generations: bool = False
     is_graceful: bool = False
-    echoes_deleted: bool = False
+    returns_deleted: bool = False
     unconditional_update: bool = True
     creates_on_update: bool = False
     orphans_by_default: bool = False
     deletion_warning: str = ""
     status_keeps_metadata: bool = False
     standard_finalizers: bool = True
-    given_by_server: frozenset[Path] = frozenset()
+    server_defaulted: frozenset[Path] = frozenset()
     typed: bool = True
     name_rule: Callable[[str], list[str]] = staticmethod(is_subdomain)
 
@@ -74,14 +74,16 @@ class Strategy:
         """
         return decode_kind(kind, object_)
 
-    def misfits(self, kind: str, object_: Json) -> list[str]:
+    def apply_errors(self, kind: str, object_: Json) -> list[str]:
         """What keeps an object from being applied: unknown fields, wrong types, bad list keys."""
         try:
             unknown = self.decode(kind, msgspec.json.decode(msgspec.json.encode(object_)))
         except DecodeError as error:
             return [str(error)] if error.is_type else []
         undeclared = [f".{path}: field not declared in schema" for path in sorted(unknown)]
-        return undeclared + list(ill_keyed(object_, self.structure(kind), strict=not self.typed))
+        return undeclared + list(
+            invalid_list_keys(object_, self.structure(kind), strict=not self.typed)
+        )
 
     def structure(self, kind: str) -> Structure:
         """How server-side apply merges objects of the kind."""
@@ -127,7 +129,7 @@ class Strategy:
         parts = (new.keys() | old.keys()) - ignored
         return any(new.get(part) != old.get(part) for part in parts)
 
-    def may_vanish(self, object_: Json) -> bool:
+    def can_be_removed(self, object_: Json) -> bool:
         """Whether nothing holds a terminating object any more."""
         metadata: Json = object_["metadata"]
         return (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.messages import bytes_answer, json_answer
+from controller.devcluster.apiserver.messages import bytes_response, json_response
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.negotiation import content_type, decode_object
 from controller.devcluster.apiserver.options import DeleteOptions
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.deletion import Deleter
-    from controller.devcluster.apiserver.messages import Answer, Request
+    from controller.devcluster.apiserver.messages import Request, Response
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Store
@@ -44,7 +44,7 @@ _CREATED: Json = {
 class Hook(Protocol):
     """Answers a request for a pod's log, or a request to be passed on to a pod or service."""
 
-    def __call__(self, request: Request, where: ResourcePath) -> Awaitable[Answer]:
+    def __call__(self, request: Request, where: ResourcePath) -> Awaitable[Response]:
         """Answer it; `where.name` is as in the path, `[https:]name[:port]` for proxies."""
         ...
 
@@ -79,7 +79,9 @@ class Subresources:
         self._hooks = hooks
         self._wall = wall
 
-    async def answer(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+    async def answer(
+        self, request: Request, where: ResourcePath, resource: ApiResource
+    ) -> Response:
         """Answer one request.
 
         Raises:
@@ -98,7 +100,9 @@ class Subresources:
             return self._finalize(request, where, resource)
         raise method_not_allowed()
 
-    async def _hooked(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+    async def _hooked(
+        self, request: Request, where: ResourcePath, resource: ApiResource
+    ) -> Response:
         self._require(replace(where, name=_proxied(where.name)), resource)
         hook = getattr(self._hooks, f"{resource.singular}_{where.subresource}")
         if hook is None:
@@ -112,7 +116,7 @@ class Subresources:
             raise not_found(resource.name, where.name)
         return stored.object
 
-    def _bind(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+    def _bind(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
         binding = decode_object(request.body, content_type(request.headers))
         pod = self._require(where, resource)
         name = ResourceName("", "pods/binding", "Binding")
@@ -132,13 +136,13 @@ class Subresources:
         self._store.put(
             resource.table, resource.key(where.namespace, where.name), _bound(pod, node, scheduled)
         )
-        return json_answer(201, _CREATED)
+        return json_response(201, _CREATED)
 
-    def _evict(self, where: ResourcePath, resource: ApiResource) -> Answer:
+    def _evict(self, where: ResourcePath, resource: ApiResource) -> Response:
         self._deleter.delete(resource, where.namespace, where.name, DeleteOptions())
-        return json_answer(201, _CREATED)
+        return json_response(201, _CREATED)
 
-    def _finalize(self, request: Request, where: ResourcePath, resource: ApiResource) -> Answer:
+    def _finalize(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
         wanted = decode_object(request.body, content_type(request.headers))
         current = self._require(where, resource)
         key = resource.key(where.namespace, where.name)
@@ -148,11 +152,11 @@ class Subresources:
         }
         if not new["spec"]["finalizers"]:
             new["spec"] = {}
-        if resource.strategy.may_vanish(new):
+        if resource.strategy.can_be_removed(new):
             stored = self._store.remove(resource.table, key, new)
         else:
             stored = self._store.put(resource.table, key, new)
-        return bytes_answer(200, WholeObjects(resource).one(stored))
+        return bytes_response(200, WholeObjects(resource).one(stored))
 
 
 def _no_connections(subresource: str) -> ApiError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from controller.apimachinery.json_patch import same_json
 from controller.devcluster.apiserver.apply import apply_object, track_update
 from controller.devcluster.apiserver.apply.fields import leaves
-from controller.devcluster.apiserver.apply.ownership import Owner, write_owners
+from controller.devcluster.apiserver.apply.ownership import FieldOwner, write_owners
 from controller.devcluster.apiserver.identity import (
     check_identity,
     check_kind,
@@ -100,7 +100,7 @@ class Writer:
         if resource.namespaced:
             self.require_living_namespace(resource, namespace, object_)
         metadata: Json = object_["metadata"]
-        sent = self._sent(resource, object_, options)
+        sent = self._fields_sent(resource, object_, options)
         self._stamp(resource, object_)
         self._name(resource, namespace, metadata)
         resource.strategy.prepare_create(object_)
@@ -119,9 +119,9 @@ class Writer:
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         if existing:
             goes = "deletionTimestamp" in existing.object["metadata"]
-            raise already_exists(resource.name, metadata["name"], goes=goes)
+            raise already_exists(resource.name, metadata["name"], terminating=goes)
         if not applied:
-            self._own(resource, object_, sent, options)
+            self._record_owner(resource, object_, sent, options)
         if options.dry_run:
             return Written(Stored(object_, 0), created=True)
         stored = self._store.put(resource.table, key, object_)
@@ -189,7 +189,7 @@ class Writer:
             return Written(stored)
         if options.dry_run:
             return Written(Stored(new, 0))
-        if resource.strategy.may_vanish(new):
+        if resource.strategy.can_be_removed(new):
             self._store.remove(resource.table, key)
             return Written(Stored(new, stored.revision))
         return Written(self._store.put(resource.table, key, new))
@@ -210,7 +210,7 @@ class Writer:
             ApiError: as `create` and `update`, and 409 if others own what would change.
         """
         check_kind(resource, applied)
-        self._check_fitness(resource, applied)
+        self._check_applied(resource, applied)
         applied = self._accept(resource, namespace, applied)
         if applied["metadata"].setdefault("name", name) != name:
             raise wrong_name(applied["metadata"]["name"], name)
@@ -307,7 +307,7 @@ class Writer:
             options.warnings.extend(unknown)
 
     @staticmethod
-    def _check_fitness(resource: ApiResource, applied: Json) -> None:
+    def _check_applied(resource: ApiResource, applied: Json) -> None:
         """Refuse a configuration that does not fit its kind's structure.
 
         Raises:
@@ -315,7 +315,7 @@ class Writer:
         """
         if applied.get("metadata") is None:
             applied["metadata"] = {}
-        problems = resource.strategy.misfits(resource.kind, applied)
+        problems = resource.strategy.apply_errors(resource.kind, applied)
         if not problems:
             return
         metadata = {
@@ -330,35 +330,35 @@ class Writer:
             f"{metadata.get('name', '')}; {group_version}, Kind={resource.kind}): {said}",
         )
 
-    def _sent(
+    def _fields_sent(
         self, resource: ApiResource, object_: Json, options: WriteOptions
     ) -> Collection[Path]:
         """What a creator itself has set, as far as that matters."""
-        if not resource.strategy.given_by_server:
+        if not resource.strategy.server_defaulted:
             return ()
-        if not (self._tracks_all_writers or options.says_manager):
+        if not (self._tracks_all_writers or options.manager_given):
             return ()
         return leaves(object_, resource.strategy.structure(resource.kind)).keys()
 
-    def _own(
+    def _record_owner(
         self, resource: ApiResource, object_: Json, sent: Collection[Path], options: WriteOptions
     ) -> None:
         """Note who owns a new object, if that is to be known from the start."""
         object_["metadata"].pop("managedFields", None)
-        if not (self._tracks_all_writers or options.says_manager):
+        if not (self._tracks_all_writers or options.manager_given):
             return
         owner = self._owner(resource, options, "Update", "")
         owner.paths = {
             path
             for path in leaves(object_, resource.strategy.structure(resource.kind))
-            if path in sent or path[:2] not in resource.strategy.given_by_server
+            if path in sent or path[:2] not in resource.strategy.server_defaulted
         }
         write_owners(object_, [owner])
 
     def _owner(
         self, resource: ApiResource, options: WriteOptions, operation: str, subresource: str
-    ) -> Owner:
-        return Owner(
+    ) -> FieldOwner:
+        return FieldOwner(
             options.field_manager,
             operation,
             resource.api_version,

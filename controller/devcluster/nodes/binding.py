@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from controller.devcluster.nodes.pods import PODS, SCHEDULED
-from controller.devcluster.nodes.statuses import Verdict, status_patch, with_conditions
+from controller.devcluster.nodes.statuses import ConditionUpdate, status_patch, with_conditions
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.kube.resources import NODES
 
@@ -53,7 +53,7 @@ async def gated(client: Client, pod: Pod, now: datetime) -> None:
     present = pod.status.condition(SCHEDULED)
     if present and (present.status, present.reason) == ("False", GATED):
         return
-    verdict = Verdict(SCHEDULED, is_true=False, reason=GATED, message=GATED_MESSAGE)
+    verdict = ConditionUpdate(SCHEDULED, is_true=False, reason=GATED, message=GATED_MESSAGE)
     conditions = with_conditions(pod.status.conditions, (verdict,), timestamp(now))
     meta = pod.metadata
     patch = {

@@ -9,7 +9,7 @@ from controller.kube.errors import NotFound
 from controller.kube.resources import CLAIMS
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.kube.objects import KubeObject
 
 FINALIZER = "kubernetes.io/pvc-protection"
@@ -21,10 +21,10 @@ _ENDED = frozenset({"Failed", "Succeeded"})
 class ClaimProtection:
     """Takes the finalizer of claims away that nothing uses."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._client = surroundings.client
-        self._loop = surroundings.control_loop("claims", self._sync)
-        informer = surroundings.caches.informer(CLAIMS)
+    def __init__(self, context: ComponentContext) -> None:
+        self._client = context.client
+        self._loop = context.control_loop("claims", self._sync)
+        informer = context.caches.informer(CLAIMS)
         informer.add_handler(Enqueue(self._loop.add, _released), name="claims")
 
     async def start(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ComponentContext:
     """Shared by all components.
 
     Attributes:

@@ -15,7 +15,7 @@ from controller.kube.resources import SERVICES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.nodes.endpoints import Slice
     from controller.devcluster.nodes.pods import Pod
     from controller.devcluster.nodes.views import EndpointSlice
@@ -32,12 +32,12 @@ _BY_SERVICE = "service"
 class EndpointSlices:
     """One EndpointSlice a Service, and more where a Service has very many pods."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._client = surroundings.client
-        self._loop = surroundings.control_loop("endpointslices", self._sync)
-        caches = surroundings.caches
+    def __init__(self, context: ComponentContext) -> None:
+        self._client = context.client
+        self._loop = context.control_loop("endpointslices", self._sync)
+        caches = context.caches
         services = caches.informer(SERVICES)
-        services.add_index(_BY_SELECTOR, _telling_pair)
+        services.add_index(_BY_SELECTOR, _longest_pair)
         services.add_handler(Enqueue(self._loop.add, _key), name="endpointslices")
         self._services = services.lister
         pods = caches.informer(PODS)
@@ -86,7 +86,7 @@ class EndpointSlices:
         selector = service.spec.selector or {}
         return [
             pod
-            for pair in _telling_pair(service)
+            for pair in _longest_pair(service)
             for pod in self._pods.by_index(_BY_LABEL, pair)
             if selects(selector, pod.metadata.labels)
         ]
@@ -149,7 +149,7 @@ def _label_pairs(pod: Pod) -> list[str]:
     return [f"{pod.metadata.namespace}/{key}={value}" for key, value in labels.items()]
 
 
-def _telling_pair(service: Service) -> list[str]:
+def _longest_pair(service: Service) -> list[str]:
     """The part of the selector with the longest value: of several it selects the fewest pods."""
     selector = service.spec.selector or {}
     if not selector:

@@ -17,7 +17,7 @@ from controller.kube.resources import CRDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
     from controller.kube.resources import Resource
     from informers import Lister, SharedInformer, Tombstone
@@ -35,14 +35,14 @@ _EVENTS = "Event"  # plentiful, short-lived and without owners
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ObjectId:
     """One object: the name of its resource (`pods`, `jobs.batch`) and its key in there."""
 
     resource: str
     key: str
 
 
-DISCOVERY = Item("", "")
+DISCOVERY = ObjectId("", "")
 """The task of finding out which resources there are."""
 
 
@@ -58,15 +58,15 @@ class _Owners:
 class GarbageCollector:
     """Collects dependents of every resource that can be listed, watched, patched and deleted."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._client = surroundings.client
-        self._caches = surroundings.caches
+    def __init__(self, context: ComponentContext) -> None:
+        self._client = context.client
+        self._caches = context.caches
         self._resources: dict[str, Resource[Any]] = {}
         self._by_kind: dict[tuple[str, str], Resource[Any]] = {}
         self._informers: dict[str, SharedInformer[Any]] = {}
-        self._unresolved: dict[Item, None] = {}
-        self._loop = surroundings.control_loop("gc", self._sync)
-        crds = surroundings.caches.informer(CRDS)
+        self._unresolved: dict[ObjectId, None] = {}
+        self._loop = context.control_loop("gc", self._sync)
+        crds = context.caches.informer(CRDS)
         crds.add_handler(Enqueue(self._loop.add, lambda _: (DISCOVERY,)), name="gc")
 
     async def start(self) -> None:
@@ -98,12 +98,12 @@ class GarbageCollector:
 
     # What the handlers tell.
 
-    def object_appeared(self, item: Item, obj: KubeObject) -> None:
+    def object_appeared(self, item: ObjectId, obj: KubeObject) -> None:
         """An object is there."""
         if obj.metadata.owner_references or obj.metadata.terminating:
             self._loop.add(item)
 
-    def object_changed(self, item: Item, old: ObjectMeta, new: ObjectMeta) -> None:
+    def object_changed(self, item: ObjectId, old: ObjectMeta, new: ObjectMeta) -> None:
         """An object has changed; most changes are none of the collector's business."""
         if old.owner_references != new.owner_references:
             self._loop.add(item)
@@ -122,11 +122,11 @@ class GarbageCollector:
             resource = self._resource_of(reference)
             if resource is not None:
                 namespace = meta.namespace if resource.namespaced else ""
-                self._loop.add(Item(str(resource), _key(namespace, reference.name)))
+                self._loop.add(ObjectId(str(resource), _key(namespace, reference.name)))
 
     # One object.
 
-    async def _sync(self, item: Item) -> float | None:
+    async def _sync(self, item: ObjectId) -> float | None:
         if item == DISCOVERY:
             await self._discover()
             self._caches.start()
@@ -148,7 +148,7 @@ class GarbageCollector:
             pass  # somebody else was quicker
         return None
 
-    async def _collect(self, item: Item, resource: Resource[Any], meta: ObjectMeta) -> None:
+    async def _collect(self, item: ObjectId, resource: Resource[Any], meta: ObjectMeta) -> None:
         if not meta.owner_references:
             return
         owners = await self._classify(meta)
@@ -243,10 +243,10 @@ class GarbageCollector:
     def _knows_all_dependents(self) -> bool:
         return all(informer.has_synced for informer in self._informers.values())
 
-    def _dependents(self, uid: str) -> Iterable[tuple[Item, ObjectMeta]]:
+    def _dependents(self, uid: str) -> Iterable[tuple[ObjectId, ObjectMeta]]:
         for name, informer in self._informers.items():
             for dependent in informer.lister.by_index(_BY_OWNER, uid):
-                yield Item(name, dependent.metadata.key), dependent.metadata
+                yield ObjectId(name, dependent.metadata.key), dependent.metadata
 
     def _resource_of(self, reference: OwnerReference) -> Resource[Any] | None:
         group, _, _ = reference.api_version.rpartition("/")
@@ -262,10 +262,10 @@ class _Handler:
 
     def on_add(self, obj: KubeObject, *, initial: bool) -> None:
         del initial
-        self._collector.object_appeared(Item(self._resource, obj.metadata.key), obj)
+        self._collector.object_appeared(ObjectId(self._resource, obj.metadata.key), obj)
 
     def on_update(self, old: KubeObject, new: KubeObject) -> None:
-        item = Item(self._resource, new.metadata.key)
+        item = ObjectId(self._resource, new.metadata.key)
         self._collector.object_changed(item, old.metadata, new.metadata)
 
     def on_delete(self, obj: KubeObject | Tombstone[KubeObject]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from controller.devcluster.nodes.pods import FAILED, READY, SUCCEEDED
-from controller.devcluster.nodes.statuses import Verdict, with_conditions
+from controller.devcluster.nodes.statuses import ConditionUpdate, with_conditions
 from controller.devcluster.nodes.timestamps import seconds_since, timestamp
 
 if TYPE_CHECKING:
@@ -41,14 +41,14 @@ class JobPlan:
         status: how its status is to be.
         creates: how many pods to create.
         deletes: pods to delete.
-        wake_in: seconds after which to look again, None if only a change can matter.
+        requeue_after: seconds after which to look again, None if only a change can matter.
         expired: whether the Job itself is to be deleted.
     """
 
     status: JobStatus
     creates: int = 0
     deletes: tuple[Pod, ...] = ()
-    wake_in: float | None = None
+    requeue_after: float | None = None
     expired: bool = False
 
 
@@ -86,7 +86,7 @@ def plan_job(job: Job, pods: Sequence[Pod], settings: NodeSettings, now: datetim
     if job.spec.suspend:
         return _plan_suspended(status, sorted_pods, now)
     status = _resumed(status, now)
-    verdict = _verdict(job.spec, status, sorted_pods, now)
+    verdict = _outcome(job.spec, status, sorted_pods, now)
     if verdict:
         return _plan_finishing(status, sorted_pods, verdict, now)
     return _plan_running(job.spec, status, sorted_pods, settings, now)
@@ -111,31 +111,39 @@ def _plan_finished(job: Job, now: datetime) -> JobPlan:
         return JobPlan(job.status)
     remaining = ttl - seconds_since(finished.last_transition_time, now)
     if remaining > 0:
-        return JobPlan(job.status, wake_in=remaining)
+        return JobPlan(job.status, requeue_after=remaining)
     return JobPlan(job.status, expired=True)
 
 
 def _plan_suspended(status: JobStatus, pods: _Pods, now: datetime) -> JobPlan:
-    verdict = Verdict(SUSPENDED, is_true=True, reason="JobSuspended", message="Job suspended")
-    return JobPlan(_judged(replace(status, start_time=None), now, verdict), deletes=pods.active)
+    verdict = ConditionUpdate(
+        SUSPENDED, is_true=True, reason="JobSuspended", message="Job suspended"
+    )
+    return JobPlan(
+        _with_condition(replace(status, start_time=None), now, verdict), deletes=pods.active
+    )
 
 
 def _resumed(status: JobStatus, now: datetime) -> JobStatus:
     if status.condition(SUSPENDED):
-        verdict = Verdict(SUSPENDED, is_true=False, reason="JobResumed", message="Job resumed")
-        status = _judged(status, now, verdict)
+        verdict = ConditionUpdate(
+            SUSPENDED, is_true=False, reason="JobResumed", message="Job resumed"
+        )
+        status = _with_condition(status, now, verdict)
     return status if status.start_time else replace(status, start_time=timestamp(now))
 
 
-def _verdict(spec: JobSpec, status: JobStatus, pods: _Pods, now: datetime) -> Verdict | None:
+def _outcome(
+    spec: JobSpec, status: JobStatus, pods: _Pods, now: datetime
+) -> ConditionUpdate | None:
     """How the Job ends, if it does; a verdict that was written stands."""
     for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET):
         given = status.condition(kind)
         if given:
-            return Verdict(kind, is_true=True, reason=given.reason, message=given.message)
+            return ConditionUpdate(kind, is_true=True, reason=given.reason, message=given.message)
     limit = _DEFAULT_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit
     if status.failed + pods.restarts > limit:
-        return Verdict(
+        return ConditionUpdate(
             FAILURE_TARGET,
             is_true=True,
             reason="BackoffLimitExceeded",
@@ -143,14 +151,14 @@ def _verdict(spec: JobSpec, status: JobStatus, pods: _Pods, now: datetime) -> Ve
         )
     deadline = spec.active_deadline_seconds
     if deadline is not None and seconds_since(status.start_time, now) >= deadline:
-        return Verdict(
+        return ConditionUpdate(
             FAILURE_TARGET,
             is_true=True,
             reason="DeadlineExceeded",
             message="Job was active longer than specified deadline",
         )
     if _is_complete(spec, status):
-        return Verdict(
+        return ConditionUpdate(
             SUCCESS_CRITERIA_MET,
             is_true=True,
             reason="CompletionsReached",
@@ -167,16 +175,18 @@ def _is_complete(spec: JobSpec, status: JobStatus) -> bool:
     return status.succeeded > 0 and status.active == 0
 
 
-def _plan_finishing(status: JobStatus, pods: _Pods, verdict: Verdict, now: datetime) -> JobPlan:
-    status = _judged(status, now, verdict)
+def _plan_finishing(
+    status: JobStatus, pods: _Pods, verdict: ConditionUpdate, now: datetime
+) -> JobPlan:
+    status = _with_condition(status, now, verdict)
     if pods.active or pods.terminating:
         return JobPlan(status, deletes=pods.active)
     kind = COMPLETE if verdict.type == SUCCESS_CRITERIA_MET else FAILED_JOB
-    end = Verdict(kind, is_true=True, reason=verdict.reason, message=verdict.message)
-    status = _judged(status, now, end)
+    end = ConditionUpdate(kind, is_true=True, reason=verdict.reason, message=verdict.message)
+    status = _with_condition(status, now, end)
     if kind == COMPLETE:
         status = replace(status, completion_time=timestamp(now))
-    return JobPlan(status, wake_in=0.0)
+    return JobPlan(status, requeue_after=0.0)
 
 
 def _plan_running(
@@ -224,6 +234,6 @@ def _failed_at(pod: Pod) -> str | None:
     return max((end for end in ends if end), default=pod.metadata.creation_timestamp)
 
 
-def _judged(status: JobStatus, now: datetime, verdict: Verdict) -> JobStatus:
+def _with_condition(status: JobStatus, now: datetime, verdict: ConditionUpdate) -> JobStatus:
     conditions = with_conditions(status.conditions, [verdict], timestamp(now))
     return replace(status, conditions=conditions)

@@ -20,7 +20,7 @@ from controller.kube.errors import Conflict, NotFound
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.nodes.pods import Pod
     from controller.devcluster.nodes.views import Job, JobStatus
     from controller.kube.objects import KubeObject
@@ -32,12 +32,12 @@ _NAME_LIMIT = 63
 class JobController:
     """Creates and deletes the pods of Jobs, and writes the Jobs' statuses."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._client = surroundings.client
-        self._settings = surroundings.settings
-        self._wall = surroundings.wall
-        self._loop = surroundings.control_loop("jobs", self._sync)
-        caches = surroundings.caches
+    def __init__(self, context: ComponentContext) -> None:
+        self._client = context.client
+        self._settings = context.settings
+        self._wall = context.wall
+        self._loop = context.control_loop("jobs", self._sync)
+        caches = context.caches
         jobs = caches.informer(JOBS)
         jobs.add_handler(Enqueue(self._loop.add, _key), name="jobs")
         self._jobs = jobs.lister
@@ -70,7 +70,7 @@ class JobController:
             await self._report(job, plan.status)
         except (NotFound, Conflict):
             return None  # the cache is behind: the event to come brings the job back
-        return plan.wake_in
+        return plan.requeue_after
 
     def _free_names(self, job: Job, count: int) -> Iterator[str]:
         """The first names that no pod has; the same state gives the same names again."""

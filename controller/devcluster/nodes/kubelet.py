@@ -21,12 +21,12 @@ from controller.devcluster.nodes.registration import Registration, is_lost
 from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
 from controller.devcluster.nodes.statuses import status_patch
 from controller.devcluster.nodes.stopwatches import Stopwatches
-from controller.devcluster.nodes.transitions import Circumstances
+from controller.devcluster.nodes.transitions import StepContext
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import JOBS, NODES
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.nodes.lifecycle import Step
     from controller.devcluster.nodes.pods import Pod, PodStatus
     from controller.kube.objects import Node
@@ -38,19 +38,19 @@ _BY_NODE = "node"
 class Kubelet:
     """Binds pods, and reports what becomes of those on its nodes."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self.nodes = Registration(surroundings)
-        self._client = surroundings.client
-        self._settings = surroundings.settings
-        self._wall = surroundings.wall
+    def __init__(self, context: ComponentContext) -> None:
+        self.nodes = Registration(context)
+        self._client = context.client
+        self._settings = context.settings
+        self._wall = context.wall
         self._addresses = PodAddresses()
-        self._stopwatches = Stopwatches(surroundings.clock)
-        self._loop = surroundings.control_loop("kubelet", self._sync)
-        pods = surroundings.caches.informer(PODS)
+        self._stopwatches = Stopwatches(context.clock)
+        self._loop = context.control_loop("kubelet", self._sync)
+        pods = context.caches.informer(PODS)
         self._pods = pods.lister
         pods.add_index(_BY_NODE, lambda pod: (pod.spec.node_name,))
         pods.add_handler(_PodHandler(self), name="kubelet")
-        surroundings.caches.informer(NODES).add_handler(_NodeHandler(self), name="kubelet")
+        context.caches.informer(NODES).add_handler(_NodeHandler(self), name="kubelet")
 
     async def start(self) -> None:
         """Register the nodes.
@@ -161,7 +161,7 @@ class Kubelet:
         now = self._wall()
         uid, node = pod.metadata.uid, pod.spec.node_name
         host_ip = node_address(self.nodes.number(node) or 0)
-        here = Circumstances(
+        here = StepContext(
             now=now,
             elapsed=self._stopwatches.elapsed(uid, self._timer(pod), now),
             pod_ip=host_ip if pod.spec.host_network else self._addresses.of(uid),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.behaviour import Behaviour
     from controller.devcluster.nodes.pods import ContainerStatus, Pod, PodStatus
     from controller.devcluster.nodes.settings import NodeSettings
-    from controller.devcluster.nodes.transitions import Circumstances
+    from controller.devcluster.nodes.transitions import StepContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def timer(pod: Pod, *, node_lost: bool = False) -> Timer:
     return Timer("creating", status.start_time)
 
 
-def next_step(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circumstances) -> Step:
+def next_step(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepContext) -> Step:
     """What is to be done about `pod` now.
 
     A wait whose delay is zero is over as soon as it begins: what follows it is told in the same
@@ -126,7 +126,7 @@ def next_step(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circ
 
 
 def _single_step(  # noqa: PLR0911  one line for each stage of life
-    pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circumstances
+    pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepContext
 ) -> Step:
     if here.node_lost and pod.spec.node_name:
         return _lost(pod, settings, here)
@@ -156,7 +156,7 @@ def _is_over(container: ContainerStatus, restart_policy: str) -> bool:
     return restart_policy == "Never" or end.exit_code == 0
 
 
-def _unbound(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
+def _unbound(pod: Pod, behaviour: Behaviour, here: StepContext) -> Step:
     if pod.spec.scheduling_gates:
         reason, message = GATED, GATED_MESSAGE
     elif behaviour.outcome is Outcome.HANG_PENDING:
@@ -173,7 +173,7 @@ def _unbound(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
     return Report(transitions.unscheduled(pod, here, reason=reason, message=message))
 
 
-def _lost(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
+def _lost(pod: Pod, settings: NodeSettings, here: StepContext) -> Step:
     if pod.status.is_true(READY):
         return Report(transitions.out_of_reach(pod, here))
     if pod.metadata.terminating or pod.is_finished:
@@ -181,7 +181,7 @@ def _lost(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
     return _due(settings.eviction_delay, here) or Evict()
 
 
-def _terminating(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
+def _terminating(pod: Pod, settings: NodeSettings, here: StepContext) -> Step:
     if not pod.spec.node_name:
         return Remove()
     if pod.metadata.deletion_grace_period_seconds == 0:
@@ -194,7 +194,7 @@ def _terminating(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
     return Report(transitions.ended(pod, here, exit_code=settings.termination_exit_code))
 
 
-def _creating(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circumstances) -> Step:
+def _creating(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepContext) -> Step:
     wait = _due(behaviour.start_delay, here)
     if wait:
         return wait
@@ -203,7 +203,7 @@ def _creating(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circ
     return Report(transitions.next_started(pod, here))
 
 
-def _pulling(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circumstances) -> Step:
+def _pulling(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepContext) -> Step:
     waiting = pod.status.in_order[0].state.waiting
     if waiting and waiting.reason == containers.IMAGE_BACK_OFF:
         return Rest()
@@ -213,7 +213,7 @@ def _pulling(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Circu
     return Report(transitions.image_missing(pod, containers.IMAGE_ERROR))
 
 
-def _running(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
+def _running(pod: Pod, behaviour: Behaviour, here: StepContext) -> Step:
     waits: list[Wait] = []
     if behaviour.exit_after is not None:
         wait = _due(behaviour.exit_after, here)
@@ -230,7 +230,7 @@ def _running(pod: Pod, behaviour: Behaviour, here: Circumstances) -> Step:
     return min(waits, key=lambda wait: wait.seconds, default=Rest())
 
 
-def _exit(pod: Pod, behaviour: Behaviour, here: Circumstances) -> PodStatus:
+def _exit(pod: Pod, behaviour: Behaviour, here: StepContext) -> PodStatus:
     policy = pod.spec.restart_policy
     if behaviour.outcome is Outcome.FAIL:
         failed = transitions.ended(pod, here, exit_code=behaviour.exit_code or 1)
@@ -242,7 +242,7 @@ def _exit(pod: Pod, behaviour: Behaviour, here: Circumstances) -> PodStatus:
     return transitions.crashed(pod, here, exit_code=behaviour.exit_code)
 
 
-def _backing_off(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
+def _backing_off(pod: Pod, settings: NodeSettings, here: StepContext) -> Step:
     if all(container.state.terminated for container in pod.status.container_statuses):
         return Rest()
     restarts = max(container.restart_count for container in pod.status.container_statuses)
@@ -251,7 +251,7 @@ def _backing_off(pod: Pod, settings: NodeSettings, here: Circumstances) -> Step:
     return _due(pause, here) or Report(transitions.restarted(pod, here))
 
 
-def _due(delay: float, here: Circumstances) -> Wait | None:
+def _due(delay: float, here: StepContext) -> Wait | None:
     """None when `delay` has passed, else the rest of it."""
     remaining = delay - here.elapsed
     return Wait(remaining) if remaining > _INSTANT else None

@@ -10,7 +10,7 @@ from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import NAMESPACES
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.kube.objects import Namespace
     from controller.kube.resources import Resource
 
@@ -22,10 +22,10 @@ _RECHECK = 1.0  # seconds until the remaining contents of a namespace are listed
 class NamespaceLifecycle:
     """Deletes everything in terminating namespaces and finalizes them."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._client = surroundings.client
-        self._loop = surroundings.control_loop("namespaces", self._sync)
-        informer = surroundings.caches.informer(NAMESPACES)
+    def __init__(self, context: ComponentContext) -> None:
+        self._client = context.client
+        self._loop = context.control_loop("namespaces", self._sync)
+        informer = context.caches.informer(NAMESPACES)
         informer.add_handler(Enqueue(self._loop.add, _terminating), name="namespaces")
 
     async def start(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from controller.devcluster.nodes.statuses import Condition, Part
+from controller.devcluster.nodes.statuses import Condition, StatusPart
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 
@@ -19,20 +19,20 @@ SCHEDULED, INITIALIZED = "PodScheduled", "Initialized"
 CONTAINERS_READY, READY = "ContainersReady", "Ready"
 
 
-class Waiting(Part, frozen=True):
+class Waiting(StatusPart, frozen=True):
     """`state.waiting`."""
 
     reason: str = ""
     message: str = ""
 
 
-class Running(Part, frozen=True):
+class Running(StatusPart, frozen=True):
     """`state.running`."""
 
     started_at: str = ""
 
 
-class Terminated(Part, frozen=True, omit_defaults=False):
+class Terminated(StatusPart, frozen=True, omit_defaults=False):
     """`state.terminated`."""
 
     exit_code: int = 0
@@ -44,7 +44,7 @@ class Terminated(Part, frozen=True, omit_defaults=False):
     signal: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class ContainerState(Part, frozen=True):
+class ContainerState(StatusPart, frozen=True):
     """`state` and `lastState`: at most one member is set."""
 
     waiting: Waiting | None = None
@@ -52,7 +52,7 @@ class ContainerState(Part, frozen=True):
     terminated: Terminated | None = None
 
 
-class ContainerStatus(Part, frozen=True, omit_defaults=False):
+class ContainerStatus(StatusPart, frozen=True, omit_defaults=False):
     """`containerStatuses[]`. Written whole, because the API requires most of it."""
 
     name: str
@@ -66,13 +66,13 @@ class ContainerStatus(Part, frozen=True, omit_defaults=False):
     last_state: ContainerState = ContainerState()
 
 
-class PodIP(Part, frozen=True):
+class PodIP(StatusPart, frozen=True):
     """`podIPs[]` and `hostIPs[]`."""
 
     ip: str = ""
 
 
-class PodStatus(Part, frozen=True):
+class PodStatus(StatusPart, frozen=True):
     """`status`."""
 
     phase: str = ""

@@ -18,14 +18,14 @@ from controller.kube.errors import AlreadyExists
 from controller.kube.resources import NODES
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.kube.objects import Node
 
 LOST = ANNOTATION_PREFIX + "lost"
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class NodeInfo:
     """What runs the pods of a node, as its Node object says it.
 
     Attributes:
@@ -55,15 +55,15 @@ def is_lost(node: Node | None) -> bool:
 class Registration:
     """Keeps the Node objects of `settings.node_names`."""
 
-    def __init__(self, surroundings: Surroundings, runtime: Runtime | None = None) -> None:
-        self._runtime = runtime or Runtime()
-        self._client = surroundings.client
-        self._settings = surroundings.settings
-        self._wall = surroundings.wall
-        self._numbers = {name: i for i, name in enumerate(surroundings.settings.node_names)}
+    def __init__(self, context: ComponentContext, runtime: NodeInfo | None = None) -> None:
+        self._runtime = runtime or NodeInfo()
+        self._client = context.client
+        self._settings = context.settings
+        self._wall = context.wall
+        self._numbers = {name: i for i, name in enumerate(context.settings.node_names)}
         self._reported: dict[str, bool] = {}
-        self._loop = surroundings.control_loop("nodes", self._sync)
-        informer = surroundings.caches.informer(NODES)
+        self._loop = context.control_loop("nodes", self._sync)
+        informer = context.caches.informer(NODES)
         self._nodes = informer.lister
         informer.add_handler(Enqueue(self._loop.add, self._ours), name="nodes")
 

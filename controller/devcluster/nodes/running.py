@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.caches import Caches
 from controller.devcluster.nodes.claims import ClaimProtection
-from controller.devcluster.nodes.component_context import Surroundings
+from controller.devcluster.nodes.component_context import ComponentContext
 from controller.devcluster.nodes.endpointslices import EndpointSlices
 from controller.devcluster.nodes.garbage import GarbageCollector
 from controller.devcluster.nodes.jobs import JobController
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from informers import Clock
 
-_MAKERS: Mapping[str, Callable[[Surroundings], Component]] = {
+_MAKERS: Mapping[str, Callable[[ComponentContext], Component]] = {
     "kubelet": Kubelet,
     "gc": GarbageCollector,
     "jobs": JobController,
@@ -56,7 +56,7 @@ async def run_nodes(
     rng: random.Random,
     settings: NodeSettings | None = None,
     components: AbstractSet[str] = COMPONENTS,
-    kubelet: Callable[[Surroundings], Component] = Kubelet,
+    kubelet: Callable[[ComponentContext], Component] = Kubelet,
 ) -> AsyncGenerator[Nodes]:
     """Run `components` until the context is left. It is entered when all caches are filled.
 
@@ -84,12 +84,10 @@ async def run_nodes(
                 tasks.append(group.create_task(work))
 
             caches = Caches(client, clock=clock, rng=rng, spawn=spawn)
-            surroundings = Surroundings(
-                client, caches, settings or NodeSettings(), clock, wall, rng
-            )
+            context = ComponentContext(client, caches, settings or NodeSettings(), clock, wall, rng)
             try:
                 makers = {**_MAKERS, "kubelet": kubelet}
-                made = {name: makers[name](surroundings) for name in sorted(components)}
+                made = {name: makers[name](context) for name in sorted(components)}
                 for component in made.values():
                     await component.start()
                 caches.start()

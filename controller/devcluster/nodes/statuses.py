@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class Part(msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True):
+class StatusPart(
+    msgspec.Struct, frozen=True, rename="camel", gc=False, kw_only=True, omit_defaults=True
+):
     """A part of a status that the kubelet writes; members at their default are left out."""
 
 
-class Condition(Part, frozen=True):
+class Condition(StatusPart, frozen=True):
     """`conditions[]`."""
 
     type: str
@@ -28,7 +30,7 @@ class Condition(Part, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ConditionUpdate:
     """What a condition is to say."""
 
     type: str
@@ -38,7 +40,7 @@ class Verdict:
 
 
 def with_conditions(
-    conditions: tuple[Condition, ...], verdicts: Iterable[Verdict], now: str
+    conditions: tuple[Condition, ...], verdicts: Iterable[ConditionUpdate], now: str
 ) -> tuple[Condition, ...]:
     """`conditions` with `verdicts` in them; transition times move only when a status changes."""
     merged = {condition.type: condition for condition in conditions}
@@ -56,7 +58,7 @@ def with_conditions(
     return tuple(merged.values())
 
 
-def status_patch(old: Part, new: Part) -> dict[str, Any]:
+def status_patch(old: StatusPart, new: StatusPart) -> dict[str, Any]:
     """The JSON merge patch of `status` that leads from `old` to `new`; empty if they are equal."""
     before: dict[str, Any] = msgspec.to_builtins(old)
     after: dict[str, Any] = msgspec.to_builtins(new)

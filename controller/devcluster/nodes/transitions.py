@@ -22,7 +22,7 @@ from controller.devcluster.nodes.pods import (
     SUCCEEDED,
     PodIP,
 )
-from controller.devcluster.nodes.statuses import Verdict, with_conditions
+from controller.devcluster.nodes.statuses import ConditionUpdate, with_conditions
 from controller.devcluster.nodes.timestamps import timestamp
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class StepContext:
     """What a step in a pod's life depends on besides the pod.
 
     Attributes:
@@ -55,22 +55,22 @@ class Circumstances:
         return timestamp(self.now)
 
 
-def unscheduled(pod: Pod, here: Circumstances, *, reason: str, message: str) -> PodStatus:
+def unscheduled(pod: Pod, here: StepContext, *, reason: str, message: str) -> PodStatus:
     """No node was found, and why."""
-    verdict = Verdict(SCHEDULED, is_true=False, reason=reason, message=message)
-    return _judged(pod.status, here, verdict, phase=PENDING)
+    verdict = ConditionUpdate(SCHEDULED, is_true=False, reason=reason, message=message)
+    return _with_conditions(pod.status, here, verdict, phase=PENDING)
 
 
-def accepted(pod: Pod, here: Circumstances) -> PodStatus:
+def accepted(pod: Pod, here: StepContext) -> PodStatus:
     """The kubelet has seen the pod: images are pulled, nothing runs yet."""
     spec = pod.spec
     reason = containers.INITIALIZING if spec.init_containers else containers.CREATING
-    status = _judged(
+    status = _with_conditions(
         pod.status,
         here,
         _initialised(spec.init_containers),
         *_unready(pod),
-        Verdict(SCHEDULED, is_true=True),
+        ConditionUpdate(SCHEDULED, is_true=True),
         phase=PENDING,
     )
     return replace(
@@ -89,7 +89,7 @@ def image_missing(pod: Pod, reason: str) -> PodStatus:
     return _with_container(pod.status, containers.without_image(first, reason))
 
 
-def next_started(pod: Pod, here: Circumstances) -> PodStatus:
+def next_started(pod: Pod, here: StepContext) -> PodStatus:
     """The init container that runs has ended, and the next one or the containers have started."""
     uid, now = pod.metadata.uid, here.timestamp
     status = replace(pod.status, pod_ip=here.pod_ip, pod_ips=(PodIP(ip=here.pod_ip),))
@@ -106,22 +106,25 @@ def next_started(pod: Pod, here: Circumstances) -> PodStatus:
             return status
     for present in status.container_statuses:
         status = _with_container(status, containers.started(present, uid, now))
-    return _judged(status, here, Verdict(INITIALIZED, is_true=True), phase=RUNNING)
+    return _with_conditions(status, here, ConditionUpdate(INITIALIZED, is_true=True), phase=RUNNING)
 
 
-def ready(pod: Pod, here: Circumstances) -> PodStatus:
+def ready(pod: Pod, here: StepContext) -> PodStatus:
     """All readiness probes have succeeded."""
-    verdicts = (Verdict(CONTAINERS_READY, is_true=True), Verdict(READY, is_true=True))
+    verdicts = (
+        ConditionUpdate(CONTAINERS_READY, is_true=True),
+        ConditionUpdate(READY, is_true=True),
+    )
     return replace(
-        _judged(pod.status, here, *verdicts),
+        _with_conditions(pod.status, here, *verdicts),
         container_statuses=tuple(replace(c, ready=True) for c in pod.status.container_statuses),
     )
 
 
-def crashed(pod: Pod, here: Circumstances, *, exit_code: int) -> PodStatus:
+def crashed(pod: Pod, here: StepContext, *, exit_code: int) -> PodStatus:
     """All containers have exited and will run again: the first time at once, then after a pause."""
     status = replace(
-        _judged(pod.status, here, *_unready(pod)),
+        _with_conditions(pod.status, here, *_unready(pod)),
         container_statuses=tuple(
             containers.crashed(c, exit_code, here.timestamp) for c in pod.status.container_statuses
         ),
@@ -131,33 +134,33 @@ def crashed(pod: Pod, here: Circumstances, *, exit_code: int) -> PodStatus:
     return _restarted(status, pod, here)
 
 
-def restarted(pod: Pod, here: Circumstances) -> PodStatus:
+def restarted(pod: Pod, here: StepContext) -> PodStatus:
     """The pause after a crash is over."""
     return _restarted(pod.status, pod, here)
 
 
-def ended(pod: Pod, here: Circumstances, *, exit_code: int) -> PodStatus:
+def ended(pod: Pod, here: StepContext, *, exit_code: int) -> PodStatus:
     """All containers have exited and none of them will run again."""
     statuses = _all_ended(pod.status.container_statuses, exit_code, here)
     succeeded = all(c.state.terminated and c.state.terminated.exit_code == 0 for c in statuses)
     reason = "PodCompleted" if succeeded else "PodFailed"
     verdicts = (
-        Verdict(READY, is_true=False, reason=reason),
-        Verdict(CONTAINERS_READY, is_true=False, reason=reason),
+        ConditionUpdate(READY, is_true=False, reason=reason),
+        ConditionUpdate(CONTAINERS_READY, is_true=False, reason=reason),
     )
     return replace(
-        _judged(pod.status, here, *verdicts, phase=SUCCEEDED if succeeded else FAILED),
+        _with_conditions(pod.status, here, *verdicts, phase=SUCCEEDED if succeeded else FAILED),
         container_statuses=statuses,
         init_container_statuses=_all_ended(pod.status.init_container_statuses, exit_code, here),
     )
 
 
-def out_of_reach(pod: Pod, here: Circumstances) -> PodStatus:
+def out_of_reach(pod: Pod, here: StepContext) -> PodStatus:
     """Nothing is heard of the pod's node any more."""
-    return _judged(pod.status, here, Verdict(READY, is_true=False))
+    return _with_conditions(pod.status, here, ConditionUpdate(READY, is_true=False))
 
 
-def _restarted(status: PodStatus, pod: Pod, here: Circumstances) -> PodStatus:
+def _restarted(status: PodStatus, pod: Pod, here: StepContext) -> PodStatus:
     return replace(
         status,
         container_statuses=tuple(
@@ -168,7 +171,7 @@ def _restarted(status: PodStatus, pod: Pod, here: Circumstances) -> PodStatus:
 
 
 def _all_ended(
-    statuses: tuple[ContainerStatus, ...], exit_code: int, here: Circumstances
+    statuses: tuple[ContainerStatus, ...], exit_code: int, here: StepContext
 ) -> tuple[ContainerStatus, ...]:
     return tuple(
         c if c.state.terminated else containers.terminated(c, exit_code, here.timestamp)
@@ -176,8 +179,8 @@ def _all_ended(
     )
 
 
-def _judged(
-    status: PodStatus, here: Circumstances, *verdicts: Verdict, phase: str | None = None
+def _with_conditions(
+    status: PodStatus, here: StepContext, *verdicts: ConditionUpdate, phase: str | None = None
 ) -> PodStatus:
     """`status` with these conditions, and with this phase if one is given."""
     conditions = with_conditions(status.conditions, verdicts, here.timestamp)
@@ -197,11 +200,11 @@ def _with_container(status: PodStatus, changed: ContainerStatus) -> PodStatus:
     )
 
 
-def _initialised(init_containers: tuple[Container, ...]) -> Verdict:
+def _initialised(init_containers: tuple[Container, ...]) -> ConditionUpdate:
     if not init_containers:
-        return Verdict(INITIALIZED, is_true=True)
+        return ConditionUpdate(INITIALIZED, is_true=True)
     names = " ".join(container.name for container in init_containers)
-    return Verdict(
+    return ConditionUpdate(
         INITIALIZED,
         is_true=False,
         reason="ContainersNotInitialized",
@@ -209,10 +212,10 @@ def _initialised(init_containers: tuple[Container, ...]) -> Verdict:
     )
 
 
-def _unready(pod: Pod) -> tuple[Verdict, Verdict]:
+def _unready(pod: Pod) -> tuple[ConditionUpdate, ConditionUpdate]:
     names = " ".join(container.name for container in pod.spec.containers)
     reason, message = "ContainersNotReady", f"containers with unready status: [{names}]"
     return (
-        Verdict(READY, is_true=False, reason=reason, message=message),
-        Verdict(CONTAINERS_READY, is_true=False, reason=reason, message=message),
+        ConditionUpdate(READY, is_true=False, reason=reason, message=message),
+        ConditionUpdate(CONTAINERS_READY, is_true=False, reason=reason, message=message),
     )

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.nodes.statuses import Condition, Part
+from controller.devcluster.nodes.statuses import Condition, StatusPart
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import NAMESPACES, NODES, SERVICES, Resource
 
@@ -35,7 +35,7 @@ class JobSpec(View, frozen=True):
     template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
-class JobStatus(Part, frozen=True):
+class JobStatus(StatusPart, frozen=True):
     """`status` of a Job."""
 
     active: int = 0

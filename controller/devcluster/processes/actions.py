@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
-from controller.devcluster.processes.container_process import Result
+from controller.devcluster.processes.container_process import ActionResult
 
 if TYPE_CHECKING:
-    from controller.devcluster.processes.container_process import Run
+    from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.specification import (
         Action,
         Container,
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 _LONGEST_BODY = 10 * 1024
 
 
-async def act(
-    action: Action, container: Container, run: Run, pod_ip: str, seconds: float | None
-) -> Result:
+async def run_action(
+    action: Action, container: Container, run: ContainerProcess, pod_ip: str, seconds: float | None
+) -> ActionResult:
     """Do what a probe or a hook says, for at most so many seconds (None for no limit)."""
     if action.exec:
         return await run.exec(action.exec.command, seconds)
     if action.sleep:
         await asyncio.sleep(action.sleep.seconds)
-        return Result(is_good=True, text="")
+        return ActionResult(is_good=True, text="")
     try:
         async with asyncio.timeout(seconds):
             if action.http_get:
@@ -37,17 +37,17 @@ async def act(
             if action.tcp_socket:
                 return await _connect(action.tcp_socket, container, pod_ip)
     except TimeoutError:
-        return Result(is_good=False, text=f"no answer within {seconds:g}s")
+        return ActionResult(is_good=False, text=f"no answer within {seconds:g}s")
     what = "grpc" if action.grpc else "this kind of action"
-    return Result(
+    return ActionResult(
         is_good=False, text=f"{what} is not supported here; use exec, httpGet or tcpSocket"
     )
 
 
-async def _get(action: HttpAction, container: Container, pod_ip: str) -> Result:
+async def _get(action: HttpAction, container: Container, pod_ip: str) -> ActionResult:
     port = container.port(action.port)
     if port is None:
-        return Result(is_good=False, text=f"no port is named {action.port!r}")
+        return ActionResult(is_good=False, text=f"no port is named {action.port!r}")
     path = action.path if action.path.startswith("/") else f"/{action.path}"
     url = f"{action.scheme.lower()}://{action.host or pod_ip}:{port}{path}"
     headers = {"User-Agent": "kube-probe/manta", "Accept": "*/*"}
@@ -61,21 +61,23 @@ async def _get(action: HttpAction, container: Container, pod_ip: str) -> Result:
             await answer.content.read(_LONGEST_BODY)
             is_good = 200 <= answer.status < 400
             text = f"HTTP probe failed with statuscode: {answer.status}"
-            return Result(is_good, "" if is_good else text)
+            return ActionResult(is_good, "" if is_good else text)
     except aiohttp.ClientConnectorError as error:
-        return Result(is_good=False, text=f'Get "{url}": {error.strerror or error}')
+        return ActionResult(is_good=False, text=f'Get "{url}": {error.strerror or error}')
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        return Result(is_good=False, text=f'Get "{url}": {error or type(error).__name__}')
+        return ActionResult(is_good=False, text=f'Get "{url}": {error or type(error).__name__}')
 
 
-async def _connect(action: TcpAction, container: Container, pod_ip: str) -> Result:
+async def _connect(action: TcpAction, container: Container, pod_ip: str) -> ActionResult:
     port = container.port(action.port)
     if port is None:
-        return Result(is_good=False, text=f"no port is named {action.port!r}")
+        return ActionResult(is_good=False, text=f"no port is named {action.port!r}")
     host = action.host or pod_ip
     try:
         _, writer = await asyncio.open_connection(host, port)
     except OSError as error:
-        return Result(is_good=False, text=f"dial tcp {host}:{port}: {error.strerror or error}")
+        return ActionResult(
+            is_good=False, text=f"dial tcp {host}:{port}: {error.strerror or error}"
+        )
     writer.close()
-    return Result(is_good=True, text="")
+    return ActionResult(is_good=True, text="")

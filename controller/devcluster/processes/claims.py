@@ -14,7 +14,7 @@ from controller.kube.resources import CLAIMS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.kube.objects import PersistentVolumeClaim
     from informers import Tombstone
 
@@ -25,15 +25,15 @@ class Claims:
     """Binds claims, and removes what deleted ones held.
 
     Args:
-        surroundings: client and caches.
+        context: client and caches.
         root: folder of the folders, which are named by the uids of claims.
     """
 
-    def __init__(self, surroundings: Surroundings, root: Path) -> None:
-        self._client = surroundings.client
+    def __init__(self, context: ComponentContext, root: Path) -> None:
+        self._client = context.client
         self._root = root
-        self._loop = surroundings.control_loop("bound-claims", self._sync)
-        informer = surroundings.caches.informer(CLAIMS)
+        self._loop = context.control_loop("bound-claims", self._sync)
+        informer = context.caches.informer(CLAIMS)
         informer.add_handler(self, name="bound-claims")
         self._claims = informer.lister
         self._deleted: dict[str, str] = {}

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.component_context import Component
 
 
-class Together:
+class ComponentGroup:
     """Components that start in order and then run at the same time."""
 
     def __init__(self, *components: Component) -> None:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.devcluster.processes import container_states as states
-from controller.devcluster.processes.actions import act
+from controller.devcluster.processes.actions import run_action
 from controller.devcluster.processes.backoff import Backoff
-from controller.devcluster.processes.container_process import Run
+from controller.devcluster.processes.container_process import ContainerProcess
 from controller.devcluster.processes.environment import (
-    BadConfiguration,
+    InvalidConfiguration,
     env_sources,
     invocation,
 )
-from controller.devcluster.processes.grace_period import LOOK_AGAIN, Grace, either
+from controller.devcluster.processes.grace_period import RECHECK_SECONDS, GracePeriod, wait_at_most
 from controller.devcluster.processes.images import UnknownImage
 from controller.devcluster.processes.isolation.protocols import Mount
 from controller.devcluster.processes.pod_runtime import oom_kills
-from controller.devcluster.processes.probes import Checks
+from controller.devcluster.processes.probes import ContainerProbes
 from controller.kube.errors import KubeError
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.pods import ContainerStatus
     from controller.devcluster.processes.environment import Invocation
     from controller.devcluster.processes.images import Image
-    from controller.devcluster.processes.isolation.protocols import Room
+    from controller.devcluster.processes.isolation.protocols import ContainerDir
     from controller.devcluster.processes.output import Output
-    from controller.devcluster.processes.pod_runtime import Home
+    from controller.devcluster.processes.pod_runtime import ContainerContext
     from controller.devcluster.processes.specification import Container
 
 _LEAST_AFTER_HOOK = 2.0  # seconds between SIGTERM and SIGKILL, even if a hook used up the grace
@@ -49,7 +49,7 @@ class ContainerRuns:
     """All runs of one container.
 
     Args:
-        home: what the containers of the pod share.
+        context: what the containers of the pod share.
         container: its specification.
         status: what is known of it.
 
@@ -58,15 +58,17 @@ class ContainerRuns:
         has_started: set while the container runs and its startup probe has succeeded.
     """
 
-    def __init__(self, home: Home, container: Container, status: ContainerStatus) -> None:
+    def __init__(
+        self, context: ContainerContext, container: Container, status: ContainerStatus
+    ) -> None:
         self.container = container
         self.status = status
         self.has_started = asyncio.Event()
-        self._home = home
-        self._is_step = container in home.pod.spec.init_containers and not container.is_sidecar
-        settings = home.shop.settings
+        self._context = context
+        self._is_step = container in context.pod.spec.init_containers and not container.is_sidecar
+        settings = context.runtime.settings
         self._backoff = Backoff(settings.crash_back_off, settings.crash_back_off_cap)
-        self._run: Run | None = None
+        self._run: ContainerProcess | None = None
         self._output: Output | None = None
         self._message: Path | None = None
         self._restarts = status.restart_count + (status.state.terminated is not None)
@@ -83,90 +85,94 @@ class ContainerRuns:
             return code
         while True:
             run = await self._start()
-            code = await self._attend(run)
+            code = await self._watch(run)
             if not restarts(code):
                 return code
             await self._pause(self._backoff.pause)
 
-    async def stop(self, grace: Grace) -> None:
+    async def stop(self, grace: GracePeriod) -> None:
         """End it if it runs. `supervise` must have been cancelled."""
         run = self._run
         if run is None:
             return
         if not run.exited.done():
-            self._tell("Normal", "Killing", f"Stopping container {self.container.name}")
+            self._record_event("Normal", "Killing", f"Stopping container {self.container.name}")
             await self._end(run, grace)
         await self._finish(run)
 
     # Start.
 
-    async def _start(self) -> Run:
+    async def _start(self) -> ContainerProcess:
         """Start it, however long it takes until that is possible."""
         wanted = env_sources(self.container)
-        shop, namespace = self._home.shop, self._home.pod.metadata.namespace
+        runtime, namespace = self._context.runtime, self._context.pod.metadata.namespace
         image = await self._image()
         while True:
-            with shop.sources.watch(namespace, wanted) as changed:
+            with runtime.sources.watch(namespace, wanted) as changed:
                 try:
-                    data = await shop.sources.read(namespace, wanted)
+                    data = await runtime.sources.read(namespace, wanted)
                     call = invocation(
-                        self._home.pod,
+                        self._context.pod,
                         self.container,
                         image,
-                        around=self._home.around,
+                        downward=self._context.downward,
                         sources=data,
                     )
                     return await self._launch(call, image)
-                except BadConfiguration as error:
-                    self._hold(states.CONFIG_ERROR, str(error))
-                    await either(changed, LOOK_AGAIN)
+                except InvalidConfiguration as error:
+                    self._report_waiting(states.CONFIG_ERROR, str(error))
+                    await wait_at_most(changed, RECHECK_SECONDS)
                 except KubeError as error:
-                    self._hold(states.CONFIG_ERROR, f"cannot read what env refers to: {error}")
+                    self._report_waiting(
+                        states.CONFIG_ERROR, f"cannot read what env refers to: {error}"
+                    )
                     await asyncio.sleep(_READ_AGAIN)
                 except OSError as error:
-                    self._hold(states.CREATE_ERROR, str(error))
+                    self._report_waiting(states.CREATE_ERROR, str(error))
                     self._backoff = self._backoff.after_run(0.0)
                     await asyncio.sleep(max(self._backoff.pause, _READ_AGAIN))
 
     async def _image(self) -> Image:
         """The environment that stands for its image; waits for ever if there is none."""
         try:
-            return self._home.shop.images.find(self.container.image)
+            return self._context.runtime.images.find(self.container.image)
         except UnknownImage as error:
             if self.container.image_pull_policy == "Never":
-                self._hold(states.NEVER_PULLED, str(error))
+                self._report_waiting(states.NEVER_PULLED, str(error))
             else:
-                self._hold(states.PULL_ERROR, str(error))
-                await asyncio.sleep(self._home.shop.settings.image_back_off)
+                self._report_waiting(states.PULL_ERROR, str(error))
+                await asyncio.sleep(self._context.runtime.settings.image_back_off)
                 text = f'Back-off pulling image "{self.container.image}": {error}'
-                self._hold(states.PULL_BACK_OFF, text)
+                self._report_waiting(states.PULL_BACK_OFF, text)
             await asyncio.Event().wait()
             raise
 
-    def _hold(self, reason: str, message: str) -> None:
+    def _report_waiting(self, reason: str, message: str) -> None:
         if reason == states.PULL_BACK_OFF:
-            self._tell("Normal", "BackOff", message)
+            self._record_event("Normal", "BackOff", message)
         else:
-            self._tell("Warning", "Failed", f"Error: {message}")
-        self._set(states.held_up(self.status, reason, message))
+            self._record_event("Warning", "Failed", f"Error: {message}")
+        self._set(states.waiting(self.status, reason, message))
 
-    async def _launch(self, call: Invocation, image: Image) -> Run:
-        home, name = self._home, self.container.name
-        self._message = home.place.root / f"m-{name}-{self._restarts}"
+    async def _launch(self, call: Invocation, image: Image) -> ContainerProcess:
+        context, name = self._context, self.container.name
+        self._message = context.sandbox.root / f"m-{name}-{self._restarts}"
         self._message.touch()
-        mounts = home.volumes.mounts(self.container, call.env)
+        mounts = context.volumes.mounts(self.container, call.env)
         mounts.append(Mount(self._message, self.container.termination_message_path))
-        room = await home.place.room(name, cwd=call.cwd, env=call.env, mounts=mounts)
+        container_dir = await context.sandbox.create_container_dir(
+            name, cwd=call.cwd, env=call.env, mounts=mounts
+        )
         try:
-            run = await self._spawn(room, call)
+            run = await self._spawn(container_dir, call)
         except BaseException:
-            await room.close()
+            await container_dir.close()
             raise
         loop = asyncio.get_running_loop()
         self._run, self._began, self._oom_kills = run, loop.time(), oom_kills()
-        self._tell("Normal", "Pulled", f'Image "{self.container.image}" is {image.path}')
-        self._tell("Normal", "Started", f"Started container {name}")
-        uid, now = home.pod.metadata.uid, self._now()
+        self._record_event("Normal", "Pulled", f'Image "{self.container.image}" is {image.path}')
+        self._record_event("Normal", "Started", f"Started container {name}")
+        uid, now = context.pod.metadata.uid, self._now()
         status = states.running(self.status, uid, f"local://{image.path}", self._restarts, now)
         has_begun = not (self.container.startup_probe or self.container.lifecycle.post_start)
         is_ready = has_begun and not self.container.readiness_probe
@@ -174,28 +180,28 @@ class ContainerRuns:
         self._set(states.probed(status, started=has_begun, ready=is_ready and not self._is_step))
         return run
 
-    async def _spawn(self, room: Room, call: Invocation) -> Run:
-        uid, name = self._home.pod.metadata.uid, self.container.name
-        output = self._home.shop.outputs.begin(uid, name)
+    async def _spawn(self, container_dir: ContainerDir, call: Invocation) -> ContainerProcess:
+        uid, name = self._context.pod.metadata.uid, self.container.name
+        output = self._context.runtime.outputs.begin(uid, name)
         try:
-            run = await Run.start(room, call.argv, output)
+            run = await ContainerProcess.start(container_dir, call.argv, output)
         except BaseException:
-            self._home.shop.outputs.abandon(uid, name)
+            self._context.runtime.outputs.abandon(uid, name)
             raise
         self._output = output
         return run
 
     # While it runs.
 
-    async def _attend(self, run: Run) -> int:
+    async def _watch(self, run: ContainerProcess) -> int:
         """Probe it until it has ended, or has to be ended."""
         checks = asyncio.create_task(self._check(run))
         try:
             await asyncio.wait({run.exited, checks}, return_when=asyncio.FIRST_COMPLETED)
             if not run.exited.done():
                 why, seconds = checks.result()
-                self._tell("Normal", "Killing", f"Container {self.container.name} {why}")
-                await self._end(run, Grace(seconds))
+                self._record_event("Normal", "Killing", f"Container {self.container.name} {why}")
+                await self._end(run, GracePeriod(seconds))
         finally:
             checks.cancel()
             await asyncio.wait({checks})  # to await it itself would swallow our own cancellation
@@ -204,17 +210,21 @@ class ContainerRuns:
         self._backoff = self._backoff.after_run(ran)
         return code
 
-    async def _check(self, run: Run) -> tuple[str, float]:
+    async def _check(self, run: ContainerProcess) -> tuple[str, float]:
         """Hook and probes: why it has to be ended, and its grace for that in seconds."""
-        grace = self._home.pod.spec.termination_grace_period_seconds
+        grace = self._context.pod.spec.termination_grace_period_seconds
         hook = self.container.lifecycle.post_start
         if hook:
-            result = await act(hook, self.container, run, self._home.around.pod_ip, None)
+            result = await run_action(
+                hook, self.container, run, self._context.downward.pod_ip, None
+            )
             if not result.is_good:
-                self._tell("Warning", "FailedPostStartHook", f"PostStartHook failed: {result.text}")
+                self._record_event(
+                    "Warning", "FailedPostStartHook", f"PostStartHook failed: {result.text}"
+                )
                 return "failed its postStart hook, will be restarted", grace
-        checks = Checks(
-            self.container, run, self._home.around.pod_ip, self._probed, self._unhealthy
+        checks = ContainerProbes(
+            self.container, run, self._context.downward.pod_ip, self._probed, self._unhealthy
         )
         failed = await checks.watch()
         own = failed.probe.termination_grace_period_seconds
@@ -228,23 +238,23 @@ class ContainerRuns:
         self._set(states.probed(self.status, started=started, ready=ready))
 
     def _unhealthy(self, name: str, text: str) -> None:
-        self._tell("Warning", "Unhealthy", f"{name.capitalize()} probe failed: {text}")
+        self._record_event("Warning", "Unhealthy", f"{name.capitalize()} probe failed: {text}")
 
     # End.
 
-    async def _end(self, run: Run, grace: Grace) -> None:
+    async def _end(self, run: ContainerProcess, grace: GracePeriod) -> None:
         """The hook, SIGTERM, and SIGKILL when the grace is over."""
         hook = self.container.lifecycle.pre_stop
         if hook and grace.remaining:
             doing = asyncio.ensure_future(
-                act(hook, self.container, run, self._home.around.pod_ip, None)
+                run_action(hook, self.container, run, self._context.downward.pod_ip, None)
             )
             try:
                 if await grace.passes_before(doing):
-                    self._tell("Warning", "FailedPreStopHook", "PreStopHook took too long")
+                    self._record_event("Warning", "FailedPreStopHook", "PreStopHook took too long")
                 elif not doing.result().is_good:
                     text = f"PreStopHook failed: {doing.result().text}"
-                    self._tell("Warning", "FailedPreStopHook", text)
+                    self._record_event("Warning", "FailedPreStopHook", text)
             finally:
                 doing.cancel()
                 await asyncio.wait({doing})
@@ -255,13 +265,17 @@ class ContainerRuns:
                 return
         await run.kill()
 
-    async def _finish(self, run: Run) -> int:
+    async def _finish(self, run: ContainerProcess) -> int:
         """Say how it ended, and clean up."""
         if self._run is not run:
             return states.exit_code(self.status) or 0
         self._run = None
         self.has_started.clear()
-        code, reason, message = run.exited.result(), "", self._last_words(run.exited.result())
+        code, reason, message = (
+            run.exited.result(),
+            "",
+            self._termination_message(run.exited.result()),
+        )
         if problem := run.start_error:
             code, reason, message = _START_ERROR, "StartError", problem
         elif code == states.KILLED_CODE and not run.was_killed and oom_kills() > self._oom_kills:
@@ -274,7 +288,7 @@ class ContainerRuns:
         await run.close()
         return code
 
-    def _last_words(self, code: int) -> str:
+    def _termination_message(self, code: int) -> str:
         """The termination message."""
         text = b""
         with suppress(OSError):
@@ -289,20 +303,20 @@ class ContainerRuns:
         """Wait before the next start."""
         if not seconds:
             return
-        meta, name = self._home.pod.metadata, self.container.name
+        meta, name = self._context.pod.metadata, self.container.name
         where = f"container={name} pod={meta.name}_{meta.namespace}({meta.uid})"
         message = f"back-off {seconds:g}s restarting failed {where}"
-        self._tell("Warning", "BackOff", message[0].upper() + message[1:])
-        self._set(states.held_up(self.status, states.CRASH_LOOP, message))
+        self._record_event("Warning", "BackOff", message[0].upper() + message[1:])
+        self._set(states.waiting(self.status, states.CRASH_LOOP, message))
         await asyncio.sleep(seconds)
 
     def _set(self, status: ContainerStatus) -> None:
         if status != self.status:
             self.status = status
-            self._home.changed()
+            self._context.changed()
 
-    def _tell(self, kind: str, reason: str, message: str) -> None:
-        self._home.tell(kind, reason, message, self.container)
+    def _record_event(self, kind: str, reason: str, message: str) -> None:
+        self._context.record_event(kind, reason, message, self.container)
 
     def _now(self) -> str:
-        return timestamp(self._home.shop.wall())
+        return timestamp(self._context.runtime.wall())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Sequence
 
-    from controller.devcluster.processes.isolation.protocols import Launch, Room
+    from controller.devcluster.processes.isolation.protocols import ContainerDir, Launch
     from controller.devcluster.processes.output import Output
 
 _DRAIN = 2.0  # seconds for the last output after the end
@@ -24,7 +24,7 @@ _LONGEST_ANSWER = 10 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ActionResult:
     """What came of a probe or a hook.
 
     Attributes:
@@ -36,7 +36,7 @@ class Result:
     text: str
 
 
-class Run:
+class ContainerProcess:
     """A running container. Made by `start`.
 
     Attributes:
@@ -46,9 +46,13 @@ class Run:
     """
 
     def __init__(
-        self, room: Room, launch: Launch, process: Process, pipes: tuple[Pipe, Pipe]
+        self,
+        container_dir: ContainerDir,
+        launch: Launch,
+        process: Process,
+        pipes: tuple[Pipe, Pipe],
     ) -> None:
-        self._room = room
+        self._container_dir = container_dir
         self._launch = launch
         self._process = process
         self._pipes = pipes
@@ -56,15 +60,17 @@ class Run:
         self.exited: asyncio.Task[int] = asyncio.create_task(self._wait())
 
     @classmethod
-    async def start(cls, room: Room, argv: Sequence[str], output: Output) -> Run:
-        """Start `argv` in `room`.
+    async def start(
+        cls, container_dir: ContainerDir, argv: Sequence[str], output: Output
+    ) -> ContainerProcess:
+        """Start `argv` in `container_dir`.
 
         Raises:
             OSError: the machine cannot start another process.
         """
         pipes = (Pipe("stdout", output), Pipe("stderr", output))
         try:
-            launch = room.command(argv)
+            launch = container_dir.command(argv)
             process = await asyncio.create_subprocess_exec(
                 *launch.argv,
                 env=launch.env,
@@ -80,12 +86,12 @@ class Run:
             raise
         for pipe in pipes:
             pipe.started()
-        return cls(room, launch, process, pipes)
+        return cls(container_dir, launch, process, pipes)
 
     @property
     def start_error(self) -> str:
         """Why the command could not be started; empty if it could."""
-        return self._room.start_error()
+        return self._container_dir.start_error()
 
     def terminate(self) -> None:
         """Ask it to end."""
@@ -101,9 +107,9 @@ class Run:
                 self._send(signal.SIGKILL)
         await asyncio.wait({self.exited})
 
-    async def exec(self, argv: Sequence[str], seconds: float | None) -> Result:
+    async def exec(self, argv: Sequence[str], seconds: float | None) -> ActionResult:
         """Run a command beside it, for at most so long."""
-        launch = self._room.exec(argv)
+        launch = self._container_dir.exec(argv)
         try:
             process = await asyncio.create_subprocess_exec(
                 *launch.argv,
@@ -115,24 +121,24 @@ class Run:
                 start_new_session=True,
             )
         except OSError as error:
-            return Result(is_good=False, text=f"command cannot be started: {error}")
+            return ActionResult(is_good=False, text=f"command cannot be started: {error}")
         try:
             async with asyncio.timeout(seconds):
                 text = await _read(process)
                 code = await process.wait()
         except TimeoutError:
-            return Result(is_good=False, text=f"command timed out after {seconds:g}s")
+            return ActionResult(is_good=False, text=f"command timed out after {seconds:g}s")
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     process.send_signal(launch.kill_signal)
         if code == 0:
-            return Result(is_good=True, text=text)
-        return Result(is_good=False, text=text.strip() or f"command exited with code {code}")
+            return ActionResult(is_good=True, text=text)
+        return ActionResult(is_good=False, text=text.strip() or f"command exited with code {code}")
 
     async def close(self) -> None:
         """Remove what was made for it, when it has ended."""
-        await self._room.close()
+        await self._container_dir.close()
 
     async def _wait(self) -> int:
         code = await self._process.wait()

@@ -38,7 +38,7 @@ def expected(container: Container, reason: str) -> ContainerStatus:
     )
 
 
-def held_up(status: ContainerStatus, reason: str, message: str) -> ContainerStatus:
+def waiting(status: ContainerStatus, reason: str, message: str) -> ContainerStatus:
     """Of a container that cannot start, and why; an end just before it moves to `lastState`."""
     last = ContainerState(terminated=status.state.terminated)
     return replace(

@@ -29,7 +29,7 @@ class UnknownField(Exception):  # noqa: N818  it is about the pod, not about thi
 
 
 @dataclass(frozen=True, slots=True)
-class Surrounds:
+class DownwardValues:
     """What the machine adds to a pod.
 
     Attributes:
@@ -45,14 +45,16 @@ class Surrounds:
     memory: int
 
 
-def field_value(reference: FieldReference, pod: Pod, meta: ObjectMeta, around: Surrounds) -> str:
+def field_value(
+    reference: FieldReference, pod: Pod, meta: ObjectMeta, downward: DownwardValues
+) -> str:
     """The value of a `fieldRef`.
 
     Args:
         reference: which field.
         pod: the pod as it was when it started.
         meta: its present metadata.
-        around: what the machine adds.
+        downward: what the machine adds.
 
     Raises:
         UnknownField: there is no such field.
@@ -69,10 +71,10 @@ def field_value(reference: FieldReference, pod: Pod, meta: ObjectMeta, around: S
         "metadata.annotations": _listed(meta.annotations),
         "spec.nodeName": pod.spec.node_name,
         "spec.serviceAccountName": pod.spec.service_account_name or "default",
-        "status.hostIP": around.host_ip,
-        "status.hostIPs": around.host_ip,
-        "status.podIP": around.pod_ip,
-        "status.podIPs": around.pod_ip,
+        "status.hostIP": downward.host_ip,
+        "status.hostIPs": downward.host_ip,
+        "status.podIP": downward.pod_ip,
+        "status.podIPs": downward.pod_ip,
     }
     if path not in values:
         raise UnknownField(f"unsupported fieldPath: {path}")
@@ -80,7 +82,7 @@ def field_value(reference: FieldReference, pod: Pod, meta: ObjectMeta, around: S
 
 
 def resource_value(
-    reference: ResourceReference, pod: Pod, container: Container | None, around: Surrounds
+    reference: ResourceReference, pod: Pod, container: Container | None, downward: DownwardValues
 ) -> str:
     """The value of a `resourceFieldRef`: a whole number of divisors, rounded up.
 
@@ -99,7 +101,7 @@ def resource_value(
         raise UnknownField(f"unsupported container resource: {reference.resource}")
     limits, requests = container.resources.limits, container.resources.requests
     given = limits.get(resource) if group == "limits" else requests.get(resource)
-    whole = {"cpu": str(around.cpus), "memory": str(around.memory)} if group == "limits" else {}
+    whole = {"cpu": str(downward.cpus), "memory": str(downward.memory)} if group == "limits" else {}
     try:
         amount = quantity_value(whole.get(resource, "0") if given is None else given)
         divisor = quantity_value(reference.divisor) or Decimal(1)

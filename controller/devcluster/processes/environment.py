@@ -16,7 +16,7 @@ from controller.devcluster.processes.expansion import expand
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.devcluster.processes.downward_api import Surrounds
+    from controller.devcluster.processes.downward_api import DownwardValues
     from controller.devcluster.processes.images import Image
     from controller.devcluster.processes.specification import (
         Container,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
 
 
-class BadConfiguration(Exception):  # noqa: N818  Kubernetes calls it CreateContainerConfigError
+class InvalidConfiguration(Exception):  # noqa: N818  Kubernetes calls it CreateContainerConfigError
     """Something that the container refers to is not there (yet). The message says what."""
 
 
@@ -83,7 +83,7 @@ def invocation(
     container: Container,
     image: Image,
     *,
-    around: Surrounds,
+    downward: DownwardValues,
     sources: Mapping[Source, Mapping[str, bytes] | None],
 ) -> Invocation:
     """How `container` is to be started.
@@ -92,7 +92,7 @@ def invocation(
         pod: whose container it is.
         container: its specification.
         image: its environment.
-        around: what the machine adds.
+        downward: what the machine adds.
         sources: the data of all `env_sources`, None for those that do not exist.
 
     Raises:
@@ -102,7 +102,7 @@ def invocation(
     for group in container.env_from:
         declared.update(_taken_over(group, sources))
     for variable in container.env:
-        value = _value(variable, declared, pod, container, around=around, sources=sources)
+        value = _value(variable, declared, pod, container, downward=downward, sources=sources)
         if value is not None:
             declared[variable.name] = value
     command = tuple(expand(word, declared) for word in container.command) or image.entrypoint
@@ -110,7 +110,7 @@ def invocation(
     if not container.command and not container.args:
         args = image.command
     if not command + args:
-        raise BadConfiguration("no command specified")
+        raise InvalidConfiguration("no command specified")
     hostname = pod.spec.hostname or pod.metadata.name
     env = {**image.variables, "HOSTNAME": hostname, **declared}
     return Invocation(command + args, env, expand(container.working_dir, declared))
@@ -124,7 +124,7 @@ def _taken_over(
             continue
         data = sources[Source(kind, reference.name)]
         if data is None and not reference.optional:
-            raise BadConfiguration(f"{Source(kind, reference.name)} not found")
+            raise InvalidConfiguration(f"{Source(kind, reference.name)} not found")
         for key, value in sorted((data or {}).items()):
             if "=" not in key:
                 yield group.prefix + key, _text(value)
@@ -136,7 +136,7 @@ def _value(
     pod: Pod,
     container: Container,
     *,
-    around: Surrounds,
+    downward: DownwardValues,
     sources: Mapping[Source, Mapping[str, bytes] | None],
 ) -> str | None:
     """The value of one variable, None if it is optional and not there."""
@@ -145,16 +145,16 @@ def _value(
         return expand(variable.value, declared)
     try:
         if origin.field_ref:
-            return field_value(origin.field_ref, pod, pod.metadata, around)
+            return field_value(origin.field_ref, pod, pod.metadata, downward)
         if origin.resource_field_ref:
-            return resource_value(origin.resource_field_ref, pod, container, around)
+            return resource_value(origin.resource_field_ref, pod, container, downward)
     except UnknownField as error:
-        raise BadConfiguration(f"env {variable.name}: {error}") from error
+        raise InvalidConfiguration(f"env {variable.name}: {error}") from error
     if origin.config_map_key_ref:
         return _keyed(CONFIG_MAP, origin.config_map_key_ref, pod, sources)
     if origin.secret_key_ref:
         return _keyed(SECRET, origin.secret_key_ref, pod, sources)
-    raise BadConfiguration(f"env {variable.name}: valueFrom names no source that is known here")
+    raise InvalidConfiguration(f"env {variable.name}: valueFrom names no source that is known here")
 
 
 def _keyed(
@@ -167,10 +167,10 @@ def _keyed(
     if wanted.optional:
         return None
     if data is None:
-        raise BadConfiguration(f"{source} not found")
+        raise InvalidConfiguration(f"{source} not found")
     kind_name = "ConfigMap" if kind == CONFIG_MAP else "Secret"
     where = f"{kind_name} {pod.metadata.namespace}/{wanted.name}"
-    raise BadConfiguration(f"couldn't find key {wanted.key} in {where}")
+    raise InvalidConfiguration(f"couldn't find key {wanted.key} in {where}")
 
 
 def _text(value: bytes) -> str:

@@ -13,7 +13,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.kube.objects import ObjectMeta
 
 _EVENTS = Resource("", "v1", "events", "Event", KubeObject)
@@ -46,20 +46,20 @@ class PodEvents:
     """Collects events; `run` sends them. One that cannot be sent is dropped.
 
     Args:
-        surroundings: client and time.
+        context: client and time.
         node: name of the node.
     """
 
-    def __init__(self, surroundings: Surroundings, node: str) -> None:
-        self._client = surroundings.client
-        self._wall = surroundings.wall
+    def __init__(self, context: ComponentContext, node: str) -> None:
+        self._client = context.client
+        self._wall = context.wall
         self._node = node
         self._series: dict[_Key, _Series] = {}
         self._unsent: dict[_Key, None] = {}
         self._wake = asyncio.Event()
         self._stamp = 0
 
-    def tell(
+    def record(
         self, meta: ObjectMeta, kind: str, reason: str, message: str, *, container: str = ""
     ) -> None:
         """Something has happened to a pod.

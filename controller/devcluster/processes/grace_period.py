@@ -6,18 +6,18 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-LOOK_AGAIN = 10.0
+RECHECK_SECONDS = 10.0
 """Seconds until what is missing is looked for again, should nobody tell that it is there."""
 
 
-async def either(event: asyncio.Event, seconds: float) -> None:
+async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
     """Wait for `event`, but not longer than so many seconds."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
 
-class Grace:
+class GracePeriod:
     """Ends at a moment that may come nearer.
 
     Args:

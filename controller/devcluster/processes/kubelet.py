@@ -16,18 +16,18 @@ import structlog
 from controller.devcluster.nodes.binding import bind, gated
 from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.nodes.registration import Registration, Runtime
+from controller.devcluster.nodes.registration import NodeInfo, Registration
 from controller.devcluster.processes.claims import Claims
 from controller.devcluster.processes.events import PodEvents
-from controller.devcluster.processes.pod_runtime import Folders, Workshop, machine_memory
-from controller.devcluster.processes.pod_worker import PodRun
+from controller.devcluster.processes.pod_runtime import KubeletDirs, PodRuntime, machine_memory
+from controller.devcluster.processes.pod_worker import PodWorker
 from controller.devcluster.processes.sources import Sources
 from controller.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.nodes.pods import Pod
     from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.isolation.protocols import Isolation
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 
-def this_machine(isolation: Isolation) -> Runtime:
+def node_info(isolation: Isolation) -> NodeInfo:
     """What the Node object says of this machine."""
-    return Runtime(
+    return NodeInfo(
         name="process",
         ready="pods are processes of this machine",
         os_image=platform.system(),
@@ -58,7 +58,7 @@ class ProcessKubelet:
     process that the machine ends for lack of memory is reported as OOMKilled.
 
     Args:
-        surroundings: client, caches and time.
+        context: client, caches and time.
         isolation: how pods are kept apart.
         images: environments by image.
         outputs: keeps what containers write.
@@ -68,7 +68,7 @@ class ProcessKubelet:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        context: ComponentContext,
         *,
         isolation: Isolation,
         images: Images,
@@ -76,25 +76,25 @@ class ProcessKubelet:
         root: Path,
         memory: Path,
     ) -> None:
-        self.nodes = Registration(surroundings, this_machine(isolation))
-        self._surroundings = surroundings
-        self._events = PodEvents(surroundings, surroundings.settings.node_names[0])
-        self._shop = Workshop(
-            client=surroundings.client,
+        self.nodes = Registration(context, node_info(isolation))
+        self._context = context
+        self._events = PodEvents(context, context.settings.node_names[0])
+        self._runtime = PodRuntime(
+            client=context.client,
             isolation=isolation,
             images=images,
             outputs=outputs,
-            sources=Sources(surroundings),
+            sources=Sources(context),
             events=self._events,
-            settings=surroundings.settings,
-            wall=surroundings.wall,
-            folders=Folders(claims=root / "claims", memory=memory),
+            settings=context.settings,
+            wall=context.wall,
+            dirs=KubeletDirs(claims=root / "claims", memory=memory),
         )
-        self._claims = Claims(surroundings, self._shop.folders.claims)
-        self._loop = surroundings.control_loop("kubelet", self._sync)
-        self._runs: dict[str, dict[str, PodRun]] = {}
+        self._claims = Claims(context, self._runtime.dirs.claims)
+        self._loop = context.control_loop("kubelet", self._sync)
+        self._runs: dict[str, dict[str, PodWorker]] = {}
         self._group: asyncio.TaskGroup | None = None
-        informer = surroundings.caches.informer(PODS)
+        informer = context.caches.informer(PODS)
         informer.add_handler(
             Enqueue(self._loop.add, lambda pod: (pod.metadata.key,)), name="kubelet"
         )
@@ -133,9 +133,9 @@ class ProcessKubelet:
     async def _bind(self, pod: Pod) -> None:
         try:
             if pod.spec.scheduling_gates:
-                await gated(self._shop.client, pod, self._shop.wall())
+                await gated(self._runtime.client, pod, self._runtime.wall())
             elif not pod.metadata.terminating:
-                await bind(self._shop.client, pod, self._shop.settings.node_names)
+                await bind(self._runtime.client, pod, self._runtime.settings.node_names)
         except (NotFound, Conflict):
             pass  # the pod has changed or gone: its event brings the key back
 
@@ -143,13 +143,13 @@ class ProcessKubelet:
         runs = self._runs.setdefault(key, {})
         run = runs.get(pod.metadata.uid)
         if run is None and not pod.is_finished:
-            run = runs[pod.metadata.uid] = PodRun(self._shop, pod)
+            run = runs[pod.metadata.uid] = PodWorker(self._runtime, pod)
             assert self._group is not None
             self._group.create_task(self._run(key, run))
         if run is not None:
             run.seen(pod)
 
-    async def _run(self, key: str, run: PodRun) -> None:
+    async def _run(self, key: str, run: PodWorker) -> None:
         try:
             await run.run()
         except Exception:  # noqa: BLE001  a pod nobody thought of must not stop the others

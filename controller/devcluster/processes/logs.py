@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.messages import Answer
+from controller.devcluster.apiserver.messages import Response
 from controller.devcluster.apiserver.status import bad_request
 from controller.devcluster.logs import chosen_container, is_waiting, why_no_log
 
@@ -26,7 +26,7 @@ _PIECE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LogOptions:
     """What a client asks for.
 
     Attributes:
@@ -46,7 +46,7 @@ class Wanted:
     stream: str
 
     @classmethod
-    def of(cls, query: Mapping[str, str], now: datetime) -> Wanted:
+    def of(cls, query: Mapping[str, str], now: datetime) -> LogOptions:
         """What the parameters of a request say.
 
         Raises:
@@ -81,7 +81,7 @@ class ProcessLogs:
         self._outputs = outputs
         self._wall = wall
 
-    async def __call__(self, request: Request, where: ResourcePath) -> Answer:
+    async def __call__(self, request: Request, where: ResourcePath) -> Response:
         """The log of one container; with `follow` it goes on until the container ends.
 
         Raises:
@@ -90,17 +90,17 @@ class ProcessLogs:
         pod: dict[str, Any] = self._pods.items[f"{where.namespace}/{where.name}"].object
         name = chosen_container(pod, request.query.get("container", ""))
         previous = request.query.get("previous") == "true"
-        wanted = Wanted.of(request.query, self._wall())
+        wanted = LogOptions.of(request.query, self._wall())
         if why := why_no_log(pod, name, previous=previous):
             raise bad_request(why)
         earlier = previous and not is_waiting(pod, name)  # else the last run is the previous one
         output = self._outputs.find(pod["metadata"]["uid"], name, previous=earlier)
         if output is None:
             raise bad_request(f'the log of container "{name}" is not kept any more')
-        return Answer(200, read(output, wanted), {"content-type": "text/plain"})
+        return Response(200, read(output, wanted), {"content-type": "text/plain"})
 
 
-async def read(output: Output, wanted: Wanted) -> AsyncGenerator[bytes, None]:
+async def read(output: Output, wanted: LogOptions) -> AsyncGenerator[bytes, None]:
     """What is wanted of an output, in pieces."""
     left = wanted.limit
     position = Position(output, wanted.tail)
@@ -118,7 +118,7 @@ async def read(output: Output, wanted: Wanted) -> AsyncGenerator[bytes, None]:
             await output.next_change()
 
 
-def _pieces(lines: Iterator[bytes], wanted: Wanted) -> Iterator[bytes]:
+def _pieces(lines: Iterator[bytes], wanted: LogOptions) -> Iterator[bytes]:
     piece = b""
     for line in lines:
         piece += _shown(line, wanted)
@@ -193,7 +193,7 @@ def _start_of_tail(path: Path | None, lines: int) -> tuple[int, int]:
     return 0, lines - (end > 0)
 
 
-def _shown(line: bytes, wanted: Wanted) -> bytes:
+def _shown(line: bytes, wanted: LogOptions) -> bytes:
     """A line as the client sees it, empty if it is not wanted."""
     moment, stream, kind, text = line.split(b" ", 3)
     if moment.decode() < wanted.since or (wanted.stream and stream.decode() != wanted.stream):

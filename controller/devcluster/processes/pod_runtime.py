@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.devcluster.nodes.settings import NodeSettings
-    from controller.devcluster.processes.downward_api import Surrounds
+    from controller.devcluster.processes.downward_api import DownwardValues
     from controller.devcluster.processes.events import PodEvents
     from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.isolation.protocols import Isolation, PodPlace
+    from controller.devcluster.processes.isolation.protocols import Isolation, PodSandbox
     from controller.devcluster.processes.output import Outputs
     from controller.devcluster.processes.sources import Sources
     from controller.devcluster.processes.specification import Container, Pod
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Folders:
-    """Where the kubelet keeps what is not in a pod's place.
+class KubeletDirs:
+    """Where the kubelet keeps what is not in a pod's sandbox.
 
     Attributes:
         claims: what persistent volume claims hold, by uid.
@@ -37,19 +37,19 @@ class Folders:
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class PodRuntime:
     """Shared by all pods.
 
     Attributes:
         client: access to the API server.
-        isolation: makes places for pods.
+        isolation: makes sandboxes for pods.
         images: environments by image.
         outputs: what containers write.
         sources: config maps, secrets and claims.
         events: tells what happens.
         settings: pauses.
         wall: the time in UTC.
-        folders: of the kubelet.
+        dirs: of the kubelet.
     """
 
     client: Client
@@ -60,34 +60,34 @@ class Workshop:
     events: PodEvents
     settings: NodeSettings
     wall: Callable[[], datetime]
-    folders: Folders
+    dirs: KubeletDirs
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ContainerContext:
     """Shared by the containers of one pod.
 
     Attributes:
-        shop: shared by all pods.
+        runtime: shared by all pods.
         pod: the pod as it was when it started.
-        place: where it runs.
-        around: what the machine adds to it.
+        sandbox: where it runs.
+        downward: what the machine adds to it.
         volumes: its volumes.
         changed: to be called when a container's status has changed.
     """
 
-    shop: Workshop
+    runtime: PodRuntime
     pod: Pod
-    place: PodPlace
-    around: Surrounds
+    sandbox: PodSandbox
+    downward: DownwardValues
     volumes: Volumes
     changed: Callable[[], None]
 
-    def tell(self, kind: str, reason: str, message: str, container: Container) -> None:
+    def record_event(self, kind: str, reason: str, message: str, container: Container) -> None:
         """An event about one of the containers."""
         group = "initContainers" if container in self.pod.spec.init_containers else "containers"
         path = f"spec.{group}{{{container.name}}}"
-        self.shop.events.tell(self.pod.metadata, kind, reason, message, container=path)
+        self.runtime.events.record(self.pod.metadata, kind, reason, message, container=path)
 
 
 def machine_memory() -> int:

@@ -18,7 +18,7 @@ from controller.devcluster.nodes.pods import (
     SUCCEEDED,
     PodIP,
 )
-from controller.devcluster.nodes.statuses import Verdict, with_conditions
+from controller.devcluster.nodes.statuses import ConditionUpdate, with_conditions
 
 if TYPE_CHECKING:
     from controller.devcluster.nodes.pods import ContainerStatus, PodStatus
@@ -28,15 +28,15 @@ READY_TO_START = "PodReadyToStartContainers"
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class PodFacts:
     """What the kubelet knows of a pod that it runs.
 
     Attributes:
         start_time: when it took the pod on.
         host_ip: address of the node.
-        pod_ip: address of the pod, empty as long as it has no place.
+        pod_ip: address of the pod, empty as long as it has no sandbox.
         is_over: whether all containers have ended and none will run again.
-        has_place: whether containers can be started.
+        has_sandbox: whether containers can be started.
         reason: why the pod was ended as a whole, empty if it was not.
         message: the same as a sentence.
         init: statuses of the init containers.
@@ -47,14 +47,14 @@ class Facts:
     host_ip: str
     pod_ip: str
     is_over: bool
-    has_place: bool
+    has_sandbox: bool
     reason: str
     message: str
     init: tuple[ContainerStatus, ...]
     main: tuple[ContainerStatus, ...]
 
 
-def pod_status(pod: Pod, present: PodStatus, facts: Facts, now: str) -> PodStatus:
+def pod_status(pod: Pod, present: PodStatus, facts: PodFacts, now: str) -> PodStatus:
     """The status to report.
 
     Args:
@@ -67,11 +67,11 @@ def pod_status(pod: Pod, present: PodStatus, facts: Facts, now: str) -> PodStatu
     unready = _unready(pod, facts, phase)
     gates = [gate.condition_type for gate in pod.spec.readiness_gates]
     verdicts = (
-        Verdict(READY_TO_START, is_true=facts.has_place),
-        Verdict(SCHEDULED, is_true=True),
+        ConditionUpdate(READY_TO_START, is_true=facts.has_sandbox),
+        ConditionUpdate(SCHEDULED, is_true=True),
         _initialised(pod, facts, phase),
-        _because(READY, unready or _gated(gates, present)),
-        _because(CONTAINERS_READY, unready),
+        _condition_update(READY, unready or _gated(gates, present)),
+        _condition_update(CONTAINERS_READY, unready),
     )
     return replace(
         present,
@@ -89,14 +89,14 @@ def pod_status(pod: Pod, present: PodStatus, facts: Facts, now: str) -> PodStatu
     )
 
 
-def _because(kind: str, why_not: tuple[str, str] | None) -> Verdict:
+def _condition_update(kind: str, why_not: tuple[str, str] | None) -> ConditionUpdate:
     if why_not is None:
-        return Verdict(kind, is_true=True)
+        return ConditionUpdate(kind, is_true=True)
     reason, message = why_not
-    return Verdict(kind, is_true=False, reason=reason, message=message or None)
+    return ConditionUpdate(kind, is_true=False, reason=reason, message=message or None)
 
 
-def _phase(pod: Pod, facts: Facts) -> str:
+def _phase(pod: Pod, facts: PodFacts) -> str:
     """The phase, which is not final as long as anything may run."""
     if facts.is_over:
         ends = [*facts.main, *_one_time(pod, facts)]
@@ -113,7 +113,7 @@ def _last_code(status: ContainerStatus) -> int | None:
     return ended.exit_code if ended else None
 
 
-def _one_time(pod: Pod, facts: Facts) -> list[ContainerStatus]:
+def _one_time(pod: Pod, facts: PodFacts) -> list[ContainerStatus]:
     sidecars = {c.name for c in pod.spec.init_containers if c.is_sidecar}
     return [status for status in facts.init if status.name not in sidecars]
 
@@ -124,13 +124,13 @@ def _is_initialised(status: ContainerStatus, pod: Pod) -> bool:
     return _last_code(status) == 0 and status.state.terminated is not None
 
 
-def _initialised(pod: Pod, facts: Facts, phase: str) -> Verdict:
+def _initialised(pod: Pod, facts: PodFacts, phase: str) -> ConditionUpdate:
     if phase == SUCCEEDED:
-        return Verdict(INITIALIZED, is_true=True, reason="PodCompleted")
+        return ConditionUpdate(INITIALIZED, is_true=True, reason="PodCompleted")
     names = [status.name for status in facts.init if not _is_initialised(status, pod)]
     if not names or any(s.state.running or s.last_state.terminated for s in facts.main):
-        return Verdict(INITIALIZED, is_true=True)
-    return Verdict(
+        return ConditionUpdate(INITIALIZED, is_true=True)
+    return ConditionUpdate(
         INITIALIZED,
         is_true=False,
         reason="ContainersNotInitialized",
@@ -138,7 +138,7 @@ def _initialised(pod: Pod, facts: Facts, phase: str) -> Verdict:
     )
 
 
-def _unready(pod: Pod, facts: Facts, phase: str) -> tuple[str, str] | None:
+def _unready(pod: Pod, facts: PodFacts, phase: str) -> tuple[str, str] | None:
     """Why the containers are not ready, as reason and message; None if they are."""
     if phase in (SUCCEEDED, FAILED):
         return "PodCompleted" if phase == SUCCEEDED else "PodFailed", ""

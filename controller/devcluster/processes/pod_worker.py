@@ -1,6 +1,6 @@
 """One pod from its start on this node to its removal from the API server.
 
-`_live` is the pod's life as it was meant: place, volumes, init containers, containers. Deletion,
+`_live` is the pod's life as it was meant: sandbox, volumes, init containers, containers. Deletion,
 a deadline or the end of the kubelet cut it short; then containers are stopped in order.
 """
 
@@ -15,14 +15,14 @@ import structlog
 from controller.devcluster.nodes.timestamps import seconds_since, timestamp
 from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.container import ContainerRuns
-from controller.devcluster.processes.downward_api import Surrounds
-from controller.devcluster.processes.environment import BadConfiguration
-from controller.devcluster.processes.grace_period import LOOK_AGAIN, Grace, either
-from controller.devcluster.processes.pod_runtime import Home, machine_memory
-from controller.devcluster.processes.pod_status import Facts, pod_status
+from controller.devcluster.processes.downward_api import DownwardValues
+from controller.devcluster.processes.environment import InvalidConfiguration
+from controller.devcluster.processes.grace_period import RECHECK_SECONDS, GracePeriod, wait_at_most
+from controller.devcluster.processes.pod_runtime import ContainerContext, machine_memory
+from controller.devcluster.processes.pod_status import PodFacts, pod_status
 from controller.devcluster.processes.specification import PODS
 from controller.devcluster.processes.specification import Pod as WholePod
-from controller.devcluster.processes.status_manager import StatusReports
+from controller.devcluster.processes.status_manager import StatusManager
 from controller.devcluster.processes.volumes import Volumes
 from controller.kube.errors import KubeError, NotFound
 
@@ -31,33 +31,33 @@ if TYPE_CHECKING:
     from typing import Any
 
     from controller.devcluster.nodes.pods import ContainerStatus, Pod, PodStatus
-    from controller.devcluster.processes.isolation.protocols import PodPlace
-    from controller.devcluster.processes.pod_runtime import Workshop
+    from controller.devcluster.processes.isolation.protocols import PodSandbox
+    from controller.devcluster.processes.pod_runtime import PodRuntime
     from controller.devcluster.processes.specification import Container
     from controller.kube.objects import ObjectMeta
 
-_AGAIN = 2.0  # seconds after a failure of the API server
-_PLACE_AGAIN = 5.0  # seconds after a place could not be made
+_API_RETRY = 2.0  # seconds after a failure of the API server
+_SANDBOX_RETRY = 5.0  # seconds after a sandbox could not be made
 _LATE = "Pod was active on the node longer than the specified deadline"
 
 _log = structlog.get_logger(__name__)
 
 
-class PodRun:
+class PodWorker:
     """Runs one pod of this node.
 
     Args:
-        shop: shared by all pods.
+        runtime: shared by all pods.
         pod: as the cache has it.
     """
 
-    def __init__(self, shop: Workshop, pod: Pod) -> None:
+    def __init__(self, runtime: PodRuntime, pod: Pod) -> None:
         self.uid = pod.metadata.uid
-        self._shop = shop
+        self._runtime = runtime
         self._meta: ObjectMeta = pod.metadata
         self._pod: WholePod | None = None
-        self._reports = StatusReports(shop.client, pod, self._status)
-        self._place: PodPlace | None = None
+        self._reports = StatusManager(runtime.client, pod, self._status)
+        self._sandbox: PodSandbox | None = None
         self._volumes: Volumes | None = None
         self._init: list[ContainerRuns] = []
         self._main: list[ContainerRuns] = []
@@ -65,7 +65,7 @@ class PodRun:
         self._start_time = ""
         self._is_over = False
         self._reason = self._message = ""
-        self._grace: Grace | None = None
+        self._grace: GracePeriod | None = None
         self._ends = asyncio.Event()
         self._leaves = asyncio.Event()
         self._vanished = asyncio.Event()
@@ -98,7 +98,7 @@ class PodRun:
 
     def _finish_within(self, seconds: float) -> None:
         if self._grace is None:
-            self._grace = Grace(seconds)
+            self._grace = GracePeriod(seconds)
         else:
             self._grace.shorten(seconds)
         self._ends.set()
@@ -110,7 +110,7 @@ class PodRun:
         reporting = asyncio.create_task(self._reports.run())
         reporting.add_done_callback(self._failed)
         try:
-            await self._until_end(self._live())
+            await self._until_end(self._run_to_completion())
             await self._stop()
             self._is_over = True
             self._changed()
@@ -123,7 +123,7 @@ class PodRun:
         finally:
             reporting.cancel()
             await self._kill()
-            self._shop.outputs.forget(self.uid)
+            self._runtime.outputs.forget(self.uid)
 
     async def _until_end(self, life: Coroutine[Any, Any, None]) -> None:
         """Let it live until it is over or has to end."""
@@ -138,25 +138,30 @@ class PodRun:
                 task.cancel()
             await asyncio.wait({living, ends, *self._tasks})
 
-    async def _live(self) -> None:
+    async def _run_to_completion(self) -> None:
         pod = await self._read()
         if pod is None:
             return
         self._pod = pod
-        self._take_on(pod)
+        self._accept(pod)
         if pod.spec.restart_policy == "Never" and any(s.state.terminated for s in self._expected):
             return  # it ran under an earlier kubelet, and its files are gone
-        self._place = await self._open(pod)
-        self._volumes = self._make_volumes(pod, self._place)
+        self._sandbox = await self._open(pod)
+        self._volumes = self._make_volumes(pod, self._sandbox)
         self._changed()
         await self._mount(self._volumes)
         self._spawn(self._refresh(self._volumes))
-        home = Home(
-            self._shop, pod, self._place, self._around(self._place), self._volumes, self._changed
+        context = ContainerContext(
+            self._runtime,
+            pod,
+            self._sandbox,
+            self._downward_values(self._sandbox),
+            self._volumes,
+            self._changed,
         )
         by_name = {status.name: status for status in self._expected}
-        self._init = [ContainerRuns(home, c, by_name[c.name]) for c in pod.spec.init_containers]
-        self._main = [ContainerRuns(home, c, by_name[c.name]) for c in pod.spec.containers]
+        self._init = [ContainerRuns(context, c, by_name[c.name]) for c in pod.spec.init_containers]
+        self._main = [ContainerRuns(context, c, by_name[c.name]) for c in pod.spec.containers]
         if await self._initialise(pod):
             policy = pod.spec.restart_policy
             async with asyncio.TaskGroup() as group:
@@ -175,18 +180,18 @@ class PodRun:
         meta = self._meta
         while True:
             try:
-                pod = await self._shop.client.get(PODS, meta.namespace, meta.name)
+                pod = await self._runtime.client.get(PODS, meta.namespace, meta.name)
             except NotFound:
                 return None
             except KubeError as error:
                 _log.debug("pod not read", pod=meta.key, error=repr(error))
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_API_RETRY)
             else:
                 return pod if pod.metadata.uid == meta.uid else None
 
-    def _take_on(self, pod: WholePod) -> None:
+    def _accept(self, pod: WholePod) -> None:
         """Say that the pod is known; what ran under a kubelet before this one is lost."""
-        now = timestamp(self._shop.wall())
+        now = timestamp(self._runtime.wall())
         self._start_time = pod.status.start_time or now
         known = {status.name: status for status in pod.status.in_order}
         reason = states.INITIALIZING if pod.spec.init_containers else states.CREATING
@@ -196,7 +201,7 @@ class PodRun:
         )
         deadline = pod.spec.active_deadline_seconds
         if deadline is not None:
-            past = seconds_since(pod.status.start_time, self._shop.wall())
+            past = seconds_since(pod.status.start_time, self._runtime.wall())
             self._spawn(self._expire(max(0.0, deadline - past)))
         self._changed()
 
@@ -212,13 +217,13 @@ class PodRun:
         await asyncio.sleep(seconds)
         assert self._pod is not None
         self._reason, self._message = "DeadlineExceeded", _LATE
-        self._tell("Normal", "DeadlineExceeded", _LATE)
+        self._record_event("Normal", "DeadlineExceeded", _LATE)
         self._finish_within(self._pod.spec.termination_grace_period_seconds)
 
-    async def _open(self, pod: WholePod) -> PodPlace:
+    async def _open(self, pod: WholePod) -> PodSandbox:
         while True:
             try:
-                return await self._shop.isolation.open_pod(
+                return await self._runtime.isolation.open_pod(
                     self.uid,
                     namespace=pod.metadata.namespace,
                     name=pod.metadata.name,
@@ -227,37 +232,37 @@ class PodRun:
                 )
             except OSError as error:
                 text = f"Failed to create pod sandbox: {error}"
-                self._tell("Warning", "FailedCreatePodSandBox", text)
-                await asyncio.sleep(_PLACE_AGAIN)
+                self._record_event("Warning", "FailedCreatePodSandBox", text)
+                await asyncio.sleep(_SANDBOX_RETRY)
 
-    def _make_volumes(self, pod: WholePod, place: PodPlace) -> Volumes:
-        folders = self._shop.folders
-        return Volumes(pod, place.root, folders.memory / self.uid, folders.claims)
+    def _make_volumes(self, pod: WholePod, sandbox: PodSandbox) -> Volumes:
+        folders = self._runtime.dirs
+        return Volumes(pod, sandbox.root, folders.memory / self.uid, folders.claims)
 
     async def _mount(self, volumes: Volumes) -> None:
         """Make the volumes, however long it takes until that is possible."""
         namespace = self._meta.namespace
         while True:
-            with self._shop.sources.watch(namespace, volumes.sources) as changed:
+            with self._runtime.sources.watch(namespace, volumes.sources) as changed:
                 try:
                     await self._fill(volumes)
-                except BadConfiguration as error:
-                    self._tell("Warning", "FailedMount", str(error))
-                    await either(changed, LOOK_AGAIN)
+                except InvalidConfiguration as error:
+                    self._record_event("Warning", "FailedMount", str(error))
+                    await wait_at_most(changed, RECHECK_SECONDS)
                 except KubeError as error:
-                    self._tell("Warning", "FailedMount", f"cannot read volumes: {error}")
-                    await asyncio.sleep(_AGAIN)
+                    self._record_event("Warning", "FailedMount", f"cannot read volumes: {error}")
+                    await asyncio.sleep(_API_RETRY)
                 else:
                     return
 
     async def _fill(self, volumes: Volumes) -> None:
-        assert self._place is not None
-        data = await self._shop.sources.read(self._meta.namespace, volumes.sources)
-        volumes.prepare(self._meta, self._around(self._place), data)
+        assert self._sandbox is not None
+        data = await self._runtime.sources.read(self._meta.namespace, volumes.sources)
+        volumes.prepare(self._meta, self._downward_values(self._sandbox), data)
 
     async def _refresh(self, volumes: Volumes) -> None:
         """Keep volumes up to date that are made of objects or of the pod's metadata."""
-        with self._shop.sources.watch(self._meta.namespace, volumes.sources) as changed:
+        with self._runtime.sources.watch(self._meta.namespace, volumes.sources) as changed:
             while True:
                 waits = [
                     asyncio.ensure_future(event.wait()) for event in (changed, self._meta_changed)
@@ -271,8 +276,8 @@ class PodRun:
                 self._meta_changed.clear()
                 try:
                     await self._fill(volumes)
-                except (BadConfiguration, KubeError) as error:
-                    self._tell("Warning", "FailedMount", str(error))
+                except (InvalidConfiguration, KubeError) as error:
+                    self._record_event("Warning", "FailedMount", str(error))
 
     async def _initialise(self, pod: WholePod) -> bool:
         """Run the init containers one after the other; whether all have done their work."""
@@ -305,7 +310,7 @@ class PodRun:
         if self._pod is None:
             return
         if self._grace is None:
-            self._grace = Grace(self._pod.spec.termination_grace_period_seconds)
+            self._grace = GracePeriod(self._pod.spec.termination_grace_period_seconds)
         grace = self._grace
         await asyncio.gather(*(runs.stop(grace) for runs in self._main))
         for runs in reversed(self._init):
@@ -316,14 +321,15 @@ class PodRun:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(
-            *(runs.stop(Grace(0.0)) for runs in (*self._main, *self._init)), return_exceptions=True
+            *(runs.stop(GracePeriod(0.0)) for runs in (*self._main, *self._init)),
+            return_exceptions=True,
         )
         await self._close()
 
     async def _close(self) -> None:
-        place, self._place = self._place, None
-        if place is not None:
-            await self._shop.isolation.close_pod(place)
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
+            await self._runtime.isolation.close_pod(sandbox)
         if self._volumes is not None:
             self._volumes.remove()
 
@@ -332,14 +338,14 @@ class PodRun:
         while not self._vanished.is_set():
             meta = self._meta
             try:
-                await self._shop.client.delete(
+                await self._runtime.client.delete(
                     PODS, meta.namespace, meta.name, uid=self.uid, grace_seconds=0
                 )
             except NotFound:
                 return
             except KubeError as error:
                 _log.debug("pod not removed", pod=meta.key, error=repr(error))
-                await asyncio.sleep(_AGAIN)
+                await asyncio.sleep(_API_RETRY)
             else:
                 return
 
@@ -354,26 +360,26 @@ class PodRun:
         here = {runs.container.name: runs.status for runs in (*self._init, *self._main)}
         statuses = tuple(here.get(status.name, status) for status in self._expected)
         count = len(self._pod.spec.init_containers)
-        facts = Facts(
+        facts = PodFacts(
             start_time=self._start_time,
-            host_ip=self._shop.isolation.host_ip,
-            pod_ip=self._place.ip if self._place else present.pod_ip,
+            host_ip=self._runtime.isolation.host_ip,
+            pod_ip=self._sandbox.ip if self._sandbox else present.pod_ip,
             is_over=self._is_over,
-            has_place=self._place is not None,
+            has_sandbox=self._sandbox is not None,
             reason=self._reason,
             message=self._message,
             init=statuses[:count],
             main=statuses[count:],
         )
-        return pod_status(self._pod, present, facts, timestamp(self._shop.wall()))
+        return pod_status(self._pod, present, facts, timestamp(self._runtime.wall()))
 
-    def _around(self, place: PodPlace) -> Surrounds:
-        return Surrounds(
-            pod_ip=place.ip,
-            host_ip=self._shop.isolation.host_ip,
+    def _downward_values(self, sandbox: PodSandbox) -> DownwardValues:
+        return DownwardValues(
+            pod_ip=sandbox.ip,
+            host_ip=self._runtime.isolation.host_ip,
             cpus=os.cpu_count() or 1,
             memory=machine_memory(),
         )
 
-    def _tell(self, kind: str, reason: str, message: str) -> None:
-        self._shop.events.tell(self._meta, kind, reason, message)
+    def _record_event(self, kind: str, reason: str, message: str) -> None:
+        self._runtime.events.record(self._meta, kind, reason, message)

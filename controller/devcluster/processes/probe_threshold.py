@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ProbeThreshold:
     """Results of one probe so far.
 
     Attributes:
@@ -23,7 +23,7 @@ class Tally:
     last: bool | None = None
     run: int = 0
 
-    def after(self, result: bool) -> Tally:
+    def after(self, result: bool) -> ProbeThreshold:
         """After one more result."""
         run = self.run + 1 if result == self.last else 1
         decided = run >= (self.successes if result else self.failures)

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from controller.devcluster.processes.actions import act
+from controller.devcluster.processes.actions import run_action
 from controller.devcluster.processes.expansion import expand
-from controller.devcluster.processes.probe_threshold import Tally
+from controller.devcluster.processes.probe_threshold import ProbeThreshold
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from controller.devcluster.processes.container_process import Run
+    from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.specification import Container, Probe
 
 
-class Probed(Protocol):
+class ProbeListener(Protocol):
     """Is told when a container has started, and whether it is ready."""
 
     def __call__(self, *, started: bool, ready: bool) -> None:
@@ -28,14 +28,14 @@ class Probed(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedProbe:
     """A probe for which the container has to be ended: `startup` or `liveness`."""
 
     name: str
     probe: Probe
 
 
-class Checks:
+class ContainerProbes:
     """Runs the probes of one run.
 
     Args:
@@ -49,9 +49,9 @@ class Checks:
     def __init__(
         self,
         container: Container,
-        run: Run,
+        run: ContainerProcess,
         pod_ip: str,
-        probed: Probed,
+        probed: ProbeListener,
         unhealthy: Callable[[str, str], None],
     ) -> None:
         self._container = container
@@ -60,12 +60,12 @@ class Checks:
         self._probed = probed
         self._unhealthy = unhealthy
 
-    async def watch(self) -> Failed:
+    async def watch(self) -> FailedProbe:
         """Probe until the container has to be ended, for ever if that does not happen."""
         began = asyncio.get_running_loop().time()
         startup = self._container.startup_probe
         if startup and not await self._has_started(startup, began):
-            return Failed("startup", startup)
+            return FailedProbe("startup", startup)
         self._probed(started=True, ready=self._container.readiness_probe is None)
         async with asyncio.TaskGroup() as group:
             readiness = group.create_task(self._watch_readiness(began))
@@ -87,14 +87,14 @@ class Checks:
         async for verdict in self._verdicts("readiness", probe, began):
             self._probed(started=True, ready=verdict is True)
 
-    async def _watch_liveness(self, began: float) -> Failed:
+    async def _watch_liveness(self, began: float) -> FailedProbe:
         probe = self._container.liveness_probe
         if probe is None:
             await asyncio.Event().wait()
             raise AssertionError("nobody sets this event")
         async for verdict in self._verdicts("liveness", probe, began):
             if verdict is False:
-                return Failed("liveness", probe)
+                return FailedProbe("liveness", probe)
         raise AssertionError("probes go on for ever")
 
     async def _verdicts(
@@ -102,18 +102,18 @@ class Checks:
     ) -> AsyncGenerator[bool | None, None]:
         """The verdict after each result; the delay counts from the start of the container."""
         probe = self._expanded(probe)
-        tally = Tally(probe.success_threshold, probe.failure_threshold)
+        threshold = ProbeThreshold(probe.success_threshold, probe.failure_threshold)
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, began + probe.initial_delay_seconds - loop.time()))
         while True:
             next_time = loop.time() + probe.period_seconds
-            result = await act(
+            result = await run_action(
                 probe, self._container, self._run, self._pod_ip, probe.timeout_seconds
             )
             if not result.is_good:
                 self._unhealthy(name, result.text)
-            tally = tally.after(result.is_good)
-            yield tally.verdict
+            threshold = threshold.after(result.is_good)
+            yield threshold.verdict
             await asyncio.sleep(max(0.0, next_time - loop.time()))
 
     def _expanded(self, probe: Probe) -> Probe:

@@ -18,7 +18,7 @@ from controller.kube.resources import CLAIMS, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
 
 _WATCHED: Mapping[str, Resource[Any]] = {
     CLAIM: CLAIMS,
@@ -30,11 +30,11 @@ _WATCHED: Mapping[str, Resource[Any]] = {
 class Sources:
     """Reads config maps, secrets and claims for pods; of a claim the data is its `uid`."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._client = surroundings.client
+    def __init__(self, context: ComponentContext) -> None:
+        self._client = context.client
         self._waiting: dict[tuple[str, Source], set[asyncio.Event]] = {}
         for kind, resource in _WATCHED.items():
-            informer = surroundings.caches.informer(resource)
+            informer = context.caches.informer(resource)
             informer.add_handler(Enqueue(self._changed, _Keys(kind)), name="kubelet")
 
     async def read(

@@ -23,7 +23,7 @@ _PAUSES = (0.2, 1.0, 5.0)  # seconds after failures in a row
 _log = structlog.get_logger(__name__)
 
 
-class StatusReports:
+class StatusManager:
     """Keeps the status of one pod in the API server up to date.
 
     Args:

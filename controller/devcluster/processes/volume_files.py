@@ -9,14 +9,14 @@ from controller.devcluster.processes.downward_api import UnknownField, field_val
 from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
-    BadConfiguration,
+    InvalidConfiguration,
     Source,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.devcluster.processes.downward_api import Surrounds
+    from controller.devcluster.processes.downward_api import DownwardValues
     from controller.devcluster.processes.specification import (
         ConfigMapSource,
         DownwardSource,
@@ -33,7 +33,7 @@ _USUAL_MODE = 0o644
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class VolumeFile:
     """One file of a volume."""
 
     data: bytes
@@ -62,22 +62,22 @@ def _sources(volume: Volume) -> Iterator[Source]:
             yield Source(SECRET, projection.secret.name)
 
 
-def contents(
-    volume: Volume, pod: Pod, meta: ObjectMeta, around: Surrounds, sources: Sources
-) -> dict[str, File]:
+def volume_files(
+    volume: Volume, pod: Pod, meta: ObjectMeta, downward: DownwardValues, sources: Sources
+) -> dict[str, VolumeFile]:
     """The files of a volume by relative path.
 
     Args:
         volume: one for which `is_made_of_objects` holds.
         pod: whose volume it is.
         meta: the pod's present metadata.
-        around: what the machine adds.
+        downward: what the machine adds.
         sources: the data of all `volume_sources`, None for those that do not exist.
 
     Raises:
         BadConfiguration: an object or key that is not optional is missing.
     """
-    found: dict[str, File] = {}
+    found: dict[str, VolumeFile] = {}
     if volume.config_map:
         found |= _config_map(volume.config_map, sources, _mode(volume.config_map.default_mode))
     if volume.secret:
@@ -85,7 +85,7 @@ def contents(
         found |= _secret(volume.secret, name, sources, _mode(volume.secret.default_mode))
     if volume.downward_api:
         mode = _mode(volume.downward_api.default_mode)
-        found |= _downward(volume.downward_api, pod, meta, around, mode)
+        found |= _downward(volume.downward_api, pod, meta, downward, mode)
     if volume.projected:
         mode = _mode(volume.projected.default_mode)
         for part in volume.projected.sources:
@@ -94,9 +94,9 @@ def contents(
             if part.secret:
                 found |= _secret(part.secret, part.secret.name, sources, mode)
             if part.downward_api:
-                found |= _downward(part.downward_api, pod, meta, around, mode)
+                found |= _downward(part.downward_api, pod, meta, downward, mode)
             if part.service_account_token:
-                found[part.service_account_token.path] = File(_token(pod, meta), mode)
+                found[part.service_account_token.path] = VolumeFile(_token(pod, meta), mode)
     return found
 
 
@@ -104,50 +104,52 @@ def _mode(given: int | None) -> int:
     return _USUAL_MODE if given is None else given
 
 
-def _config_map(reference: ConfigMapSource, sources: Sources, mode: int) -> dict[str, File]:
+def _config_map(reference: ConfigMapSource, sources: Sources, mode: int) -> dict[str, VolumeFile]:
     source = Source(CONFIG_MAP, reference.name)
     return _chosen(source, reference.items, sources, mode, optional=reference.optional)
 
 
-def _secret(reference: SecretSource, name: str, sources: Sources, mode: int) -> dict[str, File]:
+def _secret(
+    reference: SecretSource, name: str, sources: Sources, mode: int
+) -> dict[str, VolumeFile]:
     source = Source(SECRET, name)
     return _chosen(source, reference.items, sources, mode, optional=reference.optional)
 
 
 def _chosen(
     source: Source, items: tuple[KeyToPath, ...], sources: Sources, mode: int, *, optional: bool
-) -> dict[str, File]:
+) -> dict[str, VolumeFile]:
     data = sources[source]
     if data is None:
         if optional:
             return {}
-        raise BadConfiguration(f"{source} not found")
+        raise InvalidConfiguration(f"{source} not found")
     if not items:
-        return {key: File(value, mode) for key, value in data.items()}
-    found: dict[str, File] = {}
+        return {key: VolumeFile(value, mode) for key, value in data.items()}
+    found: dict[str, VolumeFile] = {}
     for item in items:
         if item.key in data:
-            found[item.path] = File(data[item.key], mode if item.mode is None else item.mode)
+            found[item.path] = VolumeFile(data[item.key], mode if item.mode is None else item.mode)
         elif not optional:
-            raise BadConfiguration(f"{source} references non-existent key: {item.key}")
+            raise InvalidConfiguration(f"{source} references non-existent key: {item.key}")
     return found
 
 
 def _downward(
-    reference: DownwardSource, pod: Pod, meta: ObjectMeta, around: Surrounds, mode: int
-) -> dict[str, File]:
-    found: dict[str, File] = {}
+    reference: DownwardSource, pod: Pod, meta: ObjectMeta, downward: DownwardValues, mode: int
+) -> dict[str, VolumeFile]:
+    found: dict[str, VolumeFile] = {}
     for item in reference.items:
         try:
             if item.field_ref:
-                value = field_value(item.field_ref, pod, meta, around)
+                value = field_value(item.field_ref, pod, meta, downward)
             elif item.resource_field_ref:
-                value = resource_value(item.resource_field_ref, pod, None, around)
+                value = resource_value(item.resource_field_ref, pod, None, downward)
             else:
                 continue
         except UnknownField as error:
-            raise BadConfiguration(f"{item.path}: {error}") from error
-        found[item.path] = File(value.encode(), mode if item.mode is None else item.mode)
+            raise InvalidConfiguration(f"{item.path}: {error}") from error
+        found[item.path] = VolumeFile(value.encode(), mode if item.mode is None else item.mode)
     return found
 
 

@@ -8,21 +8,21 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.environment import CLAIM, BadConfiguration, Source
+from controller.devcluster.processes.environment import CLAIM, InvalidConfiguration, Source
 from controller.devcluster.processes.expansion import expand
 from controller.devcluster.processes.isolation.protocols import Mount
 from controller.devcluster.processes.volume_files import (
-    contents,
     is_made_of_objects,
+    volume_files,
     volume_sources,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.devcluster.processes.downward_api import Surrounds
+    from controller.devcluster.processes.downward_api import DownwardValues
     from controller.devcluster.processes.specification import Container, HostPath, Pod, Volume
-    from controller.devcluster.processes.volume_files import File
+    from controller.devcluster.processes.volume_files import VolumeFile
     from controller.kube.objects import ObjectMeta
 
 _DATA = "..data"
@@ -44,7 +44,7 @@ class Volumes:
         self._memory = memory
         self._claims = claims
         self._folders: dict[str, Path] = {}
-        self._written: dict[str, dict[str, File]] = {}
+        self._written: dict[str, dict[str, VolumeFile]] = {}
 
     @property
     def sources(self) -> frozenset[Source]:
@@ -58,14 +58,14 @@ class Volumes:
     def prepare(
         self,
         meta: ObjectMeta,
-        around: Surrounds,
+        downward: DownwardValues,
         sources: Mapping[Source, Mapping[str, bytes] | None],
     ) -> None:
         """Make all volumes, or bring those up to date that are made of objects.
 
         Args:
             meta: the pod's present metadata.
-            around: what the machine adds.
+            downward: what the machine adds.
             sources: the data of all `sources`, None for those that do not exist.
 
         Raises:
@@ -73,13 +73,13 @@ class Volumes:
         """
         for number, volume in enumerate(self._pod.spec.volumes):
             try:
-                self._prepare(number, volume, meta, around, sources)
-            except BadConfiguration as error:
+                self._prepare(number, volume, meta, downward, sources)
+            except InvalidConfiguration as error:
                 text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
-                raise BadConfiguration(text) from error
+                raise InvalidConfiguration(text) from error
             except OSError as error:
                 text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
-                raise BadConfiguration(text) from error
+                raise InvalidConfiguration(text) from error
 
     def mounts(self, container: Container, variables: Mapping[str, str]) -> list[Mount]:
         """What `container` sees of the volumes.
@@ -96,7 +96,7 @@ class Volumes:
         for mount in container.volume_mounts:
             folder = self._folders.get(mount.name)
             if folder is None:
-                raise BadConfiguration(f'volume "{mount.name}" is not one of the pod')
+                raise InvalidConfiguration(f'volume "{mount.name}" is not one of the pod')
             below = mount.sub_path or expand(mount.sub_path_expr, variables)
             volume = by_name[mount.name]
             fixed = is_made_of_objects(volume)
@@ -115,11 +115,11 @@ class Volumes:
         number: int,
         volume: Volume,
         meta: ObjectMeta,
-        around: Surrounds,
+        downward: DownwardValues,
         sources: Mapping[Source, Mapping[str, bytes] | None],
     ) -> None:
         if is_made_of_objects(volume):
-            files = contents(volume, self._pod, meta, around, sources)
+            files = volume_files(volume, self._pod, meta, downward, sources)
             folder = self._folders.setdefault(volume.name, self._root / f"v{number}")
             if self._written.get(volume.name) != files:
                 write_atomically(folder, files)
@@ -137,7 +137,7 @@ class Volumes:
             claim = sources[Source(CLAIM, volume.persistent_volume_claim.claim_name)]
             if claim is None:
                 name = volume.persistent_volume_claim.claim_name
-                raise BadConfiguration(f'persistentvolumeclaim "{name}" not found')
+                raise InvalidConfiguration(f'persistentvolumeclaim "{name}" not found')
             folder = self._claims / claim["uid"].decode()
         elif volume.empty_dir and volume.empty_dir.medium == "Memory":
             folder = self._memory / str(number)
@@ -145,13 +145,13 @@ class Volumes:
             folder = self._root / f"v{number}"
         else:
             known = "emptyDir, configMap, secret, downwardAPI, projected, hostPath and claims"
-            raise BadConfiguration(f"this kind of volume is not possible here, only {known}")
+            raise InvalidConfiguration(f"this kind of volume is not possible here, only {known}")
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o777)  # as the kubelet leaves them: users of containers differ
         return folder
 
 
-def write_atomically(folder: Path, files: Mapping[str, File]) -> None:
+def write_atomically(folder: Path, files: Mapping[str, VolumeFile]) -> None:
     """Make `folder` hold exactly `files`, so that readers see all old or all new ones.
 
     As the kubelet does it: the files are in a hidden folder that a link leads to, which is
@@ -163,7 +163,7 @@ def write_atomically(folder: Path, files: Mapping[str, File]) -> None:
     """
     for path in files:
         if _leads_out(path):
-            raise BadConfiguration(f"invalid path {path!r}: it leads out of the volume")
+            raise InvalidConfiguration(f"invalid path {path!r}: it leads out of the volume")
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / _DATA
     before = data.readlink() if data.is_symlink() else None
@@ -190,14 +190,14 @@ def write_atomically(folder: Path, files: Mapping[str, File]) -> None:
 
 def _below(folder: Path, path: str, *, make: bool) -> Path:
     if _leads_out(path):
-        raise BadConfiguration(f"invalid subPath {path!r}: it leads out of the volume")
+        raise InvalidConfiguration(f"invalid subPath {path!r}: it leads out of the volume")
     found = folder / path
     if not found.exists() and make:
         found.mkdir(parents=True, exist_ok=True)
         found.chmod(0o777)
     resolved = found.resolve()
     if not resolved.is_relative_to(folder.resolve()) or not resolved.exists():
-        raise BadConfiguration(f"subPath {path!r} does not exist in the volume")
+        raise InvalidConfiguration(f"subPath {path!r} does not exist in the volume")
     return resolved
 
 
@@ -215,5 +215,5 @@ def _host_path(volume: HostPath) -> Path:
     fits = {"Directory": path.is_dir, "File": path.is_file}.get(volume.type, path.exists)
     if not fits():
         what = {"Directory": "a directory", "File": "a file"}.get(volume.type, "there")
-        raise BadConfiguration(f"hostPath type check failed: {path} is not {what}")
+        raise InvalidConfiguration(f"hostPath type check failed: {path} is not {what}")
     return path

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.apiserver.messages import bytes_answer
+from controller.devcluster.apiserver.messages import bytes_response
 from tests.devcluster.apiserver.support import EPOCH, EmbeddedApi, config_map, pod
 
 
@@ -104,7 +104,7 @@ async def test_logs_and_proxies_are_left_to_hooks(embedded):
     assert (await embedded.get(log)).status == 503
 
     async def hook(request, where):
-        return bytes_answer(200, f"{where.name} {where.rest}".encode(), "text/plain")
+        return bytes_response(200, f"{where.name} {where.rest}".encode(), "text/plain")
 
     embedded.server.hooks.pod_log = hook
     embedded.server.hooks.service_proxy = hook

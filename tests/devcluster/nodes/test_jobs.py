@@ -94,7 +94,7 @@ def test_failed_pods_are_replaced_after_a_growing_pause(
     failures: list[float], waits: float | None
 ) -> None:
     found = plan(job(backoffLimit=100), *(pod("Failed", ended=ended) for ended in failures))
-    assert found.wake_in == waits
+    assert found.requeue_after == waits
     assert found.creates == (waits is None)
 
 
@@ -189,7 +189,7 @@ def test_a_job_that_is_resumed_starts_anew() -> None:
 def test_a_finished_job_expires(ttl: int | None, expired: bool, wake_in: float | None) -> None:
     complete = {"type": "Complete", "status": "True", "lastTransitionTime": ago(40)}
     found = plan(job(ttlSecondsAfterFinished=ttl, status={"conditions": [complete]}))
-    assert (found.expired, found.wake_in) == (expired, wake_in)
+    assert (found.expired, found.requeue_after) == (expired, wake_in)
 
 
 async def create_job(

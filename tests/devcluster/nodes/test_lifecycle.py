@@ -26,7 +26,7 @@ from controller.devcluster.nodes.settings import NodeSettings
 from controller.devcluster.nodes.statuses import status_patch
 from controller.devcluster.nodes.stopwatches import Stopwatches
 from controller.devcluster.nodes.timestamps import timestamp
-from controller.devcluster.nodes.transitions import Circumstances
+from controller.devcluster.nodes.transitions import StepContext
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = NodeSettings()
@@ -75,7 +75,7 @@ class Life:
     def step(self) -> Step:
         current = self.pod
         waited = timer(current, node_lost=self.node_lost)
-        here = Circumstances(
+        here = StepContext(
             now=self.wall,
             elapsed=self.stopwatches.elapsed("u-1", waited, self.wall),
             pod_ip="10.244.0.1",

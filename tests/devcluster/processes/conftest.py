@@ -63,8 +63,8 @@ class World:
             wall=wall,
             rng=random.Random(2),
             settings=NodeSettings(**usual | settings),
-            kubelet=lambda surroundings: ProcessKubelet(
-                surroundings,
+            kubelet=lambda context: ProcessKubelet(
+                context,
                 isolation=self.isolation,
                 images=Images({"python": PYTHON}),
                 outputs=self.outputs,
@@ -125,7 +125,7 @@ class World:
 
     def folder_of(self, pod: Pod, volume: int = 0) -> Path:
         """The folder of an `emptyDir` of a pod."""
-        return self.isolation.places[pod.metadata.uid].root / f"v{volume}"
+        return self.isolation.sandboxes[pod.metadata.uid].root / f"v{volume}"
 
     async def gone(self, name: str, *, seconds: float = 20) -> None:
         table = self.server.store.table("pods")

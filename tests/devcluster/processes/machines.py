@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.devcluster.processes.isolation.cluster_dir import Host
-from controller.devcluster.processes.isolation.preload_library import library
-from controller.devcluster.processes.isolation.process_tags import marked
+from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
+from controller.devcluster.processes.isolation.preload_library import build_library
+from controller.devcluster.processes.isolation.process_tags import tagged_processes
 from controller.devcluster.processes.isolation.selection import OPENERS
-from controller.devcluster.processes.isolation.shared import Shared
-from controller.devcluster.processes.isolation.shim import Shim
+from controller.devcluster.processes.isolation.shared import SharedIsolation
+from controller.devcluster.processes.isolation.shim import ShimIsolation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from controller.devcluster.processes.isolation.protocols import Isolation, Launch, Room
+    from controller.devcluster.processes.isolation.protocols import ContainerDir, Isolation, Launch
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = str(Path(sys.executable).resolve())
@@ -37,10 +37,10 @@ WAYS = {
 """Modes, and those without files apart as where users may make no namespaces."""
 
 
-async def _beside(host: Host, *, preloaded: bool) -> Isolation:
+async def _beside(host: ClusterDir, *, preloaded: bool) -> Isolation:
     if preloaded:
-        return Shim(host, await library(), namespaces=False)
-    return Shared(host, namespaces=False)
+        return ShimIsolation(host, await build_library(), namespaces=False)
+    return SharedIsolation(host, namespaces=False)
 
 
 needs_compiler = pytest.mark.skipif(
@@ -56,7 +56,7 @@ needs_namespaces = pytest.mark.skipif(
 async def opened(mode: str) -> AsyncIterator[Isolation]:
     """An isolation, closed at the end; nothing of it may be left then."""
     with tempfile.TemporaryDirectory(prefix="manta-test-", dir="/tmp") as folder:
-        host = Host(Path(folder))
+        host = ClusterDir(Path(folder))
         isolation = await WAYS[mode](host)
         try:
             yield isolation
@@ -78,10 +78,10 @@ def exists(path: str | Path) -> bool:
     return os.path.lexists(path)
 
 
-async def ended(room: Room) -> None:
-    """Wait until no process of a room is left."""
+async def ended(container_dir: ContainerDir) -> None:
+    """Wait until no process of a container is left."""
     async with asyncio.timeout(5):
-        while list(marked(f"{room.root}/")):  # noqa: ASYNC110 - the kernel tells nobody
+        while list(tagged_processes(f"{container_dir.root}/")):  # noqa: ASYNC110 - the kernel tells nobody
             await asyncio.sleep(0.01)
 
 
@@ -90,8 +90,12 @@ async def pod(isolation: Isolation, name: str = "pod", **more):
     return await isolation.open_pod(f"uid-{name}", **usual | more)
 
 
-async def room(place, *, cwd: str = "", env: dict[str, str] | None = None, mounts=()) -> Room:
-    return await place.room("main", cwd=cwd, env={"PATH": PATH, **(env or {})}, mounts=mounts)
+async def container_dir(
+    sandbox, *, cwd: str = "", env: dict[str, str] | None = None, mounts=()
+) -> ContainerDir:
+    return await sandbox.create_container_dir(
+        "main", cwd=cwd, env={"PATH": PATH, **(env or {})}, mounts=mounts
+    )
 
 
 async def started(launch: Launch, **more) -> asyncio.subprocess.Process:
@@ -118,9 +122,9 @@ async def outcome(launch: Launch) -> tuple[int, str]:
     return process.returncode, text.decode()
 
 
-async def run(place, argv: Sequence[str], **more) -> tuple[int, str]:
-    """Exit status and output of a command in a room of its own."""
-    return await outcome((await room(place, **more)).command(argv))
+async def run(sandbox, argv: Sequence[str], **more) -> tuple[int, str]:
+    """Exit status and output of a command in a container directory of its own."""
+    return await outcome((await container_dir(sandbox, **more)).command(argv))
 
 
 async def said(process: asyncio.subprocess.Process, line: str) -> None:

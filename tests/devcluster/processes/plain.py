@@ -1,4 +1,4 @@
-"""The simplest places for pods: ordinary processes, with paths of mounts replaced in commands."""
+"""The simplest pod sandboxes: ordinary processes, with mount paths replaced in commands."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ class PlainRoom:
 
 
 @dataclass
-class PlainPlace:
+class PlainSandbox:
     root: Path
     ip: str = "127.0.0.1"
-    rooms: int = 0
+    container_dirs: int = 0
 
-    async def room(
+    async def create_container_dir(
         self, container: str, *, cwd: str, env: Mapping[str, str], mounts: Sequence[Mount]
     ) -> PlainRoom:
-        self.rooms += 1
-        root = self.root / f"{container}.{self.rooms}"
+        self.container_dirs += 1
+        root = self.root / f"{container}.{self.container_dirs}"
         root.mkdir()
         return PlainRoom(root, cwd, env, mounts)
 
@@ -76,23 +76,23 @@ class PlainIsolation:
     mode: Mode = "shared"
     description: str = "for tests"
     host_ip: str = "127.0.0.1"
-    places: dict[str, PlainPlace] = field(default_factory=dict)
+    sandboxes: dict[str, PlainSandbox] = field(default_factory=dict)
     refusals: list[OSError] = field(default_factory=list)
 
-    async def open_pod(self, uid: str, **_: Any) -> PlainPlace:
+    async def open_pod(self, uid: str, **_: Any) -> PlainSandbox:
         if self.refusals:
             raise self.refusals.pop(0)
-        if uid not in self.places:
+        if uid not in self.sandboxes:
             root = self.root / uid
             root.mkdir()
-            self.places[uid] = PlainPlace(root)
-        return self.places[uid]
+            self.sandboxes[uid] = PlainSandbox(root)
+        return self.sandboxes[uid]
 
-    async def close_pod(self, place: PlainPlace) -> None:
-        for uid in [uid for uid, one in self.places.items() if one is place]:
-            del self.places[uid]
-        shutil.rmtree(place.root)
+    async def close_pod(self, sandbox: PlainSandbox) -> None:
+        for uid in [uid for uid, one in self.sandboxes.items() if one is sandbox]:
+            del self.sandboxes[uid]
+        shutil.rmtree(sandbox.root)
 
     async def aclose(self) -> None:
-        for place in list(self.places.values()):
-            await self.close_pod(place)
+        for sandbox in list(self.sandboxes.values()):
+            await self.close_pod(sandbox)

@@ -8,8 +8,8 @@ import pytest
 from controller.devcluster.nodes.pods import PodStatus
 from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.backoff import Backoff
-from controller.devcluster.processes.pod_status import Facts, pod_status
-from controller.devcluster.processes.probe_threshold import Tally
+from controller.devcluster.processes.pod_status import PodFacts, pod_status
+from controller.devcluster.processes.probe_threshold import ProbeThreshold
 from controller.devcluster.processes.specification import Container, Pod
 
 NOW = "2026-01-01T00:00:00Z"
@@ -30,7 +30,7 @@ def test_a_long_run_is_forgiven():
     assert backoff.after_run(599.0).pause == 300
 
 
-def results(tally: Tally, text: str) -> list[bool | None]:
+def results(tally: ProbeThreshold, text: str) -> list[bool | None]:
     verdicts = []
     for letter in text:
         tally = tally.after(letter == "+")
@@ -48,7 +48,7 @@ def results(tally: Tally, text: str) -> list[bool | None]:
     ],
 )
 def test_results_become_a_verdict_in_a_row(successes, failures, seen, verdicts):
-    assert results(Tally(successes, failures), seen) == verdicts
+    assert results(ProbeThreshold(successes, failures), seen) == verdicts
 
 
 def container(name: str, **more) -> Container:
@@ -59,7 +59,7 @@ WAITING = states.expected(container("x"), "ContainerCreating")
 RUNNING = states.probed(states.running(WAITING, "u", "i", 0, NOW), started=True, ready=True)
 UNREADY = states.probed(RUNNING, started=True, ready=False)
 DONE, BROKEN = states.ended(RUNNING, 0, NOW), states.ended(RUNNING, 1, NOW)
-LOOPING = states.held_up(BROKEN, states.CRASH_LOOP, "")
+LOOPING = states.waiting(BROKEN, states.CRASH_LOOP, "")
 INITIALIZED = states.initialized(DONE)
 
 
@@ -73,12 +73,12 @@ def status_of(init, main, *, is_over=False, policy="Always", reason="", sidecar=
         ],
         "containers": [{"name": f"c{n}"} for n in range(len(main))],
     }
-    facts = Facts(
+    facts = PodFacts(
         start_time=NOW,
         host_ip="10.0.0.1",
         pod_ip="10.0.0.2",
         is_over=is_over,
-        has_place=True,
+        has_sandbox=True,
         reason=reason,
         message=reason,
         init=tuple(msgspec.structs.replace(s, name=f"i{n}") for n, s in enumerate(init)),

@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.devcluster.processes.downward_api import Surrounds
+from controller.devcluster.processes.downward_api import DownwardValues
 from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
-    BadConfiguration,
+    InvalidConfiguration,
     Source,
     env_sources,
     invocation,
@@ -20,7 +20,7 @@ from controller.devcluster.processes.expansion import expand
 from controller.devcluster.processes.images import Image, Images, UnknownImage
 from controller.devcluster.processes.specification import Pod
 
-AROUND = Surrounds(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=8 * 1024**3)
+AROUND = DownwardValues(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=8 * 1024**3)
 IMAGE = Image(Path("/venv"), env={"FROM_IMAGE": "1"}, command=("python3",))
 
 
@@ -45,7 +45,7 @@ def a_pod(**container) -> Pod:
 def called(sources=None, **container):
     pod = a_pod(**container)
     (main,) = pod.spec.containers
-    return invocation(pod, main, IMAGE, around=AROUND, sources=sources or {})
+    return invocation(pod, main, IMAGE, downward=AROUND, sources=sources or {})
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_resources_are_rounded_up_and_default_to_the_machine(resource, divisor, 
 
 def test_an_unknown_field_is_said():
     reference = {"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "status.phase"}}}
-    with pytest.raises(BadConfiguration, match=r"env X: unsupported fieldPath: status\.phase"):
+    with pytest.raises(InvalidConfiguration, match=r"env X: unsupported fieldPath: status\.phase"):
         called(env=[reference])
 
 
@@ -181,13 +181,13 @@ def test_keys_and_whole_objects():
 )
 def test_what_is_missing_is_named(data, message):
     reference = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
-    with pytest.raises(BadConfiguration) as failure:
+    with pytest.raises(InvalidConfiguration) as failure:
         called({Source(SECRET, "s"): data}, env=[reference])
     assert str(failure.value) == message
 
 
 def test_a_missing_object_of_env_from_is_named():
-    with pytest.raises(BadConfiguration, match='configmap "c" not found'):
+    with pytest.raises(InvalidConfiguration, match='configmap "c" not found'):
         called({Source(CONFIG_MAP, "c"): None}, envFrom=[{"configMapRef": {"name": "c"}}])
 
 

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.devcluster.processes.isolation.cluster_dir import Host, clean_up
-from controller.devcluster.processes.isolation.process_tags import marked, started_at
-from controller.devcluster.processes.isolation.selection import NoIsolation, choose
+from controller.devcluster.processes.isolation.cluster_dir import ClusterDir, clean_up
+from controller.devcluster.processes.isolation.process_tags import started_at, tagged_processes
+from controller.devcluster.processes.isolation.selection import (
+    IsolationUnavailable,
+    select_isolation,
+)
 from tests.devcluster.processes.machines import contents, exists, needs_compiler, needs_namespaces
 
 pytestmark = pytest.mark.real_time
@@ -23,14 +26,14 @@ pytestmark = pytest.mark.real_time
 _CLUSTER = """
 import asyncio, sys
 from pathlib import Path
-from controller.devcluster.processes.isolation.cluster_dir import Host
-from tests.devcluster.processes.machines import WAYS, pod, room, said, started
+from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
+from tests.devcluster.processes.machines import WAYS, pod, container_dir, said, started
 
 async def main():
-    host = Host(Path(sys.argv[2]))
+    host = ClusterDir(Path(sys.argv[2]))
     isolation = await WAYS[sys.argv[1]](host)
-    place = await pod(isolation)
-    main = await room(place)
+    sandbox = await pod(isolation)
+    main = await container_dir(sandbox)
     command = "sleep 1000 & setsid sleep 1000 & echo ready; sleep 1000; sleep 1000"
     process = await started(main.command(["sh", "-c", command]))
     await said(process, "ready")
@@ -72,8 +75,8 @@ async def dying_cluster(way: str, base: Path) -> tuple[asyncio.subprocess.Proces
     return process, root
 
 
-def guard_of(root: Path) -> int:
-    return json.loads((root / "owner").read_text())["guard"]
+def reaper_pid(root: Path) -> int:
+    return json.loads((root / "owner").read_text())["reaper"]
 
 
 def networks() -> set[str]:
@@ -83,15 +86,15 @@ def networks() -> set[str]:
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the_rest(way, base):
     process, root = await dying_cluster(way, base)
-    running = list(marked(f"{root}/"))
+    running = list(tagged_processes(f"{root}/"))
     assert len(running) > 3
     assert clean_up(base) == [], "a living cluster is left alone"
-    assert set(marked(f"{root}/")) >= set(running)
-    os.kill(guard_of(root), signal.SIGKILL)
+    assert set(tagged_processes(f"{root}/")) >= set(running)
+    os.kill(reaper_pid(root), signal.SIGKILL)
     process.kill()
     await process.communicate()
     async with asyncio.timeout(5):
-        while list(marked(f"{root}/")):  # noqa: ASYNC110 - nobody tells
+        while list(tagged_processes(f"{root}/")):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     link = f"manta-{root.name}"
     assert (link in networks()) == (way == "namespaces")
@@ -105,27 +108,29 @@ async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_behind_a_killed_cluster_its_guard_removes_everything(way, base):
+async def test_behind_a_killed_cluster_its_reaper_removes_everything(way, base):
     process, root = await dying_cluster(way, base)
-    guard = guard_of(root)
-    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C: the guard is not meant
+    reaper = reaper_pid(root)
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C: the reaper is not meant
     process.kill()
     await process.communicate()
     async with asyncio.timeout(10):
-        while started_at(guard):  # noqa: ASYNC110 - nobody tells
+        while started_at(reaper):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     assert contents(base) == []
     assert f"manta-{root.name}" not in networks()
     assert not exists(f"/dev/shm/manta-{root.name}")
-    assert list(marked(f"{root}/")) == []
+    assert list(tagged_processes(f"{root}/")) == []
 
 
 async def test_processes_are_known_by_their_mark_even_without_a_supervisor(base):
-    host = Host(base)
-    room = f"{host.root}/p0/0/"
-    stray = await asyncio.create_subprocess_exec("sleep", "1000", env={"MANTA_ROOM": room})
+    host = ClusterDir(base)
+    container_dir = f"{host.root}/p0/0/"
+    stray = await asyncio.create_subprocess_exec(
+        "sleep", "1000", env={"MANTA_CONTAINER_DIR": container_dir}
+    )
     other = await asyncio.create_subprocess_exec(
-        "sleep", "1000", env={"MANTA_ROOM": f"{host.root}0/p0/0/"}
+        "sleep", "1000", env={"MANTA_CONTAINER_DIR": f"{host.root}0/p0/0/"}
     )
     await asyncio.to_thread(host.close)
     assert await stray.wait() == -signal.SIGKILL
@@ -142,7 +147,7 @@ def test_a_folder_that_is_no_clusters_is_left_alone(base):
 
 
 def test_clusters_that_run_at_once_have_numbers_of_their_own(base):
-    hosts = [Host(base), Host(base)]
+    hosts = [ClusterDir(base), ClusterDir(base)]
     assert hosts[0].number != hosts[1].number
     assert hosts[0].root != hosts[1].root
     for host in hosts:
@@ -162,31 +167,31 @@ async def test_the_best_that_is_possible_is_chosen_and_the_reason_is_told(base, 
     monkeypatch.setattr(shutil, "which", lambda program, path=None: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(base / "cache"))
     (base / "clusters").mkdir()
-    chosen = await choose("auto", base=base / "clusters")
+    chosen = await select_isolation("auto", base=base / "clusters")
     told = "\n".join(chosen.sentences())
     assert "isolation 'namespaces' is not possible: it needs root" in told
     assert "isolation 'shim' is not possible: there is no C compiler" in told
     assert "isolation 'shared': all pods share this machine's network" in told
     await chosen.isolation.aclose()
-    with pytest.raises(NoIsolation, match="namespaces: it needs root"):
-        await choose("namespaces", base=base / "clusters")
+    with pytest.raises(IsolationUnavailable, match="namespaces: it needs root"):
+        await select_isolation("namespaces", base=base / "clusters")
     assert contents(base / "clusters") == []
 
 
 @needs_namespaces
 async def test_root_gets_namespaces(base):
-    chosen = await choose("auto", base=base)
+    chosen = await select_isolation("auto", base=base)
     assert (chosen.isolation.mode, chosen.refused) == ("namespaces", {})
     await chosen.isolation.aclose()
     assert contents(base) == []
 
 
 @needs_namespaces
-async def test_a_mode_that_fails_its_trial_leaves_nothing(base, monkeypatch):
+async def test_a_mode_that_fails_its_self_test_leaves_nothing(base, monkeypatch):
     async def failing(isolation, python):
         raise OSError("pods cannot reach one another")
 
-    monkeypatch.setattr("controller.devcluster.processes.isolation.selection.try_out", failing)
-    with pytest.raises(NoIsolation, match="namespaces: pods cannot reach one another"):
-        await choose("namespaces", base=base)
+    monkeypatch.setattr("controller.devcluster.processes.isolation.selection.self_test", failing)
+    with pytest.raises(IsolationUnavailable, match="namespaces: pods cannot reach one another"):
+        await select_isolation("namespaces", base=base)
     assert contents(base) == []

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from controller.devcluster.processes.isolation.process_tags import marked
+from controller.devcluster.processes.isolation.process_tags import tagged_processes
 from controller.devcluster.processes.isolation.protocols import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
+    container_dir,
     ended,
     exists,
     needs_namespaces,
     opened,
     outcome,
     pod,
-    room,
     run,
     said,
     started,
@@ -49,50 +49,52 @@ def namespace_here() -> str:
     return str(Path("/proc/self/ns/net").readlink())
 
 
-async def asked(place, ip: str) -> str:
+async def asked(sandbox, ip: str) -> str:
     ask = f"import socket; print(socket.create_connection(({ip!r}, 8080)).recv(99).decode())"
-    status, text = await run(place, [PYTHON, "-c", ask])
+    status, text = await run(sandbox, [PYTHON, "-c", ask])
     assert status == 0, text
     return text.strip()
 
 
 async def test_pods_listen_on_the_same_port_and_reach_one_another(isolation):
-    places = [await pod(isolation, name) for name in ("one", "two")]
-    assert places[0].ip != places[1].ip
+    sandboxes = [await pod(isolation, name) for name in ("one", "two")]
+    assert sandboxes[0].ip != sandboxes[1].ip
     servers = []
-    for place in places:
-        servers.append(await started((await room(place)).command([PYTHON, "-c", _LISTEN])))
+    for sandbox in sandboxes:
+        servers.append(
+            await started((await container_dir(sandbox)).command([PYTHON, "-c", _LISTEN]))
+        )
         await said(servers[-1], "listening")
-    assert await asked(places[0], places[1].ip) == "two"
-    assert await asked(places[1], "127.0.0.1") == "two"
-    reader, writer = await asyncio.open_connection(places[0].ip, 8080)
+    assert await asked(sandboxes[0], sandboxes[1].ip) == "two"
+    assert await asked(sandboxes[1], "127.0.0.1") == "two"
+    reader, writer = await asyncio.open_connection(sandboxes[0].ip, 8080)
     assert await reader.read() == b"one"
     writer.close()
-    for place, server in zip(places, servers, strict=True):
-        await isolation.close_pod(place)
+    for sandbox, server in zip(sandboxes, servers, strict=True):
+        await isolation.close_pod(sandbox)
         await status_of(server)
 
 
 async def test_a_pod_of_the_host_network_shares_this_machines_addresses(isolation):
-    place = await pod(isolation, host_network=True)
-    assert place.ip == isolation.host_ip
-    _, own = await run(place, ["readlink", "/proc/self/ns/net"])
+    sandbox = await pod(isolation, host_network=True)
+    assert sandbox.ip == isolation.host_ip
+    _, own = await run(sandbox, ["readlink", "/proc/self/ns/net"])
     assert own.strip() == namespace_here()
 
 
 async def test_a_container_has_its_own_tmp_and_writes_to_no_file_of_the_machine(isolation):
-    place = await pod(isolation)
-    status, text = await run(place, ["sh", "-c", "ls -A /tmp; echo new > /usr/written; ls /usr"])
+    sandbox = await pod(isolation)
+    status, text = await run(sandbox, ["sh", "-c", "ls -A /tmp; echo new > /usr/written; ls /usr"])
     assert status == 0
     assert "written" in text.split()
     assert not exists("/usr/written")
-    _, again = await run(place, ["sh", "-c", "ls -A /tmp; ls /usr"])
+    _, again = await run(sandbox, ["sh", "-c", "ls -A /tmp; ls /usr"])
     assert "written" not in again.split()
 
 
 async def test_volumes_are_mounted_where_the_machine_has_no_folder(isolation, tmp_path):
-    place = await pod(isolation)
-    volume = place.root / "volume"
+    sandbox = await pod(isolation)
+    volume = sandbox.root / "volume"
     volume.mkdir()
     (volume / "file").write_text("from the machine\n")
     mounts = [
@@ -105,7 +107,7 @@ async def test_volumes_are_mounted_where_the_machine_has_no_folder(isolation, tm
         "echo x 2>/dev/null > /read-only/x || echo refused"
     )
     status, text = await run(
-        place, ["sh", "-c", script], cwd="/home/nobody-has-this/deep", mounts=mounts
+        sandbox, ["sh", "-c", script], cwd="/home/nobody-has-this/deep", mounts=mounts
     )
     assert (status, text.splitlines()) == (
         0,
@@ -116,59 +118,61 @@ async def test_volumes_are_mounted_where_the_machine_has_no_folder(isolation, tm
 
 
 async def test_a_container_has_exactly_the_environment_it_is_given(isolation):
-    place = await pod(isolation)
-    _, text = await run(place, ["env"], env={"COLOUR": "red\nblue"})
+    sandbox = await pod(isolation)
+    _, text = await run(sandbox, ["env"], env={"COLOUR": "red\nblue"})
     assert "COLOUR=red\nblue" in text
     assert "HOME=" not in text
-    _, text = await run(place, ["hostname"])
+    _, text = await run(sandbox, ["hostname"])
     assert text == "pod\n"
 
 
 async def test_exit_statuses_are_those_of_a_container_runtime(isolation):
-    place = await pod(isolation)
-    assert (await run(place, ["sh", "-c", "exit 7"]))[0] == 7
-    assert (await run(place, ["sh", "-c", "kill -KILL $$; sh -c 'kill -KILL $PPID'; exit 3"]))[
+    sandbox = await pod(isolation)
+    assert (await run(sandbox, ["sh", "-c", "exit 7"]))[0] == 7
+    assert (await run(sandbox, ["sh", "-c", "kill -KILL $$; sh -c 'kill -KILL $PPID'; exit 3"]))[
         0
     ] == 3, "the first process of a container is immune against its own signals"
-    missing = await room(place)
+    missing = await container_dir(sandbox)
     assert (await outcome(missing.command(["no-such-program"])))[0] == 127
     assert missing.start_error() == "cannot run 'no-such-program': No such file or directory"
 
 
 async def test_signals_reach_the_command(isolation):
-    place = await pod(isolation)
+    sandbox = await pod(isolation)
     script = "trap 'echo asked; exit 4' TERM; echo ready; while :; do sleep 0.05; done"
-    process = await started((await room(place)).command(["sh", "-c", script]))
+    process = await started((await container_dir(sandbox)).command(["sh", "-c", script]))
     await said(process, "ready")
     process.send_signal(signal.SIGTERM)
     await said(process, "asked")
     assert await status_of(process) == 4
 
 
-@pytest.mark.parametrize("way", ["kill signal", "supervisor killed", "room closed", "pod closed"])
+@pytest.mark.parametrize(
+    "way", ["kill signal", "supervisor killed", "container closed", "pod closed"]
+)
 async def test_nothing_of_a_container_survives_it(isolation, way):
-    place = await pod(isolation)
-    stubborn = await room(place)
+    sandbox = await pod(isolation)
+    stubborn = await container_dir(sandbox)
     launch = stubborn.command(["sh", "-c", _STUBBORN])
     process = await started(launch)
     await said(process, "ready")
-    assert len(list(marked(f"{stubborn.root}/"))) > 3
+    assert len(list(tagged_processes(f"{stubborn.root}/"))) > 3
     if way == "kill signal":
         process.send_signal(launch.kill_signal)
         assert await status_of(process) == 137
     elif way == "supervisor killed":
         process.kill()
-    elif way == "room closed":
+    elif way == "container closed":
         await stubborn.close()
     else:
-        await isolation.close_pod(place)
+        await isolation.close_pod(sandbox)
     await process.communicate()
     await ended(stubborn)
 
 
 async def test_another_command_runs_beside_the_main_one_while_that_runs(isolation):
-    place = await pod(isolation)
-    main = await room(place, env={"COLOUR": "red"})
+    sandbox = await pod(isolation)
+    main = await container_dir(sandbox, env={"COLOUR": "red"})
     launch = main.command(["sh", "-c", "echo here > /tmp/note; echo ready; exec sleep 1000"])
     process = await started(launch)
     await said(process, "ready")
@@ -181,8 +185,8 @@ async def test_another_command_runs_beside_the_main_one_while_that_runs(isolatio
 
 
 async def test_names_reach_pods_that_run_already_and_pods_to_come(isolation):
-    place = await pod(isolation)
-    main = await room(place)
+    sandbox = await pod(isolation)
+    main = await container_dir(sandbox)
     process = await started(main.command(["sh", "-c", "echo ready; exec sleep 1000"]))
     await said(process, "ready")
     isolation.publish({("default", "head"): ("10.96.1.2",)})
@@ -197,9 +201,9 @@ async def test_names_reach_pods_that_run_already_and_pods_to_come(isolation):
 
 
 async def test_an_unknown_name_is_refused_at_once(isolation):
-    place = await pod(isolation)
+    sandbox = await pod(isolation)
     async with asyncio.timeout(5):
-        assert (await run(place, ["getent", "hosts", "nowhere.example.com"]))[0] == 2
+        assert (await run(sandbox, ["getent", "hosts", "nowhere.example.com"]))[0] == 2
 
 
 async def test_a_pod_gets_the_same_place_again(isolation):
@@ -220,14 +224,14 @@ async def test_the_link_of_a_pod_goes_with_it_though_its_connections_wait_for_an
         "import socket, time; s = socket.create_server(('', 8080)); print('listening', flush=True);"
         "accepted = s.accept(); time.sleep(1000)"
     )
-    listening = await started((await room(server)).command([PYTHON, "-c", deaf]))
+    listening = await started((await container_dir(server)).command([PYTHON, "-c", deaf]))
     await said(listening, "listening")
     talk = (
         f"import socket, time; s = socket.create_connection(({server.ip!r}, 8080));"
         "s.setblocking(False)\ntry:\n    while True: s.send(b'x' * 65536)\n"
         "except OSError: print('full', flush=True); time.sleep(1000)"
     )
-    talking = await started((await room(client)).command([PYTHON, "-c", talk]))
+    talking = await started((await container_dir(client)).command([PYTHON, "-c", talk]))
     await said(talking, "full")
     assert len(links_of(isolation)) == 2
     await isolation.close_pod(client)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.processes.logs import Wanted, read
+from controller.devcluster.processes.logs import LogOptions, read
 from controller.devcluster.processes.output import LONGEST_LINE, Output, Outputs, Pipe
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,7 +34,7 @@ async def output(tmp_path):
 
 
 async def shown(output: Output, **query: str) -> str:
-    wanted = Wanted.of(query, EPOCH + timedelta(seconds=100))
+    wanted = LogOptions.of(query, EPOCH + timedelta(seconds=100))
     return b"".join([piece async for piece in read(output, wanted)]).decode()
 
 
@@ -83,7 +83,7 @@ async def test_no_more_bytes_than_wanted(output):
 @pytest.mark.parametrize("query", [{"tailLines": "-1"}, {"sinceTime": "now"}, {"limitBytes": "x"}])
 async def test_nonsense_is_refused(query):
     with pytest.raises(ApiError) as failure:
-        Wanted.of(query, EPOCH)
+        LogOptions.of(query, EPOCH)
     assert failure.value.code == 400
 
 

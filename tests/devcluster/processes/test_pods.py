@@ -169,7 +169,7 @@ async def test_a_sidecar_outlives_init_containers_and_ends_after_the_containers(
             volumes=[VOLUME],
         )
         pod = await world.until(
-            "a", lambda pod: pod.status.phase == "Succeeded" and not world.isolation.places
+            "a", lambda pod: pod.status.phase == "Succeeded" and not world.isolation.sandboxes
         )
         assert await world.log("a", container="main") == "up\nafter\n"
         assert await world.log("a", container="side") == "ended\n"
@@ -193,7 +193,7 @@ async def test_deletion_gives_time_and_then_kills(world):
         await world.delete("stubborn", grace=1)
         await world.gone("stubborn")
         assert 0.9 < world.loop.time() - began < 10
-    assert not world.isolation.places
+    assert not world.isolation.sandboxes
 
 
 async def _when_up(world, name: str) -> None:

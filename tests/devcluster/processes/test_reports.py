@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.devcluster.nodes.pods import Pod, PodStatus
-from controller.devcluster.processes.status_manager import StatusReports
+from controller.devcluster.processes.status_manager import StatusManager
 from controller.kube.errors import Conflict, NotFound, NotSent, Status
 from controller.kube.objects import ObjectMeta
 
@@ -40,7 +40,7 @@ def pod(version: str, uid: str = "u") -> Pod:
 
 async def settled(server: Server) -> float:
     """Seconds until a report of phase Running has settled."""
-    reports = StatusReports(server, pod(version="1"), lambda _: PodStatus(phase="Running"))
+    reports = StatusManager(server, pod(version="1"), lambda _: PodStatus(phase="Running"))
     running = asyncio.create_task(reports.run())
     reports.changed()
     began = asyncio.get_running_loop().time()
@@ -74,7 +74,7 @@ async def test_nothing_is_reported_on_a_pod_that_is_gone_or_another_one():
 
 async def test_what_is_as_it_should_be_is_not_written():
     server = Server()
-    reports = StatusReports(server, server.pod, lambda present: present)
+    reports = StatusManager(server, server.pod, lambda present: present)
     running = asyncio.create_task(reports.run())
     reports.changed()
     await reports.settle()

@@ -13,8 +13,8 @@ from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes import container as container_module
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.container_states import expected
-from controller.devcluster.processes.grace_period import Grace
-from controller.devcluster.processes.pod_runtime import Home
+from controller.devcluster.processes.grace_period import GracePeriod
+from controller.devcluster.processes.pod_runtime import ContainerContext
 from controller.devcluster.processes.specification import Container
 from controller.devcluster.processes.specification import Pod as WholePod
 from controller.kube.errors import NotFound
@@ -54,7 +54,7 @@ async def test_nothing_survives_the_kubelet(world):
         pid = int(await first_line(world, "a"))
         assert is_alive(pid)
     assert not is_alive(pid)
-    assert not world.isolation.places
+    assert not world.isolation.sandboxes
 
 
 @pytest.mark.real_time
@@ -113,7 +113,7 @@ async def test_a_pod_that_is_deleted_at_once_goes_at_once(world):
         await world.until("b", lambda pod: pod.spec.node_name)
         await world.delete("b", grace=1)
         await world.gone("b")
-    assert not world.isolation.places
+    assert not world.isolation.sandboxes
 
 
 @pytest.mark.real_time
@@ -154,7 +154,7 @@ async def test_finalizers_hold_a_pod_that_runs_no_more(world):
 
 @pytest.mark.real_time
 async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
-    monkeypatch.setattr("controller.devcluster.processes.pod_worker._PLACE_AGAIN", 0.1)
+    monkeypatch.setattr("controller.devcluster.processes.pod_worker._SANDBOX_RETRY", 0.1)
     world.isolation.refusals.append(OSError("no more addresses"))
     async with world.node():
         await world.create("a", sh("true"))
@@ -176,14 +176,14 @@ async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
 async def test_an_api_server_that_fails_now_and_then_delays_but_does_not_confuse(
     world, fault, monkeypatch
 ):
-    monkeypatch.setattr("controller.devcluster.processes.pod_worker._AGAIN", 0.1)
+    monkeypatch.setattr("controller.devcluster.processes.pod_worker._API_RETRY", 0.1)
     world.rules = [Rule(fault, resource="pods", verbs=WRITES, skip=n, times=1) for n in (1, 3, 5)]
     async with world.node():
         await world.create("a", sh("echo 1; exit 1"), restartPolicy="OnFailure")
         await world.until("a", lambda pod: pod.status.container_statuses and again(pod))
         await world.delete("a")
         await world.gone("a")
-    assert not world.isolation.places
+    assert not world.isolation.sandboxes
 
 
 WRITES = frozenset({"patch", "delete"})
@@ -329,10 +329,10 @@ async def test_no_moment_is_wrong_to_stop_watching_a_container(steps):
     events = SimpleNamespace(tell=lambda *_, **__: None)
     shop = SimpleNamespace(settings=settings, wall=wall, events=events)
     around = SimpleNamespace(pod_ip="")
-    home = Home(shop, pod, None, around, None, lambda: None)
+    home = ContainerContext(shop, pod, None, around, None, lambda: None)
     runs = ContainerRuns(home, container, expected(container, "ContainerCreating"))
     run = runs._run = Ended(exited=asyncio.get_running_loop().create_future())
-    watching = asyncio.create_task(runs._attend(run))
+    watching = asyncio.create_task(runs._watch(run))
     await asyncio.sleep(1)
     run.exited.set_result(0)
     for _ in range(steps):
@@ -346,14 +346,14 @@ async def test_a_grace_ends_when_it_is_over_or_shortened():
     loop = asyncio.get_running_loop()
     never = loop.create_future()
     began = loop.time()
-    assert await Grace(5).passes_before(never)
+    assert await GracePeriod(5).passes_before(never)
     assert loop.time() - began == pytest.approx(5, abs=0.01)
-    grace = Grace(100)
+    grace = GracePeriod(100)
     loop.call_later(1, grace.shorten, 2)
     assert await grace.passes_before(never)
     assert loop.time() - began == pytest.approx(8, abs=0.01)
     assert await grace.passes_before(never, least=2)
     assert loop.time() - began == pytest.approx(10, abs=0.01)
     loop.call_later(1, never.set_result, None)
-    assert not await Grace(5).passes_before(never)
-    assert not await Grace(0).passes_before(never)
+    assert not await GracePeriod(5).passes_before(never)
+    assert not await GracePeriod(0).passes_before(never)

@@ -7,7 +7,7 @@ import venv
 
 import pytest
 
-from controller.devcluster.processes.isolation.self_test import try_out
+from controller.devcluster.processes.isolation.self_test import self_test
 from tests.devcluster.processes.machines import needs_compiler, needs_namespaces, opened
 
 pytestmark = pytest.mark.real_time
@@ -25,4 +25,4 @@ async def test_an_interpreter_may_lie_in_a_folder_that_containers_have_for_thems
     with tempfile.TemporaryDirectory(prefix="manta-test-", dir="/tmp") as folder:
         venv.create(folder, symlinks=True)
         async with opened(mode) as isolation:
-            await try_out(isolation, f"{folder}/bin/python")
+            await self_test(isolation, f"{folder}/bin/python")

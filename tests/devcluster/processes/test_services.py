@@ -12,7 +12,7 @@ import pytest
 
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.processes.component_group import Together
+from controller.devcluster.processes.component_group import ComponentGroup
 from controller.devcluster.processes.images import Images
 from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.network.proxies import Proxies
@@ -68,20 +68,20 @@ class Town(World):
     async def networked(self, isolation):
         http = await serve(self.server)
 
-        def machine(surroundings):
-            network = ServiceNetwork(surroundings, isolation, ("127.0.0.1", http.port))
+        def machine(context):
+            network = ServiceNetwork(context, isolation, ("127.0.0.1", http.port))
             self.proxies = Proxies(network, random.Random(3))
             self.server.hooks.service_proxy = self.proxies.service_proxy
             self.server.hooks.pod_proxy = self.proxies.pod_proxy
             kubelet = ProcessKubelet(
-                surroundings,
+                context,
                 isolation=isolation,
                 images=Images({"python": PYTHON}),
                 outputs=self.outputs,
                 root=self.folder,
                 memory=self.folder / "memory",
             )
-            return Together(kubelet, network)
+            return ComponentGroup(kubelet, network)
 
         self.api_port = http.port
         async with run_nodes(

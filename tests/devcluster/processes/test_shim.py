@@ -10,17 +10,17 @@ from types import SimpleNamespace
 import pytest
 
 from controller.devcluster.processes.isolation.manta_ray_start import hook
-from controller.devcluster.processes.isolation.preload_library import library
+from controller.devcluster.processes.isolation.preload_library import build_library
 from controller.devcluster.processes.isolation.protocols import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
+    container_dir,
     ended,
     exists,
     needs_compiler,
     opened,
     outcome,
     pod,
-    room,
     run,
     said,
     started,
@@ -55,16 +55,16 @@ def each(ways):
     return pytest.mark.parametrize("isolation", ways, indirect=True)
 
 
-async def listening(place, family="AF_INET", address=""):
-    main = await room(place)
+async def listening(sandbox, family="AF_INET", address=""):
+    main = await container_dir(sandbox)
     process = await started(main.command([PYTHON, "-c", _LISTEN, family, address]))
     await said(process, "listening")
     return main, process
 
 
-async def asked(place, host: str) -> str:
+async def asked(sandbox, host: str) -> str:
     ask = f"import socket; print(socket.create_connection(({host!r}, 8080)).recv(99).decode())"
-    status, text = await run(place, [PYTHON, "-c", ask])
+    status, text = await run(sandbox, [PYTHON, "-c", ask])
     assert status == 0, text
     return text.strip()
 
@@ -110,17 +110,17 @@ async def test_a_pod_finds_its_own_address_and_names(isolation):
         "print(socket.gethostbyname('head'), socket.gethostbyname('head.default.svc'))\n"
         "print(socket.gethostbyname(socket.gethostname()), socket.getfqdn('127.0.0.1'))\n"
     )
-    place = await pod(isolation)
+    sandbox = await pod(isolation)
     isolation.publish({("default", "head"): ("127.96.1.2",)})
-    status, text = await run(place, [PYTHON, "-c", script])
+    status, text = await run(sandbox, [PYTHON, "-c", script])
     assert status == 0, text
-    assert text.splitlines()[:2] == [f"{place.ip} pod pod", "127.96.1.2 127.96.1.2"]
-    assert text.splitlines()[2].split()[0] == place.ip
+    assert text.splitlines()[:2] == [f"{sandbox.ip} pod pod", "127.96.1.2 127.96.1.2"]
+    assert text.splitlines()[2].split()[0] == sandbox.ip
 
 
 @each(SHIMS)
 async def test_a_service_address_leads_to_where_it_is_held(isolation):
-    place = await pod(isolation)
+    sandbox = await pod(isolation)
     held = await isolation.hold({"10.96.7.8"})
     assert list(held) == ["10.96.7.8"]
     told = asyncio.Event()
@@ -131,15 +131,15 @@ async def test_a_service_address_leads_to_where_it_is_held(isolation):
         writer.close()
 
     server = await asyncio.start_server(accept, held["10.96.7.8"], 8080)
-    assert await asked(place, "10.96.7.8") == "forwarded"
+    assert await asked(sandbox, "10.96.7.8") == "forwarded"
     server.close()
 
 
 @each([*SHIMS, "shared", "shared beside"])
 async def test_exit_statuses_are_those_of_a_container_runtime(isolation):
-    place = await pod(isolation)
-    assert (await run(place, ["sh", "-c", "exit 7"]))[0] == 7
-    missing = await room(place)
+    sandbox = await pod(isolation)
+    assert (await run(sandbox, ["sh", "-c", "exit 7"]))[0] == 7
+    missing = await container_dir(sandbox)
     assert (await outcome(missing.command(["no-such-program"])))[0] == 127
     assert missing.start_error() == "cannot run 'no-such-program': No such file or directory"
 
@@ -147,8 +147,8 @@ async def test_exit_statuses_are_those_of_a_container_runtime(isolation):
 @each([*SHIMS, "shared", "shared beside"])
 @pytest.mark.parametrize("way", ["kill signal", "ended", "pod closed"])
 async def test_nothing_of_a_container_survives_it(isolation, way):
-    place = await pod(isolation)
-    stubborn = await room(place)
+    sandbox = await pod(isolation)
+    stubborn = await container_dir(sandbox)
     script = _STUBBORN.rpartition(";")[0].rpartition(";")[0] if way == "ended" else _STUBBORN
     launch = stubborn.command(["sh", "-c", script])
     process = await started(launch)
@@ -159,15 +159,15 @@ async def test_nothing_of_a_container_survives_it(isolation, way):
         process.send_signal(launch.kill_signal)
         assert await status_of(process) == 137
     elif way == "pod closed":
-        await isolation.close_pod(place)
+        await isolation.close_pod(sandbox)
     await process.communicate()
     await ended(stubborn)
 
 
 @each([*SHIMS, "shared", "shared beside"])
 async def test_another_command_runs_beside_the_main_one_while_that_runs(isolation):
-    place = await pod(isolation)
-    main = await room(place, env={"COLOUR": "red"})
+    sandbox = await pod(isolation)
+    main = await container_dir(sandbox, env={"COLOUR": "red"})
     launch = main.command(["sh", "-c", "echo ready; exec sleep 1000"])
     process = await started(launch)
     await said(process, "ready")
@@ -179,12 +179,12 @@ async def test_another_command_runs_beside_the_main_one_while_that_runs(isolatio
 
 @each([*SHIMS, "shared", "shared beside"])
 async def test_volumes_are_found_where_the_machine_has_no_folder(isolation):
-    place = await pod(isolation)
-    volume = place.root / "volume"
+    sandbox = await pod(isolation)
+    volume = sandbox.root / "volume"
     volume.mkdir()
     (volume / "file").write_text("from the machine\n")
     status, text = await run(
-        place,
+        sandbox,
         ["cat", "/home/nobody-has-this/data/file"],
         mounts=[Mount(volume, "/home/nobody-has-this/data")],
         cwd="/home/nobody-has-this",
@@ -195,12 +195,12 @@ async def test_volumes_are_found_where_the_machine_has_no_folder(isolation):
 
 @each(["shared beside"])
 async def test_names_of_services_are_replaced_where_nothing_else_knows_them(isolation):
-    place = await pod(isolation)
+    sandbox = await pod(isolation)
     env = {"ADDRESS": "head.default.svc.cluster.local:6379"}
     with pytest.raises(OSError, match=r"no pod is ready behind .*head\.default\.svc"):
-        await room(place, env=env)
+        await container_dir(sandbox, env=env)
     isolation.publish({("default", "head"): ("127.64.1.1",)})
-    main = await room(place, env=env)
+    main = await container_dir(sandbox, env=env)
     say = ["sh", "-c", "echo $ADDRESS http://head.default.svc.cluster.local"]
     assert await outcome(main.command(say)) == (0, "127.64.1.1:6379 http://127.64.1.1\n")
 
@@ -209,7 +209,7 @@ async def test_names_of_services_are_replaced_where_nothing_else_knows_them(isol
 async def test_rays_nodes_get_addresses_and_workers_ports_of_their_own(isolation, monkeypatch):
     one, two = await pod(isolation, "one"), await pod(isolation, "two")
     say = "import os, manta_ray_start; print(os.environ['MANTA_POD_NUMBER'], end='')"
-    numbers = [await run(place, [PYTHON, "-c", say]) for place in (one, two)]
+    numbers = [await run(sandbox, [PYTHON, "-c", say]) for sandbox in (one, two)]
     assert numbers == [(0, "1"), (0, "2")]
     for head, ports in ((True, (8080, 52365, 6379)), (False, (8082, 52367, 6379))):
         monkeypatch.setenv("MANTA_POD_IP", two.ip)
@@ -229,11 +229,11 @@ async def test_rays_nodes_get_addresses_and_workers_ports_of_their_own(isolation
 async def test_a_machine_without_a_compiler_is_told_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OSError, match=r"no C compiler .* install one"):
-        await library(tmp_path)
+        await build_library(tmp_path)
 
 
 @needs_compiler
 async def test_the_library_is_compiled_once(tmp_path, monkeypatch):
-    made = await library(tmp_path)
+    made = await build_library(tmp_path)
     monkeypatch.setenv("PATH", sys.prefix)
-    assert await library(tmp_path) == made
+    assert await build_library(tmp_path) == made

@@ -5,19 +5,19 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.devcluster.processes.downward_api import Surrounds
+from controller.devcluster.processes.downward_api import DownwardValues
 from controller.devcluster.processes.environment import (
     CLAIM,
     CONFIG_MAP,
     SECRET,
-    BadConfiguration,
+    InvalidConfiguration,
     Source,
 )
 from controller.devcluster.processes.specification import Pod
-from controller.devcluster.processes.volume_files import File
+from controller.devcluster.processes.volume_files import VolumeFile
 from controller.devcluster.processes.volumes import Volumes, write_atomically
 
-AROUND = Surrounds(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=1)
+AROUND = DownwardValues(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=1)
 
 
 def a_pod(volume, mount=None) -> Pod:
@@ -101,7 +101,7 @@ LABELS = "metadata.labels"
     ],
 )
 def test_what_is_missing_is_named(tmp_path, volume, sources, message):
-    with pytest.raises(BadConfiguration, match=message) as failure:
+    with pytest.raises(InvalidConfiguration, match=message) as failure:
         mounted(tmp_path, volume, **sources)
     assert str(failure.value).startswith('MountVolume.SetUp failed for volume "v" : ')
 
@@ -135,9 +135,9 @@ def test_sub_paths(tmp_path):
     config = {"configMap": {"name": "x"}}
     made = mounted(tmp_path / "1", config, {"subPath": "a"}, config={"a": b"1"})
     assert made.source.read_text() == "1"
-    with pytest.raises(BadConfiguration, match="does not exist"):
+    with pytest.raises(InvalidConfiguration, match="does not exist"):
         mounted(tmp_path / "2", config, {"subPath": "b"}, config={"a": b"1"})
-    with pytest.raises(BadConfiguration, match="leads out"):
+    with pytest.raises(InvalidConfiguration, match="leads out"):
         mounted(tmp_path, {"emptyDir": {}}, {"subPath": "../b"})
 
 
@@ -146,15 +146,15 @@ def test_a_sub_path_through_a_link_that_leads_out_is_refused(tmp_path):
     volumes = Volumes(pod, tmp_path, tmp_path / "memory", tmp_path / "claims")
     volumes.prepare(pod.metadata, AROUND, {})
     (tmp_path / "v0/link").symlink_to("/etc")
-    with pytest.raises(BadConfiguration):
+    with pytest.raises(InvalidConfiguration):
         volumes.mounts(pod.spec.containers[0], {})
 
 
 def test_files_change_all_at_once(tmp_path):
     folder = tmp_path / "v"
-    write_atomically(folder, {"a": File(b"1", 0o644), "b": File(b"1", 0o644)})
+    write_atomically(folder, {"a": VolumeFile(b"1", 0o644), "b": VolumeFile(b"1", 0o644)})
     before = (folder / "..data").resolve()
-    write_atomically(folder, {"a": File(b"2", 0o644), "c": File(b"2", 0o644)})
+    write_atomically(folder, {"a": VolumeFile(b"2", 0o644), "c": VolumeFile(b"2", 0o644)})
     assert files(folder) == {"a": "2", "c": "2"}
     assert (folder / "a").readlink().parts[0] == "..data"
     assert not before.exists()

@@ -72,7 +72,9 @@ async def test_a_container_that_has_not_started_is_an_answer(flocks: FlockWorld)
 @pytest.mark.parametrize("verb", ["list", "get"])
 async def test_missing_rights_are_an_answer(flocks: FlockWorld, verb: str):
     await add_pod(flocks, "a")
-    flocks.server.audit.allows = lambda asked: asked.verb != verb or asked.user_agent != "reader"
+    flocks.server.audit.authorizer = lambda asked: (
+        asked.verb != verb or asked.user_agent != "reader"
+    )
     text = await look(flocks)
     assert text is not None
     assert "forbidden" in text.unavailable.lower()

@@ -17,7 +17,7 @@ import msgspec
 
 from controller.command.development.demos.steps import Step, StepFailed, Steps
 from controller.command.development.embedded_cluster import embedded_cluster
-from controller.command.development.view import ClusterView, Feed, Screen, screen_for
+from controller.command.development.view import ClusterView, ObjectHandler, Screen, screen_for
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
@@ -65,7 +65,7 @@ class _Scalable(msgspec.Struct):
 
 
 @dataclass(slots=True)
-class Summary:
+class ClusterDemoSummary:
     """What the demo measured: seconds a step took, pods wanted and made, writes."""
 
     steps: Steps = field(default_factory=Steps)
@@ -103,7 +103,7 @@ async def cluster_demo(manifest: Path) -> int:
     loop = asyncio.get_running_loop()
     start = loop.time()
     screen = screen_for(lambda: loop.time() - start)
-    summary = Summary()
+    summary = ClusterDemoSummary()
     try:
         await _play(documents, screen, summary)
     except* (StepFailed, KubeError) as errors:
@@ -124,7 +124,9 @@ def _check(documents: list[dict[str, Any]], manifest: Path) -> None:
         raise ConfigurationError(f"{manifest} holds no RayCluster with a worker group to scale")
 
 
-async def _play(documents: list[dict[str, Any]], screen: Screen, summary: Summary) -> None:
+async def _play(
+    documents: list[dict[str, Any]], screen: Screen, summary: ClusterDemoSummary
+) -> None:
     """Start everything, go through the steps, stop everything."""
     screen.headline("starting an embedded Kubernetes API server and a simulated node")
     settings = Settings(metrics_address="", health_address="")
@@ -153,7 +155,7 @@ async def _steps(
     documents: list[dict[str, Any]],
     view: ClusterView,
     screen: Screen,
-    summary: Summary,
+    summary: ClusterDemoSummary,
 ) -> None:
     group = _first_group(documents)
     start = int(group.get("replicas", 0))
@@ -187,7 +189,7 @@ def _informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
         clock=loop,
         rng=random.Random(),
     )
-    clusters.add_handler(Feed(view.saw_cluster))
+    clusters.add_handler(ObjectHandler(view.saw_cluster))
     pods = SharedInformer(
         "demo-pods",
         ResourceSource(user, PODS, NAMESPACE, label_selector=f"ray.io/cluster={view.name}"),
@@ -195,11 +197,11 @@ def _informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
         clock=loop,
         rng=random.Random(),
     )
-    pods.add_handler(Feed(view.saw_pod))
+    pods.add_handler(ObjectHandler(view.saw_pod))
     return [clusters, pods]
 
 
-def _pod_counter(summary: Summary) -> Callable[[StoredEvent], None]:
+def _pod_counter(summary: ClusterDemoSummary) -> Callable[[StoredEvent], None]:
     """Counts pods the moment the store takes them in."""
 
     def count(event: StoredEvent) -> None:
@@ -209,7 +211,7 @@ def _pod_counter(summary: Summary) -> Callable[[StoredEvent], None]:
     return count
 
 
-def _count_writes(cluster: EmbeddedCluster, summary: Summary) -> None:
+def _count_writes(cluster: EmbeddedCluster, summary: ClusterDemoSummary) -> None:
     for (agent, verb, resource), count in cluster.server.requests_by_user_agent.items():
         if agent.startswith(OPERATOR) and verb not in {"get", "list", "watch"}:
             summary.writes[f"{verb} {resource}"] = count

@@ -1,6 +1,6 @@
 """`manta demo --kind rayjob`: a job computes something with real Ray, in one process and below it.
 
-Its pods are processes of this machine. The example fails at first on purpose, is retried on a
+Its pods are processes of this node. The example fails at first on purpose, is retried on a
 fresh cluster and succeeds. The exit status is 0 only if it did, and if nothing was left behind.
 """
 
@@ -16,8 +16,8 @@ from controller.command.development.demos.job_log import JobLog
 from controller.command.development.demos.steps import Step, StepFailed, Steps
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.images import images_for
-from controller.command.development.process_node import machine_for
-from controller.command.development.view import Feed, JobView, Screen, in_short, screen_for
+from controller.command.development.process_node import process_node
+from controller.command.development.view import JobView, ObjectHandler, Screen, in_short, screen_for
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from controller.command.development.process_node import Machine
-    from controller.devcluster.processes.isolation.selection import Wanted
+    from controller.command.development.process_node import ProcessNode
+    from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.kube.client import Client
     from controller.kube.resources import Resource
 
@@ -52,7 +52,7 @@ _CLEANING_SECONDS = 120.0  # beyond the job's own time to live
 
 
 @dataclass(slots=True)
-class Summary:
+class JobDemoSummary:
     """What came of it."""
 
     steps: Steps = field(default_factory=Steps)
@@ -76,12 +76,12 @@ class Summary:
         gone = ", all gone" if self.removed else ""
         lines.append(f"{'clusters made':<28}{self.clusters:6}{gone}")
         lines.append(f"{'pods made':<28}{self.pods:6}{gone}")
-        lines.append(f"left on this machine: {', '.join(self.left_behind) or 'nothing'}")
+        lines.append(f"left on this node: {', '.join(self.left_behind) or 'nothing'}")
         lines.append(f"FAILED: {self.failed}" if self.failed else "everything worked")
         return "\n".join(lines)
 
 
-async def job_demo(manifest: Path, images: Sequence[str], isolation: Wanted) -> int:
+async def job_demo(manifest: Path, images: Sequence[str], isolation: IsolationOption) -> int:
     """Run the demo and print its summary; returns the exit status.
 
     Args:
@@ -97,19 +97,19 @@ async def job_demo(manifest: Path, images: Sequence[str], isolation: Wanted) -> 
     documents = load(manifest)
     _check(documents, manifest)
     configure_logging(level="error", format="console")
-    summary = Summary()
+    summary = JobDemoSummary()
     environments = await images_for(images, ray=True)
-    async with machine_for(environments, isolation) as machine:
+    async with process_node(environments, isolation) as node:
         loop = asyncio.get_running_loop()
         start = loop.time()
         screen = screen_for(lambda: loop.time() - start)
         try:
-            await _play(documents, machine, screen, summary)
+            await _play(documents, node, screen, summary)
         except* (StepFailed, KubeError) as errors:
             summary.failed = "; ".join(map(str, errors.exceptions))
         finally:
             screen.close()
-    summary.left_behind = machine.left_behind()
+    summary.left_behind = node.left_behind()
     sys.stdout.write(f"\n{summary.text()}\n")
     return 0 if summary.worked else 1
 
@@ -135,17 +135,19 @@ def _check(documents: list[Json], manifest: Path) -> None:
             raise ConfigurationError(f"{manifest} holds a {document['kind']} without metadata.name")
 
 
-async def _play(documents: list[Json], machine: Machine, screen: Screen, summary: Summary) -> None:
+async def _play(
+    documents: list[Json], node: ProcessNode, screen: Screen, summary: JobDemoSummary
+) -> None:
     """Start everything, watch the job to its end, stop everything."""
     screen.headline("starting an embedded Kubernetes API server whose pods are processes")
-    for sentence in machine.description:
+    for sentence in node.description:
         screen.change(sentence)
     job = next(document for document in documents if document["kind"] == RAYJOBS.kind)
     view = JobView(str(job["metadata"]["name"]), screen)
     settings = Settings(metrics_address="", health_address="")
     async with (
         embedded_cluster(
-            port=0, crds=custom_resource_definitions(), nodes=NodeSettings(), machine=machine
+            port=0, crds=custom_resource_definitions(), nodes=NodeSettings(), process_node=node
         ) as cluster,
         operator_for(
             StaticCredentials(cluster.url), settings, user_agent="manta-operator"
@@ -160,7 +162,7 @@ async def _play(documents: list[Json], machine: Machine, screen: Screen, summary
         try:
             await _steps(user, documents, view, screen, summary)
         finally:
-            _take_down(view, summary)
+            _record_progress(view, summary)
         stop.set()
         await running
         log.close()
@@ -169,7 +171,7 @@ async def _play(documents: list[Json], machine: Machine, screen: Screen, summary
 
 
 async def _steps(
-    user: Client, documents: list[Json], view: JobView, screen: Screen, summary: Summary
+    user: Client, documents: list[Json], view: JobView, screen: Screen, summary: JobDemoSummary
 ) -> None:
     def step(name: str, limit: float) -> Step:
         return Step(name, limit, screen, summary.steps)
@@ -178,7 +180,7 @@ async def _steps(
         for document in documents:
             await user.create(_RESOURCES[document["kind"]], NAMESPACE, document)
         await view.until(lambda v: v.has_ended)
-    _take_down(view, summary)
+    _record_progress(view, summary)
     spec: Json = view.job.spec if view.job else {}
     if view.deployment_status != "Complete":
         why = in_short(str(view.status.get("message", "")))
@@ -202,7 +204,7 @@ async def _delete(user: Client, document: Json) -> None:
         pass  # its own rules have removed it
 
 
-def _take_down(view: JobView, summary: Summary) -> None:
+def _record_progress(view: JobView, summary: JobDemoSummary) -> None:
     """Note what is known of the job, which may be gone soon."""
     summary.attempts = [attempt.text() for attempt in view.attempts] or summary.attempts
     summary.lines, summary.clusters = view.lines, len(view.clusters_seen)
@@ -226,5 +228,5 @@ def _informer(
         rng=random.Random(),
     )
     for one in saw:
-        informer.add_handler(Feed(one))
+        informer.add_handler(ObjectHandler(one))
     return informer

@@ -4,11 +4,11 @@
 `ray.lock`. `python -m controller.command.development.rayenv` makes it too and prints its folder.
 """
 
-from controller.command.development.rayenv.creation import make_ray_environment
+from controller.command.development.rayenv.creation import create_ray_environment
 from controller.command.development.rayenv.environment import (
     VARIABLES,
     RayEnvironment,
     ray_environment,
 )
 
-__all__ = ["VARIABLES", "RayEnvironment", "make_ray_environment", "ray_environment"]
+__all__ = ["VARIABLES", "RayEnvironment", "create_ray_environment", "ray_environment"]

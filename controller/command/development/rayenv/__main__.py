@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from controller.command.development.rayenv.creation import make_ray_environment
+from controller.command.development.rayenv.creation import create_ray_environment
 from controller.command.development.rayenv.environment import ray_environment
 from controller.command.development.rayenv.progress import progress_for_people
 from controller.kube.errors import ConfigurationError
@@ -16,7 +16,7 @@ def main() -> int:
     environment = ray_environment()
     progress = progress_for_people()
     try:
-        asyncio.run(make_ray_environment(environment, progress))
+        asyncio.run(create_ray_environment(environment, progress))
     except ConfigurationError as error:
         sys.stderr.write(f"manta: {error}\n")
         return 2

@@ -31,7 +31,7 @@ _SPACE = 800_000_000  # bytes: the environment, and the downloads beside it
 _LOCK_POLL = 0.5  # seconds until the lock is tried again: it cannot be waited for
 
 
-async def make_ray_environment(environment: RayEnvironment, progress: Progress) -> None:
+async def create_ray_environment(environment: RayEnvironment, progress: Progress) -> None:
     """Make `environment` unless it is complete already.
 
     Cancelling it ends the installer and removes what was made.
@@ -43,7 +43,7 @@ async def make_ray_environment(environment: RayEnvironment, progress: Progress) 
         return
     folder = environment.folder
     try:
-        async with _alone(folder.with_name(f"{folder.name}.lock"), progress) as lock:
+        async with _exclusive_lock(folder.with_name(f"{folder.name}.lock"), progress) as lock:
             if not environment.is_complete():
                 await _make(environment, progress, lock)
     except InstallerFailed as failure:
@@ -56,7 +56,7 @@ async def make_ray_environment(environment: RayEnvironment, progress: Progress) 
 
 
 @asynccontextmanager
-async def _alone(path: Path, progress: Progress) -> AsyncGenerator[int]:
+async def _exclusive_lock(path: Path, progress: Progress) -> AsyncGenerator[int]:
     """Hold the lock file `path`; gives its descriptor."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)

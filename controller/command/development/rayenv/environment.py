@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from controller.command.development.user_dirs import cache_folder
+from controller.command.development.user_dirs import cache_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +82,7 @@ class RayEnvironment:
 def ray_environment(environment: Mapping[str, str] = os.environ) -> RayEnvironment:
     """The environment of the Ray version that Manta pins, made or not."""
     version = dict(_PIN.findall(LOCK.read_text()))["ray"]
-    return RayEnvironment(cache_folder(environment) / f"ray-{version}", LOCK)
+    return RayEnvironment(cache_dir(environment) / f"ray-{version}", LOCK)
 
 
 def python_version() -> str:

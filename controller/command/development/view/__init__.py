@@ -6,7 +6,7 @@ plain line. Both read the same informers.
 
 from controller.command.development.view.cluster import ClusterView
 from controller.command.development.view.job import JobView, in_short
-from controller.command.development.view.object_handler import Feed
+from controller.command.development.view.object_handler import ObjectHandler
 from controller.command.development.view.screens import Screen, screen_for
 
-__all__ = ["ClusterView", "Feed", "JobView", "Screen", "in_short", "screen_for"]
+__all__ = ["ClusterView", "JobView", "ObjectHandler", "Screen", "in_short", "screen_for"]

@@ -15,7 +15,7 @@ class Changes:
     def __init__(self) -> None:
         self._changed = asyncio.Event()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Something in the picture changed."""
         self._changed.set()
 

@@ -145,7 +145,7 @@ class JobView:
 
     def _redraw(self) -> None:
         self._screen.draw(self._picture)
-        self._changes.tell()
+        self._changes.notify()
 
     def _picture(self) -> Any:
         from rich.console import Group  # noqa: PLC0415  an extra

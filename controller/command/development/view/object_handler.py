@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubeObject)
 
 
-class Feed(Generic[T]):
+class ObjectHandler(Generic[T]):
     """A handler of an informer that tells a view what there is now.
 
     Args:

@@ -9,7 +9,7 @@ from controller.apimachinery.json_patch import same_json
 from controller.devcluster.apiserver.apply.fields import Path, item_element, leaves, shown_path
 from controller.devcluster.apiserver.apply.ownership import (
     BEFORE,
-    Owner,
+    FieldOwner,
     owners_of,
     write_owners,
 )
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def apply_object(
-    current: Json, applied: Json, applier: Owner, structure: Structure, *, force: bool
+    current: Json, applied: Json, applier: FieldOwner, structure: Structure, *, force: bool
 ) -> Json:
     """Merge an applied configuration into an object.
 
@@ -62,12 +62,12 @@ def apply_object(
     return merged
 
 
-def _first_owner(present: dict[Path, Any], applier: Owner) -> list[Owner]:
-    return [Owner(BEFORE, "Update", applier.api_version, "", applier.time, set(present))]
+def _first_owner(present: dict[Path, Any], applier: FieldOwner) -> list[FieldOwner]:
+    return [FieldOwner(BEFORE, "Update", applier.api_version, "", applier.time, set(present))]
 
 
 def _settle_conflicts(
-    others: list[Owner], changed: set[Path], formerly: set[Path], *, force: bool
+    others: list[FieldOwner], changed: set[Path], formerly: set[Path], *, force: bool
 ) -> None:
     ordered = sorted(others, key=lambda owner: (owner.manager, not owner.subresource))
     conflicts = [
@@ -85,7 +85,7 @@ def _order(path: Path) -> list[tuple[bool, str]]:
     return [(depth < last, element) for depth, element in enumerate(path)]
 
 
-def _conflict(conflicts: list[tuple[Owner, Path]]) -> ApiError:
+def _conflict(conflicts: list[tuple[FieldOwner, Path]]) -> ApiError:
     by_owner: dict[str, list[str]] = {}
     causes: list[Json] = []
     for owner, path in conflicts:

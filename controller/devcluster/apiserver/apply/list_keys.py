@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 
-def ill_keyed(value: Any, structure: Structure, path: str = "", *, strict: bool) -> Iterator[str]:
+def invalid_list_keys(
+    value: Any, structure: Structure, path: str = "", *, strict: bool
+) -> Iterator[str]:
     """Lists below a value whose items lack their keys, if that is strict, or have them twice."""
     if isinstance(value, dict) and not structure.is_atomic:
         for name, item in cast("Json", value).items():
-            yield from ill_keyed(item, structure.field(name), f"{path}.{name}", strict=strict)
+            yield from invalid_list_keys(
+                item, structure.field(name), f"{path}.{name}", strict=strict
+            )
     elif isinstance(value, list) and structure.list_keys is not None:
         yield from _ill_keyed_items(cast("list[Any]", value), structure, path, strict=strict)
 
@@ -39,4 +43,4 @@ def _ill_keyed_items(
         if element in seen:
             yield f"{path}: duplicate entries for key [{element[2:]}]"
         seen.add(element)
-        yield from ill_keyed(item, structure.item(), f"{path}[{index}]", strict=strict)
+        yield from invalid_list_keys(item, structure.item(), f"{path}[{index}]", strict=strict)

@@ -22,7 +22,7 @@ BEFORE = "before-first-apply"
 
 
 @dataclass(slots=True)
-class Owner:
+class FieldOwner:
     """One entry.
 
     Attributes:
@@ -41,7 +41,7 @@ class Owner:
     time: str = ""
     paths: set[Path] = field(default_factory=set[Path])
 
-    def is_same(self, other: Owner) -> bool:
+    def is_same(self, other: FieldOwner) -> bool:
         """Whether both are entries of the same manager in the same role."""
         return (self.manager, self.operation, self.api_version, self.subresource) == (
             other.manager,
@@ -65,10 +65,10 @@ class Owner:
         return entry
 
 
-def owners_of(object_: Json) -> list[Owner]:
+def owners_of(object_: Json) -> list[FieldOwner]:
     """All entries of an object."""
     return [
-        Owner(
+        FieldOwner(
             entry.get("manager", ""),
             entry.get("operation", "Update"),
             entry.get("apiVersion", ""),
@@ -80,7 +80,7 @@ def owners_of(object_: Json) -> list[Owner]:
     ]
 
 
-def write_owners(object_: Json, owners: list[Owner]) -> None:
+def write_owners(object_: Json, owners: list[FieldOwner]) -> None:
     """Store the entries of who still owns something, in place."""
     entries_ = [owner.entry() for owner in owners if owner.paths]
     if entries_:
@@ -89,7 +89,7 @@ def write_owners(object_: Json, owners: list[Owner]) -> None:
         object_["metadata"].pop("managedFields", None)
 
 
-def track_update(new: Json, old: Json, writer: Owner, structure: Structure) -> None:
+def track_update(new: Json, old: Json, writer: FieldOwner, structure: Structure) -> None:
     """Give what an ordinary write changed to its writer, in place.
 
     Objects that are not tracked yet stay so. A writer may change the entries themselves.

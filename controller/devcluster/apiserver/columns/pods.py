@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 
-class Summary(NamedTuple):
+class PodSummary(NamedTuple):
     """A pod in short.
 
     Attributes:
@@ -30,7 +30,7 @@ class Summary(NamedTuple):
     restarted: str | None
 
 
-def summary(pod: Json) -> Summary:
+def summary(pod: Json) -> PodSummary:
     """Compute the short form of a pod."""
     status = child(pod, "status")
     reason = status.get("reason") or status.get("phase", "")
@@ -47,7 +47,7 @@ def summary(pod: Json) -> Summary:
         elif status.get("phase") not in {"Failed", "Succeeded"}:
             reason = "Terminating"
     finished: list[str | None] = [at(one, "lastState.terminated.finishedAt") for one in counted]
-    return Summary(
+    return PodSummary(
         reason,
         sum(bool(one.get("ready")) and "running" in child(one, "state") for one in statuses),
         sum(one.get("restartCount", 0) for one in counted),

@@ -44,9 +44,9 @@ class CustomStrategy(Strategy):
         """Prune what the schema does not know; metadata is as in built-in kinds."""
         return sorted(self._schema.prune_root(object_) + decode_metadata(kind, object_))
 
-    def misfits(self, kind: str, object_: Json) -> list[str]:
+    def apply_errors(self, kind: str, object_: Json) -> list[str]:
         """Also values of the wrong type, which are not found by decoding here."""
-        problems = super().misfits(kind, object_)
+        problems = super().apply_errors(kind, object_)
         return problems + [
             f".{cause.field}: {cause.message}"
             for cause in self._schema.validate_root(object_, None)

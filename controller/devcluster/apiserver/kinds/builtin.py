@@ -17,19 +17,19 @@ from controller.devcluster.apiserver.kinds.services import ServiceStrategy
 from controller.devcluster.apiserver.kinds.stored import (
     ClaimStrategy,
     ConfigMapStrategy,
-    Counted,
     CronJobStrategy,
-    Echoed,
-    EchoedWithStatus,
     EndpointSliceStrategy,
-    Generation,
     NetworkPolicyStrategy,
     NodeStrategy,
     Plain,
     PodTemplateStrategy,
     Rbac,
+    ReturnsDeleted,
+    ReturnsDeletedWithStatus,
     SecretStrategy,
     Upserted,
+    WithGeneration,
+    WithGenerationAndStatus,
 )
 from controller.devcluster.apiserver.kinds.workloads import (
     DAEMON_SETS,
@@ -37,7 +37,7 @@ from controller.devcluster.apiserver.kinds.workloads import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from controller.devcluster.apiserver.resource import EVERYWHERE, ApiResource
+from controller.devcluster.apiserver.resource import METADATA_FIELDS, ApiResource
 from controller.devcluster.apiserver.subresources import CONNECTIONS
 from controller.devcluster.apiserver.typed import blank_object
 
@@ -68,7 +68,7 @@ def path_field(path: str) -> Callable[[Json], str]:
 
 def selectable(*paths: str) -> dict[str, Callable[[Json], str]]:
     """Selectable fields besides name and namespace."""
-    return dict(EVERYWHERE) | {path: path_field(path) for path in paths}
+    return dict(METADATA_FIELDS) | {path: path_field(path) for path in paths}
 
 
 def _successes(job: Json) -> str:
@@ -175,7 +175,7 @@ def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
         _core(
             "persistentvolumes",
             "PersistentVolume",
-            EchoedWithStatus(),
+            ReturnsDeletedWithStatus(),
             short_names=("pv",),
             namespaced=False,
         ),
@@ -189,9 +189,11 @@ def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
             fields=_POD_FIELDS,
         ),
         _core("podtemplates", "PodTemplate", PodTemplateStrategy()),
-        _core("resourcequotas", "ResourceQuota", EchoedWithStatus(), short_names=("quota",)),
+        _core(
+            "resourcequotas", "ResourceQuota", ReturnsDeletedWithStatus(), short_names=("quota",)
+        ),
         _core("secrets", "Secret", SecretStrategy(), fields=selectable("type")),
-        _core("serviceaccounts", "ServiceAccount", Echoed(), short_names=("sa",)),
+        _core("serviceaccounts", "ServiceAccount", ReturnsDeleted(), short_names=("sa",)),
         _core(
             "services",
             "Service",
@@ -251,9 +253,19 @@ def _group_resources() -> list[ApiResource]:
             fields=_EVENT_FIELDS | _RENAMED,
         ),
         _kind(
-            "networking.k8s.io", "ingressclasses", "IngressClass", Generation(), namespaced=False
+            "networking.k8s.io",
+            "ingressclasses",
+            "IngressClass",
+            WithGeneration(),
+            namespaced=False,
         ),
-        _kind("networking.k8s.io", "ingresses", "Ingress", Counted(), short_names=("ing",)),
+        _kind(
+            "networking.k8s.io",
+            "ingresses",
+            "Ingress",
+            WithGenerationAndStatus(),
+            short_names=("ing",),
+        ),
         _kind(
             "networking.k8s.io",
             "networkpolicies",
@@ -265,7 +277,7 @@ def _group_resources() -> list[ApiResource]:
             "policy",
             "poddisruptionbudgets",
             "PodDisruptionBudget",
-            Counted(),
+            WithGenerationAndStatus(),
             short_names=("pdb",),
         ),
         _kind(rbac, "clusterrolebindings", "ClusterRoleBinding", Rbac(), namespaced=False),
@@ -276,7 +288,7 @@ def _group_resources() -> list[ApiResource]:
             "scheduling.k8s.io",
             "priorityclasses",
             "PriorityClass",
-            Generation(),
+            WithGeneration(),
             short_names=("pc",),
             namespaced=False,
         ),

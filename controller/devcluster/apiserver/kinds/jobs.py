@@ -35,7 +35,7 @@ class JobStrategy(WorkloadStrategy):
     """Jobs select their pods by a label with the job's uid, and orphan them by default."""
 
     orphans_by_default = True
-    given_by_server = frozenset({("f:spec", "f:selector")})
+    server_defaulted = frozenset({("f:spec", "f:selector")})
     deletion_warning = (
         "child pods are preserved by default when jobs are deleted; set "
         "propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress "

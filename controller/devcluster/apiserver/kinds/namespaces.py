@@ -11,7 +11,7 @@ class NamespaceStrategy(Strategy):
     """A namespace goes when both its own and the metadata's finalizers are gone."""
 
     has_status = True
-    echoes_deleted = True
+    returns_deleted = True
     name_rule = staticmethod(is_label)
 
     def default(self, object_: Json) -> None:
@@ -34,9 +34,9 @@ class NamespaceStrategy(Strategy):
         super().prepare_update(new, old)
         new["spec"] = child(old, "spec")
 
-    def may_vanish(self, object_: Json) -> bool:
+    def can_be_removed(self, object_: Json) -> bool:
         """Also the finalizers in the spec hold it."""
-        return super().may_vanish(object_) and not object_["spec"].get("finalizers")
+        return super().can_be_removed(object_) and not object_["spec"].get("finalizers")
 
     def begin_deletion(self, object_: Json, deadline: str, grace: int) -> None:  # noqa: ARG002
         """The phase says that it is terminating."""

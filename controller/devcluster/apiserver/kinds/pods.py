@@ -35,9 +35,9 @@ class PodStrategy(Strategy):
 
     has_status = True
     counts_generations = True
-    echoes_deleted = True
+    returns_deleted = True
     is_graceful = True
-    given_by_server = frozenset(
+    server_defaulted = frozenset(
         {
             ("f:spec", "f:preemptionPolicy"),
             ("f:spec", "f:priority"),

@@ -52,9 +52,9 @@ class ServiceStrategy(Strategy):
     """Services get their address when they are created and keep it."""
 
     has_status = True
-    echoes_deleted = True
+    returns_deleted = True
     creates_on_update = True
-    given_by_server = frozenset(
+    server_defaulted = frozenset(
         {
             ("f:spec", "f:clusterIP"),
             ("f:spec", "f:clusterIPs"),

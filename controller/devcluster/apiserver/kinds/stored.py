@@ -27,10 +27,10 @@ class Plain(Strategy):
     """Stored as it comes: no status, no generation."""
 
 
-class Echoed(Plain):
+class ReturnsDeleted(Plain):
     """Plain, and DELETE answers with the object."""
 
-    echoes_deleted = True
+    returns_deleted = True
 
 
 class Upserted(Plain):
@@ -45,19 +45,19 @@ class WithStatus(Strategy):
     has_status = True
 
 
-class EchoedWithStatus(WithStatus):
+class ReturnsDeletedWithStatus(WithStatus):
     """A status subresource, and DELETE answers with the object."""
 
-    echoes_deleted = True
+    returns_deleted = True
 
 
-class Generation(Strategy):
+class WithGeneration(Strategy):
     """Generation, no status subresource."""
 
     counts_generations = True
 
 
-class Counted(WithStatus):
+class WithGenerationAndStatus(WithStatus):
     """Generation and a status subresource."""
 
     counts_generations = True
@@ -129,7 +129,7 @@ class SecretStrategy(ConfigMapStrategy):
         object_.setdefault("type", "Opaque")
 
 
-class ClaimStrategy(EchoedWithStatus):
+class ClaimStrategy(ReturnsDeletedWithStatus):
     """Persistent volume claims, which nobody binds here."""
 
     def prepare_create(self, object_: Json) -> None:
@@ -142,7 +142,7 @@ class ClaimStrategy(EchoedWithStatus):
         object_.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
-class NetworkPolicyStrategy(Generation):
+class NetworkPolicyStrategy(WithGeneration):
     """Policies concern what they have rules for."""
 
     def default(self, object_: Json) -> None:
@@ -152,7 +152,7 @@ class NetworkPolicyStrategy(Generation):
         spec.setdefault("policyTypes", types)
 
 
-class EndpointSliceStrategy(Generation):
+class EndpointSliceStrategy(WithGeneration):
     """Endpoint slices."""
 
     def default(self, object_: Json) -> None:
@@ -162,17 +162,17 @@ class EndpointSliceStrategy(Generation):
             port.setdefault("protocol", "TCP")
 
 
-class PodTemplateStrategy(Generation):
+class PodTemplateStrategy(WithGeneration):
     """Pod templates of their own, which hardly anybody uses."""
 
-    echoes_deleted = True
+    returns_deleted = True
 
     def default(self, object_: Json) -> None:
         """Defaults of the pod."""
         default_pod_spec(object_.setdefault("template", {}).setdefault("spec", {}))
 
 
-class CronJobStrategy(Counted):
+class CronJobStrategy(WithGenerationAndStatus):
     """Stored only: no controller runs them."""
 
     def default(self, object_: Json) -> None:

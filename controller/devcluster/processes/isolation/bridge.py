@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-    from controller.devcluster.processes.isolation.cluster_dir import Host
+    from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
 
 _ALL = ipaddress.IPv4Network("10.88.0.0/13")
 _PREFIX = 20
@@ -63,10 +63,10 @@ class Bridge:
         network: the addresses of pods.
     """
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
-        self.name = f"manta-{host.id}"
-        self._networks = list(_ALL.subnets(new_prefix=_PREFIX))[host.number :: _CLUSTERS]
+    def __init__(self, cluster_dir: ClusterDir) -> None:
+        self._cluster_dir = cluster_dir
+        self.name = f"manta-{cluster_dir.id}"
+        self._networks = list(_ALL.subnets(new_prefix=_PREFIX))[cluster_dir.number :: _CLUSTERS]
         self.network = self._networks[0]
         self._free: deque[str] = deque()
         self._links: dict[int, str] = {}
@@ -90,7 +90,7 @@ class Bridge:
             raise IpFailed(f"this machine has routes to all networks of {_ALL} that may be used")
         self.network = free[0]
         self._free.extend(str(address) for address in list(self.network.hosts())[1:])
-        self._host.record_link(self.name)
+        self._cluster_dir.record_link(self.name)
         await ip(
             f"link add {self.name} type bridge",
             f"addr add {self.address}/{_PREFIX} dev {self.name}",
@@ -118,8 +118,8 @@ class Bridge:
             IpFailed: `ip` refused.
         """
         self._made += 1
-        link = self._links[pod] = f"m{self._host.id}-{self._made}"
-        self._host.record_link(link)
+        link = self._links[pod] = f"m{self._cluster_dir.id}-{self._made}"
+        self._cluster_dir.record_link(link)
         await ip(
             f"link add {link} type veth peer name eth0 netns {pod}",
             f"link set {link} master {self.name} up",

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.isolation.process_tags import marked, started_at
+from controller.devcluster.processes.isolation.process_tags import started_at, tagged_processes
 from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _NUMBERS = 16
 """How many clusters can run at once on one machine."""
 
 
-class Host:
+class ClusterDir:
     """The folder of one cluster, locked while the cluster runs.
 
     Attributes:
@@ -43,7 +43,7 @@ class Host:
         memory: a folder in memory if the machine has such, else below `root`.
         number: from 0 to 15, of no other cluster that runs here: for networks of its own.
         lifeline: a named pipe that says end of file when this process has died.
-        guard: a process that waits for that, and then does what `close` would have done.
+        reaper: a process that waits for that, and then does what `close` would have done.
     """
 
     def __init__(self, base: Path) -> None:
@@ -65,8 +65,8 @@ class Host:
         self.lifeline = self.root / "alive"
         os.mkfifo(self.lifeline, 0o600)
         self._alive = os.open(self.lifeline, os.O_RDWR | os.O_CLOEXEC)
-        self.guard = subprocess.Popen(  # noqa: S603
-            supervisor_command("guard", str(self.root)),
+        self.reaper = subprocess.Popen(  # noqa: S603
+            supervisor_command("reap", str(self.root)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,  # nobody who presses Ctrl-C means it
@@ -77,7 +77,7 @@ class Host:
                     "pid": os.getpid(),
                     "started": started_at(os.getpid()),
                     "memory": str(self.memory),
-                    "guard": self.guard.pid,
+                    "reaper": self.reaper.pid,
                 }
             )
         )
@@ -102,7 +102,7 @@ class Host:
             return
         _clean(self.root)
         os.close(self._alive)
-        self.guard.wait()
+        self.reaper.wait()
         self._owner.close()
         self._claim.close()
 
@@ -116,7 +116,7 @@ class Leftover:
     links: tuple[str, ...]
 
 
-def folder_of_clusters() -> Path:
+def clusters_dir() -> Path:
     """Where the clusters of this user have their folders.
 
     Raises:
@@ -153,7 +153,7 @@ def clean_up_one(root: Path) -> Leftover | None:
 
 def _clean(root: Path) -> Leftover:
     owner = _owner(root)
-    killed = end_all(f"{root}/")
+    killed = kill_tagged(f"{root}/")
     links = tuple(_lines(root / _LINKS))
     for link in links:
         _delete_link(link)
@@ -183,7 +183,7 @@ def _delete_link(name: str) -> None:
         subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)  # noqa: S603, S607
 
 
-def end_all(prefix: str, *, patience: float = 5.0) -> int:
+def kill_tagged(prefix: str, *, patience: float = 5.0) -> int:
     """Kill every process whose mark begins with `prefix`, and those that come up meanwhile.
 
     Returns how many there were. Blocks for at most `patience` seconds: a killed process may take
@@ -191,7 +191,7 @@ def end_all(prefix: str, *, patience: float = 5.0) -> int:
     """
     killed: set[tuple[int, int]] = set()
     deadline = time.monotonic() + patience
-    while found := list(marked(prefix)):
+    while found := list(tagged_processes(prefix)):
         for pid, started in found:
             if (pid, started) not in killed and started_at(pid) == started:
                 _kill(pid)

@@ -1,4 +1,4 @@
-"""Rooms: the folder of one run of one container, and the supervisor's orders in it."""
+"""The folder of one run of one container, and the supervisor's orders in it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.processes.isolation.cluster_dir import end_all
-from controller.devcluster.processes.isolation.process_tags import ROOM
+from controller.devcluster.processes.isolation.cluster_dir import kill_tagged
+from controller.devcluster.processes.isolation.process_tags import TAG_VARIABLE
 from controller.devcluster.processes.isolation.protocols import Launch
 from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
 from controller.devcluster.processes.supervisor.container_dir import KILL
@@ -26,8 +26,8 @@ _LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What the rooms of one pod have in common.
+class SandboxConfig:
+    """What the containers of one pod have in common.
 
     Attributes:
         root: folder of the pod.
@@ -35,7 +35,7 @@ class Setting:
         pod: process that holds the pod's namespaces; 0 if there are none.
         host_network: whether the pod has no network of its own.
         network: folder with the pod's hosts and resolv.conf.
-        inside: whether containers have namespaces.
+        namespaced: whether containers have namespaces.
         hostname: of the pod, for containers that have namespaces without a pod that has some.
         env: what is added to every container's environment.
     """
@@ -45,22 +45,22 @@ class Setting:
     pod: int = 0
     host_network: bool = False
     network: Path | None = None
-    inside: bool = True
+    namespaced: bool = True
     hostname: str = ""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-class ProcessRoom:
-    """A room whose commands run in a supervisor of their own.
+class ProcessContainerDir:
+    """A container directory whose commands run in a supervisor of their own.
 
     Attributes:
-        here: what a word of a command is to be on this machine, if containers see its files.
+        translate: what a word of a command is to be on this machine, if containers see its files.
     """
 
     def __init__(self, root: Path) -> None:
         """Take a folder that `furnish` has made."""
         self.root = root
-        self.here: Callable[[str], str] = str
+        self.translate: Callable[[str], str] = str
 
     def command(self, argv: Sequence[str]) -> Launch:
         """The container's main command."""
@@ -71,9 +71,9 @@ class ProcessRoom:
         return self._launch("exec", argv)
 
     def _launch(self, verb: str, argv: Sequence[str]) -> Launch:
-        words = [self.here(word) for word in argv]
+        words = [self.translate(word) for word in argv]
         command = supervisor_command(verb, str(self.root), *words)
-        return Launch(command, {ROOM: f"{self.root}/"}, self.root, KILL)
+        return Launch(command, {TAG_VARIABLE: f"{self.root}/"}, self.root, KILL)
 
     def start_error(self) -> str:
         """Why the command could not be started; empty if it could."""
@@ -84,19 +84,19 @@ class ProcessRoom:
 
     async def close(self) -> None:
         """End every process that is left in it, and remove its folder."""
-        await asyncio.to_thread(end_all, f"{self.root}/")
+        await asyncio.to_thread(kill_tagged, f"{self.root}/")
         await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
 
 
-def furnish(
-    setting: Setting,
+def create_container_dir(
+    setting: SandboxConfig,
     number: int,
     *,
     cwd: str,
     env: Mapping[str, str],
     mounts: Sequence[Mount],
-) -> ProcessRoom:
-    """Make the folder of a room, with the order for the supervisor in it.
+) -> ProcessContainerDir:
+    """Make the folder of a container, with the order for the supervisor in it.
 
     Raises:
         OSError: it cannot be made.
@@ -110,9 +110,9 @@ def furnish(
         "host_network": setting.host_network,
         "network": str(setting.network or ""),
         "cwd": cwd,
-        "inside": setting.inside,
+        "namespaced": setting.namespaced,
         "hostname": setting.hostname,
-        "env": {**env, **_joined(setting.env, env), ROOM: f"{root}/"},
+        "env": {**env, **_joined(setting.env, env), TAG_VARIABLE: f"{root}/"},
         "mounts": [
             {
                 "source": str(mount.source.resolve(strict=True)),
@@ -122,10 +122,10 @@ def furnish(
             for mount in mounts
         ],
     }
-    file = os.open(root / "room.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    file = os.open(root / "container.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "w") as stream:
         json.dump(order, stream)
-    return ProcessRoom(root)
+    return ProcessContainerDir(root)
 
 
 def _joined(given: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:

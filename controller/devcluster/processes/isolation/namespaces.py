@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.devcluster.processes.isolation.bridge import Bridge
-from controller.devcluster.processes.isolation.cluster_dir import end_all
-from controller.devcluster.processes.isolation.container_dirs import Setting, furnish
-from controller.devcluster.processes.isolation.process_tags import ROOM
+from controller.devcluster.processes.isolation.cluster_dir import kill_tagged
+from controller.devcluster.processes.isolation.container_dirs import (
+    SandboxConfig,
+    create_container_dir,
+)
+from controller.devcluster.processes.isolation.process_tags import TAG_VARIABLE
 from controller.devcluster.processes.isolation.protocols import Mount
 from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
 from controller.devcluster.processes.network.names import hosts_file
@@ -26,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from controller.devcluster.processes.isolation.cluster_dir import Host
-    from controller.devcluster.processes.isolation.container_dirs import ProcessRoom
-    from controller.devcluster.processes.isolation.protocols import Mode, PodPlace
+    from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
+    from controller.devcluster.processes.isolation.container_dirs import ProcessContainerDir
+    from controller.devcluster.processes.isolation.protocols import Mode, PodSandbox
 
 _PRIVATE = (Path("/tmp"), Path("/run"), Path("/dev"))  # noqa: S108 - a container has its own
 RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
@@ -36,8 +39,8 @@ RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
 
 
 @dataclass(slots=True)
-class NamespacePlace:
-    """A pod's place: see `PodPlace`."""
+class NamespaceSandbox:
+    """A pod's sandbox: see `PodSandbox`."""
 
     uid: str
     namespace: str
@@ -45,7 +48,7 @@ class NamespacePlace:
     ip: str
     root: Path
     holder: asyncio.subprocess.Process
-    setting: Setting
+    setting: SandboxConfig
     numbers: Iterator[int]
 
     @property
@@ -54,36 +57,38 @@ class NamespacePlace:
         assert self.setting.network is not None
         return self.setting.network
 
-    def learn(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+    def write_hosts_file(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
         """Write the hosts file; whoever reads it meanwhile has the old one or the new one."""
         text = hosts_file(names, namespace=self.namespace, hostname=self.hostname, ip=self.ip)
         new = self.network / "hosts.new"
         new.write_text(text)
         new.replace(self.network / "hosts")
 
-    async def room(
+    async def create_container_dir(
         self,
         container: str,
         *,
         cwd: str,
         env: Mapping[str, str],
         mounts: Sequence[Mount],
-    ) -> ProcessRoom:
-        """A fresh room for the next run of `container`."""
+    ) -> ProcessContainerDir:
+        """A new directory for the next run of `container`."""
         del container  # its processes share nothing but the pod's network with other runs
-        visible = [*programs(env), *mounts]
-        return furnish(self.setting, next(self.numbers), cwd=cwd, env=env, mounts=visible)
+        visible = [*path_mounts(env), *mounts]
+        return create_container_dir(
+            self.setting, next(self.numbers), cwd=cwd, env=env, mounts=visible
+        )
 
 
-class Namespaces:
+class NamespaceIsolation:
     """See `Isolation`."""
 
     mode: Mode = "namespaces"
 
-    def __init__(self, host: Host, bridge: Bridge) -> None:
+    def __init__(self, cluster_dir: ClusterDir, bridge: Bridge) -> None:
         """Use `open_namespaces`."""
-        self._host = host
-        self._places: dict[str, NamespacePlace] = {}
+        self._cluster_dir = cluster_dir
+        self._sandboxes: dict[str, NamespaceSandbox] = {}
         self._numbers = itertools.count()
         self._names: dict[tuple[str, str], tuple[str, ...]] = {}
         self.bridge = bridge
@@ -104,16 +109,16 @@ class Namespaces:
 
     async def open_pod(
         self, uid: str, *, namespace: str, name: str, hostname: str, host_network: bool = False
-    ) -> NamespacePlace:
-        """Give a pod a place; the same place again for a uid that has one.
+    ) -> NamespaceSandbox:
+        """Create the sandbox of a pod, or return the one that its uid has.
 
         Raises:
             OSError: it cannot be made.
         """
-        if uid in self._places:
-            return self._places[uid]
+        if uid in self._sandboxes:
+            return self._sandboxes[uid]
         label = f"p{next(self._numbers)}"
-        root = self._host.root / label
+        root = self._cluster_dir.root / label
         root.mkdir(mode=0o755)
         network = root / "network"
         network.mkdir()
@@ -126,13 +131,13 @@ class Namespaces:
             if not host_network:
                 self.bridge.release(ip)
             raise
-        setting = Setting(root, self._host.lifeline, pod, host_network, network)
-        place = NamespacePlace(
+        setting = SandboxConfig(root, self._cluster_dir.lifeline, pod, host_network, network)
+        sandbox = NamespaceSandbox(
             uid, namespace, hostname, ip, root, holder, setting, itertools.count()
         )
-        place.learn(self._names)
-        self._places[uid] = place
-        return place
+        sandbox.write_hosts_file(self._names)
+        self._sandboxes[uid] = sandbox
+        return sandbox
 
     async def _hold(
         self, root: Path, name: str, hostname: str, ip: str, *, host_network: bool
@@ -140,22 +145,22 @@ class Namespaces:
         """Start the process that holds the namespaces; also the pid of its first process."""
         holder = await asyncio.create_subprocess_exec(
             *supervisor_command(
-                "hold", hostname, str(self._host.lifeline), "host" if host_network else "pod"
+                "hold", hostname, str(self._cluster_dir.lifeline), "host" if host_network else "pod"
             ),
-            env={ROOM: f"{root}/", "PATH": os.defpath + ":/sbin:/usr/sbin"},
+            env={TAG_VARIABLE: f"{root}/", "PATH": os.defpath + ":/sbin:/usr/sbin"},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
         assert holder.stdin is not None
         try:
-            await _told(holder, "ready")
+            await _read_reply(holder, "ready")
             commands = ["-"]
             if not host_network:
                 await self.bridge.connect(holder.pid)
                 commands = self.bridge.commands_inside(ip)
             holder.stdin.write(f"{';'.join(commands)}\n".encode())
-            answer = await _told(holder, "up")
+            answer = await _read_reply(holder, "up")
         except OSError as failure:
             if holder.returncode is None:
                 holder.kill()
@@ -164,22 +169,22 @@ class Namespaces:
             raise OSError(f"namespaces for pod {name} cannot be made: {failure}") from failure
         return holder, int(answer)
 
-    async def close_pod(self, place: PodPlace) -> None:
+    async def close_pod(self, sandbox: PodSandbox) -> None:
         """End every process that is left in it and remove its network and folder."""
-        for own in list(self._places.values()):
-            if own is place:
-                del self._places[own.uid]
+        for own in list(self._sandboxes.values()):
+            if own is sandbox:
+                del self._sandboxes[own.uid]
                 await self._end(own)
 
-    async def _end(self, place: NamespacePlace) -> None:
-        if place.holder.returncode is None:
-            place.holder.kill()
-        await asyncio.to_thread(end_all, f"{place.root}/")
-        await place.holder.communicate()  # its end, and that of all to whom it gave its pipes
-        await self.bridge.disconnect(place.holder.pid)
-        if not place.setting.host_network:
-            self.bridge.release(place.ip)
-        await asyncio.to_thread(shutil.rmtree, place.root, ignore_errors=True)
+    async def _end(self, sandbox: NamespaceSandbox) -> None:
+        if sandbox.holder.returncode is None:
+            sandbox.holder.kill()
+        await asyncio.to_thread(kill_tagged, f"{sandbox.root}/")
+        await sandbox.holder.communicate()  # its end, and that of all to whom it gave its pipes
+        await self.bridge.disconnect(sandbox.holder.pid)
+        if not sandbox.setting.host_network:
+            self.bridge.release(sandbox.ip)
+        await asyncio.to_thread(shutil.rmtree, sandbox.root, ignore_errors=True)
 
     async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
         """Give the bridge exactly these addresses of services.
@@ -193,17 +198,17 @@ class Namespaces:
     def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
         """Write the hosts files of all pods anew."""
         self._names = dict(names)
-        for place in self._places.values():
-            place.learn(self._names)
+        for sandbox in self._sandboxes.values():
+            sandbox.write_hosts_file(self._names)
 
     async def aclose(self) -> None:
         """Close all pods, and remove all that was made for them."""
-        for place in list(self._places.values()):
-            await self.close_pod(place)
-        await asyncio.to_thread(self._host.close)
+        for sandbox in list(self._sandboxes.values()):
+            await self.close_pod(sandbox)
+        await asyncio.to_thread(self._cluster_dir.close)
 
 
-async def open_namespaces(host: Host) -> Namespaces:
+async def open_namespaces(cluster_dir: ClusterDir) -> NamespaceIsolation:
     """Make the bridge.
 
     Raises:
@@ -211,12 +216,12 @@ async def open_namespaces(host: Host) -> Namespaces:
     """
     if os.geteuid():
         raise PermissionError("it needs root")
-    bridge = Bridge(host)
+    bridge = Bridge(cluster_dir)
     await bridge.open()
-    return Namespaces(host, bridge)
+    return NamespaceIsolation(cluster_dir, bridge)
 
 
-async def _told(holder: asyncio.subprocess.Process, word: str) -> str:
+async def _read_reply(holder: asyncio.subprocess.Process, word: str) -> str:
     """What the holder says after `word`.
 
     Raises:
@@ -231,7 +236,7 @@ async def _told(holder: asyncio.subprocess.Process, word: str) -> str:
     raise OSError(rest or (await holder.stderr.read()).decode().strip().rpartition("\n")[2])
 
 
-def programs(env: Mapping[str, str]) -> list[Mount]:
+def path_mounts(env: Mapping[str, str]) -> list[Mount]:
     """Environments on PATH in folders that a container has for itself: they must be seen there."""
     found: list[Mount] = []
     for entry in env.get("PATH", "").split(":"):

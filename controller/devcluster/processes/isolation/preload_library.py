@@ -19,7 +19,7 @@ def cache_folder() -> Path:
     return Path(cache) / "manta"
 
 
-async def library(cache: Path | None = None) -> Path:
+async def build_library(cache: Path | None = None) -> Path:
     """The library, compiled if it is not there yet.
 
     Args:

@@ -1,6 +1,6 @@
 """Marks by which a pod's processes are known: a variable in their environment.
 
-It names the folder of the room that a process belongs to, and is inherited by all that the
+It names the folder of the container that a process belongs to, and is inherited by all that the
 process starts, whatever session or parent that has.
 """
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOM = "MANTA_ROOM"
+TAG_VARIABLE = "MANTA_CONTAINER_DIR"
 
 
-def marked(prefix: str) -> Iterator[tuple[int, int]]:
+def tagged_processes(prefix: str) -> Iterator[tuple[int, int]]:
     """Process ids and start times of the processes whose mark begins with `prefix`."""
-    wanted = f"{ROOM}={prefix}".encode()
+    wanted = f"{TAG_VARIABLE}={prefix}".encode()
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue

@@ -1,8 +1,8 @@
-"""What the process kubelet needs of the machine: places for pods to run in.
+"""Pod sandboxes and container directories: what the process kubelet needs of the machine.
 
-A place is a pod's network address and host name; a `Room` in it is one run of one container, with
-a file system of its own as far as the machine permits. Which of several ways of isolation is used
-is chosen at start and nothing else depends on it.
+A sandbox holds a pod's network address and host name, as in the container runtime interface. A
+`ContainerDir` in it belongs to one run of one container and has its own file system where the
+machine permits that. The isolation mode is selected at start; no other code depends on it.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class Mount:
 class Launch:
     """What to start with `asyncio.create_subprocess_exec(*argv, env=env, cwd=cwd)`.
 
-    The started process is a supervisor around the command: signals sent to it reach the command
-    (SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2), its exit status is the command's, 128 + n
-    if signal n ended it, as container runtimes say it; 127 and a sentence in `Room.start_error`
-    if the command could not be started. Everything that the command has started ends with it.
+    The started process supervises the command. It forwards SIGTERM, SIGINT, SIGHUP, SIGQUIT,
+    SIGUSR1 and SIGUSR2 to the command and exits with the command's status: 128 + n after signal n,
+    as container runtimes report it, or 127 with a sentence in `ContainerDir.start_error` if the
+    command could not be started. Every process that the command has started ends with it.
 
     Attributes:
         argv: program and arguments.
         env: the whole environment of the supervisor.
         cwd: where the supervisor starts.
-        kill_signal: sent to the supervisor it ends all processes of the room at once; use it in the
-            place of SIGKILL, which need not reach what the command has started.
+        kill_signal: makes the supervisor kill all processes of the container at once. Use it
+            instead of SIGKILL, which need not reach the command's descendants.
     """
 
     argv: tuple[str, ...]
@@ -58,7 +58,7 @@ class Launch:
     kill_signal: signal.Signals | int
 
 
-class Room(Protocol):
+class ContainerDir(Protocol):
     """One run of one container: made anew for every start, with an empty /tmp."""
 
     @property
@@ -87,7 +87,7 @@ class Room(Protocol):
         ...
 
 
-class PodPlace(Protocol):
+class PodSandbox(Protocol):
     """Where one pod runs."""
 
     @property
@@ -100,15 +100,15 @@ class PodPlace(Protocol):
         """Private folder with a short path, for volumes; removed by `Isolation.close_pod`."""
         ...
 
-    async def room(
+    async def create_container_dir(
         self,
         container: str,
         *,
         cwd: str,
         env: Mapping[str, str],
         mounts: Sequence[Mount],
-    ) -> Room:
-        """A fresh room for the next run of `container`.
+    ) -> ContainerDir:
+        """A new directory for the next run of `container`.
 
         Args:
             container: its name.
@@ -142,8 +142,8 @@ class Isolation(Protocol):
 
     async def open_pod(
         self, uid: str, *, namespace: str, name: str, hostname: str, host_network: bool = False
-    ) -> PodPlace:
-        """Give a pod a place; the same place again for a uid that has one.
+    ) -> PodSandbox:
+        """Create the sandbox of a pod, or return the one that its uid has.
 
         Args:
             uid: `metadata.uid`.
@@ -157,7 +157,7 @@ class Isolation(Protocol):
         """
         ...
 
-    async def close_pod(self, place: PodPlace) -> None:
+    async def close_pod(self, sandbox: PodSandbox) -> None:
         """End every process that is left in it and remove its network and folder."""
         ...
 

@@ -7,9 +7,9 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from controller.devcluster.processes.isolation.cluster_dir import Host, clean_up, folder_of_clusters
+from controller.devcluster.processes.isolation.cluster_dir import ClusterDir, clean_up, clusters_dir
 from controller.devcluster.processes.isolation.namespaces import open_namespaces
-from controller.devcluster.processes.isolation.self_test import try_out
+from controller.devcluster.processes.isolation.self_test import self_test
 from controller.devcluster.processes.isolation.shared import open_shared
 from controller.devcluster.processes.isolation.shim import open_shim
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.isolation.cluster_dir import Leftover
     from controller.devcluster.processes.isolation.protocols import Isolation, Mode
 
-Wanted = Literal["auto", "namespaces", "shim", "shared"]
+IsolationOption = Literal["auto", "namespaces", "shim", "shared"]
 """A mode, or the best that this machine permits."""
 
 
-OPENERS: dict[Mode, Callable[[Host], Awaitable[Isolation]]] = {
+OPENERS: dict[Mode, Callable[[ClusterDir], Awaitable[Isolation]]] = {
     "namespaces": open_namespaces,
     "shim": open_shim,
     "shared": open_shared,
@@ -32,23 +32,23 @@ OPENERS: dict[Mode, Callable[[Host], Awaitable[Isolation]]] = {
 """Ways to keep pods apart, the best first."""
 
 
-class NoIsolation(Exception):  # noqa: N818 - it is a state of this machine
+class IsolationUnavailable(Exception):  # noqa: N818 - it is a state of this machine
     """This machine does not permit what was asked for; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedIsolation:
     """An isolation, and the machine's folder that it uses.
 
     Attributes:
         isolation: ready; close it at the end, which removes the folder too.
-        host: the folder.
+        cluster_dir: the folder.
         refused: why each better mode was not taken.
         leftovers: what dead clusters had left, and was removed.
     """
 
     isolation: Isolation
-    host: Host
+    cluster_dir: ClusterDir
     refused: dict[Mode, str]
     leftovers: list[Leftover]
 
@@ -64,7 +64,9 @@ class Chosen:
         return [*lines, f"isolation {self.isolation.mode!r}: {self.isolation.description}"]
 
 
-async def choose(wanted: Wanted = "auto", *, base: Path | None = None) -> Chosen:
+async def select_isolation(
+    wanted: IsolationOption = "auto", *, base: Path | None = None
+) -> SelectedIsolation:
     """Clean up what dead clusters left, and make the isolation wanted.
 
     Args:
@@ -75,26 +77,26 @@ async def choose(wanted: Wanted = "auto", *, base: Path | None = None) -> Chosen
         NoIsolation: it is not possible on this machine.
         OSError: no folder can be made.
     """
-    folder = base or folder_of_clusters()
+    folder = base or clusters_dir()
     leftovers = await asyncio.to_thread(clean_up, folder)
     modes: list[Mode] = list(OPENERS) if wanted == "auto" else [wanted]
     refused: dict[Mode, str] = {}
     for mode in modes:
-        host = Host(folder)
+        cluster_dir = ClusterDir(folder)
         try:
-            isolation = await _tried(mode, host)
+            isolation = await _open_and_test(mode, cluster_dir)
         except OSError as failure:
             refused[mode] = str(failure)
-            await asyncio.to_thread(host.close)
+            await asyncio.to_thread(cluster_dir.close)
         else:
-            return Chosen(isolation, host, refused, leftovers)
-    raise NoIsolation("; ".join(f"{mode}: {why}" for mode, why in refused.items()))
+            return SelectedIsolation(isolation, cluster_dir, refused, leftovers)
+    raise IsolationUnavailable("; ".join(f"{mode}: {why}" for mode, why in refused.items()))
 
 
-async def _tried(mode: Mode, host: Host) -> Isolation:
-    isolation = await OPENERS[mode](host)
+async def _open_and_test(mode: Mode, cluster_dir: ClusterDir) -> Isolation:
+    isolation = await OPENERS[mode](cluster_dir)
     try:
-        await try_out(isolation, sys.executable)
+        await self_test(isolation, sys.executable)
     except BaseException:
         await isolation.aclose()
         raise

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from controller.devcluster.processes.isolation.protocols import Isolation, Launch, PodPlace
+    from controller.devcluster.processes.isolation.protocols import Isolation, Launch, PodSandbox
 
 _PORT = 52399  # of no program that is known
 _PATIENCE = 60.0  # seconds: a busy machine is slow to start programs
@@ -32,7 +32,7 @@ else:
 """
 
 
-async def try_out(isolation: Isolation, python: str) -> None:
+async def self_test(isolation: Isolation, python: str) -> None:
     """Run a server in one pod and a client in another, and connect to it from here too.
 
     Args:
@@ -42,31 +42,31 @@ async def try_out(isolation: Isolation, python: str) -> None:
     Raises:
         OSError: it does not work; the text says what.
     """
-    places = [
+    sandboxes = [
         await isolation.open_pod(f"trial-{name}", namespace="trial", name=name, hostname=name)
         for name in ("server", "client")
     ]
     try:
         async with asyncio.timeout(_PATIENCE):
-            await _converse(places[0], places[1], python)
+            await _connect_pods(sandboxes[0], sandboxes[1], python)
     except TimeoutError:
         raise OSError(
             "pods cannot reach one another: a firewall of this machine may drop what passes its "
             "bridges"
         ) from None
     finally:
-        for place in places:
-            await isolation.close_pod(place)
+        for sandbox in sandboxes:
+            await isolation.close_pod(sandbox)
 
 
-async def _converse(server: PodPlace, client: PodPlace, python: str) -> None:
+async def _connect_pods(server: PodSandbox, client: PodSandbox, python: str) -> None:
     # on PATH, so that it is seen also where it lies in a folder that containers have for themselves
     env = {"PATH": f"{Path(python).parent}:/usr/bin:/bin"}
-    answering = await server.room("server", cwd="", env=env, mounts=[])
-    asking = await client.room("client", cwd="", env=env, mounts=[])
-    listener = await _start(answering.command([python, "-I", "-S", "-c", _ANSWER]))
+    answering = await server.create_container_dir("server", cwd="", env=env, mounts=[])
+    asking = await client.create_container_dir("client", cwd="", env=env, mounts=[])
+    listener = await _spawn(answering.command([python, "-I", "-S", "-c", _ANSWER]))
     try:
-        asker = await _start(asking.command([python, "-I", "-S", "-c", _ASK, server.ip]))
+        asker = await _spawn(asking.command([python, "-I", "-S", "-c", _ASK, server.ip]))
         _, errors = await asker.communicate()
         if asker.returncode:
             why = errors.decode(errors="replace").strip().rpartition("\n")[2]
@@ -79,7 +79,7 @@ async def _converse(server: PodPlace, client: PodPlace, python: str) -> None:
         await listener.communicate()
 
 
-async def _start(launch: Launch) -> asyncio.subprocess.Process:
+async def _spawn(launch: Launch) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *launch.argv,
         env=launch.env,

@@ -9,24 +9,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.isolation.shim import Shim, namespaces_permitted
+from controller.devcluster.processes.isolation.shim import ShimIsolation, namespaces_permitted
 from controller.devcluster.processes.network.names import DOMAIN
 
 if TYPE_CHECKING:
-    from controller.devcluster.processes.isolation.cluster_dir import Host
+    from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
     from controller.devcluster.processes.isolation.protocols import Mode
 
 _HOOK = Path(__file__).with_name("manta_ray_start.py")
 
 
-class Shared(Shim):
+class SharedIsolation(ShimIsolation):
     """See `Isolation`."""
 
     mode: Mode = "shared"
 
-    def __init__(self, host: Host, *, namespaces: bool) -> None:
+    def __init__(self, cluster_dir: ClusterDir, *, namespaces: bool) -> None:
         """Use `open_shared`."""
-        super().__init__(host, _HOOK, namespaces=namespaces)
+        super().__init__(cluster_dir, _HOOK, namespaces=namespaces)
 
     @property
     def description(self) -> str:
@@ -38,7 +38,9 @@ class Shared(Shim):
 
     def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:
         del hostname
-        numbers = {place.setting.env.get("MANTA_POD_NUMBER") for place in self._places.values()}
+        numbers = {
+            sandbox.setting.env.get("MANTA_POD_NUMBER") for sandbox in self._sandboxes.values()
+        }
         number = next(one for one in range(1, 4096) if str(one) not in numbers)
         return {
             "RAY_START_HOOK": f"{_HOOK.stem}.hook",
@@ -62,6 +64,6 @@ class Shared(Shim):
         return text
 
 
-async def open_shared(host: Host) -> Shared:
+async def open_shared(cluster_dir: ClusterDir) -> SharedIsolation:
     """Make it; there is nothing that could refuse."""
-    return Shared(host, namespaces=await namespaces_permitted(host))
+    return SharedIsolation(cluster_dir, namespaces=await namespaces_permitted(cluster_dir))

@@ -17,13 +17,13 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.isolation.cluster_dir import end_all
+from controller.devcluster.processes.isolation.cluster_dir import kill_tagged
 from controller.devcluster.processes.isolation.container_dirs import (
-    Setting,
-    furnish,
+    SandboxConfig,
+    create_container_dir,
 )
-from controller.devcluster.processes.isolation.namespaces import RESOLV, programs
-from controller.devcluster.processes.isolation.preload_library import library
+from controller.devcluster.processes.isolation.namespaces import RESOLV, path_mounts
+from controller.devcluster.processes.isolation.preload_library import build_library
 from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
 from controller.devcluster.processes.network.names import hosts_file
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from controller.devcluster.processes.isolation.cluster_dir import Host
-    from controller.devcluster.processes.isolation.container_dirs import ProcessRoom
-    from controller.devcluster.processes.isolation.protocols import Mode, Mount, PodPlace
+    from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
+    from controller.devcluster.processes.isolation.container_dirs import ProcessContainerDir
+    from controller.devcluster.processes.isolation.protocols import Mode, Mount, PodSandbox
 
 _PODS, _SERVICES = 64, 96
 """Second byte of the first cluster's addresses, 127.64.x.y and 127.96.x.y."""
@@ -42,8 +42,8 @@ INSIDE = "/.network"
 
 
 @dataclass(slots=True)
-class ShimPlace:
-    """A pod's place: see `PodPlace`."""
+class ShimSandbox:
+    """A pod's sandbox: see `PodSandbox`."""
 
     uid: str
     namespace: str
@@ -51,31 +51,31 @@ class ShimPlace:
     ip: str
     root: Path
     network: Path
-    setting: Setting
+    setting: SandboxConfig
     numbers: Iterator[int]
     translate: Callable[[str], str]
 
-    def learn(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
+    def write_hosts_file(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
         """Write the hosts file; whoever reads it meanwhile has the old one or the new one."""
         text = hosts_file(names, namespace=self.namespace, hostname=self.hostname, ip=self.ip)
         new = self.network / "hosts.new"
         new.write_text(text)
         new.replace(self.network / "hosts")
 
-    async def room(
+    async def create_container_dir(
         self,
         container: str,
         *,
         cwd: str,
         env: Mapping[str, str],
         mounts: Sequence[Mount],
-    ) -> ProcessRoom:
-        """A fresh room for the next run of `container`."""
+    ) -> ProcessContainerDir:
+        """A new directory for the next run of `container`."""
         del container
         number = next(self.numbers)
-        if self.setting.inside:
-            seen = [*programs(env), *mounts]
-            return furnish(self.setting, number, cwd=cwd, env=env, mounts=seen)
+        if self.setting.namespaced:
+            seen = [*path_mounts(env), *mounts]
+            return create_container_dir(self.setting, number, cwd=cwd, env=env, mounts=seen)
         paths = {mount.target.rstrip("/"): str(mount.source) for mount in mounts}
 
         def here(text: str) -> str:
@@ -83,7 +83,7 @@ class ShimPlace:
 
         temporary = self.setting.root / str(number) / "t"
         variables = {name: here(value) for name, value in env.items()}
-        room = furnish(
+        container_dir = create_container_dir(
             self.setting,
             number,
             cwd=_folder(here(cwd)) or str(temporary),
@@ -91,40 +91,40 @@ class ShimPlace:
             mounts=(),
         )
         temporary.mkdir()
-        room.here = here
-        return room
+        container_dir.translate = here
+        return container_dir
 
 
-class Shim:
+class ShimIsolation:
     """See `Isolation`."""
 
     mode: Mode = "shim"
 
-    def __init__(self, host: Host, given: Path, *, namespaces: bool) -> None:
+    def __init__(self, cluster_dir: ClusterDir, given: Path, *, namespaces: bool) -> None:
         """Use `open_shim`.
 
         Args:
-            host: folder of the cluster.
+            cluster_dir: folder of the cluster.
             given: a file that every pod gets, the library.
             namespaces: whether containers have files of their own.
         """
-        self._host = host
+        self._cluster_dir = cluster_dir
         self._given = given
         self._namespaces = namespaces
-        self._places: dict[str, ShimPlace] = {}
+        self._sandboxes: dict[str, ShimSandbox] = {}
         self._labels = itertools.count()
         # Not always the same first one: the kernel keeps ports of connections for a minute.
         first = 1 + secrets.randbelow(200)
-        self._next = int(IPv4Address(f"127.{_PODS + host.number}.{first}.1"))
+        self._next = int(IPv4Address(f"127.{_PODS + cluster_dir.number}.{first}.1"))
         self._names: dict[tuple[str, str], tuple[str, ...]] = {}
 
     @property
     def description(self) -> str:
         """For people."""
         return (
-            f"each pod has an address 127.{_PODS + self._host.number}.x.y by a library that is "
-            "preloaded into its processes; programs that are linked statically are not kept "
-            "apart" + self._files
+            f"each pod has an address 127.{_PODS + self._cluster_dir.number}.x.y through a library "
+            "that is preloaded into its processes; statically linked programs are not isolated"
+            + self._files
         )
 
     @property
@@ -132,27 +132,27 @@ class Shim:
         if self._namespaces:
             return ""
         return (
-            "; pods share this machine's files, for it lets users make no namespaces: volumes are "
-            "found only by paths in commands and variables"
+            "; pods share this machine's files, as users may not create namespaces here: volumes "
+            "are found only through paths in commands and variables"
         )
 
     @property
     def host_ip(self) -> str:
         """A loopback address that no pod has."""
-        return f"127.{_PODS + self._host.number}.0.1"
+        return f"127.{_PODS + self._cluster_dir.number}.0.1"
 
     async def open_pod(
         self, uid: str, *, namespace: str, name: str, hostname: str, host_network: bool = False
-    ) -> ShimPlace:
-        """Give a pod a place; the same place again for a uid that has one.
+    ) -> ShimSandbox:
+        """Create the sandbox of a pod, or return the one that its uid has.
 
         Raises:
             OSError: it cannot be made.
         """
         del name
-        if uid in self._places:
-            return self._places[uid]
-        root = self._host.root / f"p{next(self._labels)}"
+        if uid in self._sandboxes:
+            return self._sandboxes[uid]
+        root = self._cluster_dir.root / f"p{next(self._labels)}"
         network = root / "network"
         network.mkdir(parents=True)
         shutil.copy(self._given, network)
@@ -161,15 +161,15 @@ class Shim:
         if not host_network:
             ip, self._next = str(IPv4Address(self._next)), self._next + 1
         seen = INSIDE if self._namespaces else str(network)
-        setting = Setting(
+        setting = SandboxConfig(
             root,
-            self._host.lifeline,
+            self._cluster_dir.lifeline,
             network=network,
-            inside=self._namespaces,
+            namespaced=self._namespaces,
             hostname=hostname,
             env={} if host_network else self._variables(seen, ip, hostname),
         )
-        place = ShimPlace(
+        sandbox = ShimSandbox(
             uid,
             namespace,
             hostname,
@@ -180,9 +180,9 @@ class Shim:
             itertools.count(),
             self.translate,
         )
-        place.learn(self._names)
-        self._places[uid] = place
-        return place
+        sandbox.write_hosts_file(self._names)
+        self._sandboxes[uid] = sandbox
+        return sandbox
 
     def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:
         """What every process of a pod is given; its own files are in folder `seen`."""
@@ -192,25 +192,25 @@ class Shim:
             "MANTA_POD_IP": ip,
             "MANTA_POD_NAME": hostname,
             "MANTA_HOSTS": f"{seen}/hosts",
-            "MANTA_SERVICES": f"{_CLUSTER_SERVICES} 127.{_SERVICES + self._host.number}",
+            "MANTA_SERVICES": f"{_CLUSTER_SERVICES} 127.{_SERVICES + self._cluster_dir.number}",
         }
 
     def translate(self, text: str) -> str:
         """What a word of a command or variable is to be where pods share this machine's files."""
         return text
 
-    async def close_pod(self, place: PodPlace) -> None:
+    async def close_pod(self, sandbox: PodSandbox) -> None:
         """End every process that is left in it and remove its folder."""
-        for own in list(self._places.values()):
-            if own is place:
-                del self._places[own.uid]
-                await asyncio.to_thread(end_all, f"{own.root}/")
+        for own in list(self._sandboxes.values()):
+            if own is sandbox:
+                del self._sandboxes[own.uid]
+                await asyncio.to_thread(kill_tagged, f"{own.root}/")
                 await asyncio.to_thread(shutil.rmtree, own.root, ignore_errors=True)
 
     async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
         """Services are on loopback too, where every address can be listened on."""
         return {
-            address: f"127.{_SERVICES + self._host.number}.{address.split('.', 2)[2]}"
+            address: f"127.{_SERVICES + self._cluster_dir.number}.{address.split('.', 2)[2]}"
             for address in addresses
             if address.startswith(f"{_CLUSTER_SERVICES}.")
         }
@@ -218,14 +218,14 @@ class Shim:
     def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
         """Write the hosts files of all pods anew."""
         self._names = dict(names)
-        for place in self._places.values():
-            place.learn(self._names)
+        for sandbox in self._sandboxes.values():
+            sandbox.write_hosts_file(self._names)
 
     async def aclose(self) -> None:
         """Close all pods, and remove all that was made for them."""
-        for place in list(self._places.values()):
-            await self.close_pod(place)
-        await asyncio.to_thread(self._host.close)
+        for sandbox in list(self._sandboxes.values()):
+            await self.close_pod(sandbox)
+        await asyncio.to_thread(self._cluster_dir.close)
 
 
 def _folder(path: str) -> str:
@@ -241,23 +241,27 @@ def _substituted(text: str, paths: Mapping[str, str]) -> str:
     return text
 
 
-async def open_shim(host: Host) -> Shim:
+async def open_shim(cluster_dir: ClusterDir) -> ShimIsolation:
     """Have the library, with files apart if this machine lets users make namespaces.
 
     Raises:
         OSError: there is no library; the text says why.
     """
-    return Shim(host, await library(), namespaces=await namespaces_permitted(host))
+    return ShimIsolation(
+        cluster_dir, await build_library(), namespaces=await namespaces_permitted(cluster_dir)
+    )
 
 
-async def namespaces_permitted(host: Host) -> bool:
+async def namespaces_permitted(cluster_dir: ClusterDir) -> bool:
     """Whether this user may make namespaces of processes and files on this machine, by trying."""
-    folder = host.root / "trial"
+    folder = cluster_dir.root / "trial"
     folder.mkdir()
-    setting = Setting(folder, host.lifeline, network=folder / "network", hostname="trial")
-    room = furnish(setting, 0, cwd="", env={}, mounts=())
+    setting = SandboxConfig(
+        folder, cluster_dir.lifeline, network=folder / "network", hostname="trial"
+    )
+    container_dir = create_container_dir(setting, 0, cwd="", env={}, mounts=())
     process = await asyncio.create_subprocess_exec(
-        *supervisor_command("try", str(room.root)),
+        *supervisor_command("try", str(container_dir.root)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,

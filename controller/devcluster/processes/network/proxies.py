@@ -14,7 +14,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from controller.devcluster.apiserver.messages import Answer
+from controller.devcluster.apiserver.messages import Response
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.processes.network.backends import Backend
 
@@ -65,7 +65,7 @@ class Proxies:
         if self._session is not None:
             await self._session.close()
 
-    async def service_proxy(self, request: Request, where: ResourcePath) -> Answer:
+    async def service_proxy(self, request: Request, where: ResourcePath) -> Response:
         """Pass a request on to a ready pod behind a service."""
         scheme, name, port = _target(where.name)
         service = self._network.service(where.namespace, name)
@@ -79,7 +79,7 @@ class Proxies:
             raise _unavailable(f'no endpoints available for service "{name}"')
         return await self._pass_on(request, where, scheme, self._rng.choice(behind))
 
-    async def pod_proxy(self, request: Request, where: ResourcePath) -> Answer:
+    async def pod_proxy(self, request: Request, where: ResourcePath) -> Response:
         """Pass a request on to a pod."""
         scheme, name, port = _target(where.name)
         pod = self._network.pod(where.namespace, name)
@@ -91,7 +91,7 @@ class Proxies:
 
     async def _pass_on(
         self, request: Request, where: ResourcePath, scheme: str, to: Backend
-    ) -> Answer:
+    ) -> Response:
         if "upgrade" in request.headers.get("connection", "").lower():
             raise ApiError(501, "NotImplemented", "upgraded connections are not passed on here")
         try:
@@ -106,7 +106,7 @@ class Proxies:
         }
         if (length := response.headers.get("content-length")) is not None:
             headers["content-length"] = length
-        return Answer(response.status, _body(response), headers)
+        return Response(response.status, _body(response), headers)
 
     async def _send(
         self, request: Request, where: ResourcePath, scheme: str, to: Backend

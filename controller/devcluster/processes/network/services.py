@@ -20,7 +20,7 @@ from controller.kube.resources import SERVICES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.devcluster.nodes.component_context import Surroundings
+    from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.nodes.pods import Pod
     from controller.devcluster.nodes.views import EndpointSlice
     from controller.devcluster.processes.isolation.protocols import Isolation
@@ -38,7 +38,7 @@ class ServiceNetwork:
     """Keeps forwarders and names as Services and EndpointSlices say.
 
     Args:
-        surroundings: client, caches and time.
+        context: client, caches and time.
         isolation: where addresses are held and names are published.
         api_server: host and port of the API server's plain HTTP, which pods reach at the name
             of service `kubernetes` and at the isolation's `host_ip`, at the same port.
@@ -46,21 +46,21 @@ class ServiceNetwork:
 
     def __init__(
         self,
-        surroundings: Surroundings,
+        context: ComponentContext,
         isolation: Isolation,
         api_server: tuple[str, int] | None = None,
     ) -> None:
         self._isolation = isolation
         self._api_server = api_server
-        self._loop = surroundings.control_loop("network", self._sync)
-        services = surroundings.caches.informer(SERVICES)
+        self._loop = context.control_loop("network", self._sync)
+        services = context.caches.informer(SERVICES)
         services.add_handler(Enqueue(self._loop.add, _everything), name="network")
         self._services = services.lister
-        slices = surroundings.caches.informer(ENDPOINT_SLICES)
+        slices = context.caches.informer(ENDPOINT_SLICES)
         slices.add_index(_BY_SERVICE, service_of_slice)
         slices.add_handler(Enqueue(self._loop.add, _everything), name="network")
         self._slices = slices.lister
-        self._pods = surroundings.caches.informer(PODS).lister
+        self._pods = context.caches.informer(PODS).lister
         self._forwarders: dict[tuple[str, int], Forwarder] = {}
         self._refused: set[tuple[str, int]] = set()
 
@@ -121,26 +121,28 @@ class ServiceNetwork:
 
     async def _forward(self, wanted: Mapping[tuple[str, int], tuple[Backend, ...]]) -> None:
         """Listen at the addresses and ports wanted, and at no others."""
-        for place in self._forwarders.keys() - wanted.keys():
-            await self._forwarders.pop(place).aclose()
+        for endpoint in self._forwarders.keys() - wanted.keys():
+            await self._forwarders.pop(endpoint).aclose()
         self._refused &= wanted.keys()
-        for place, behind in wanted.items():
-            if place in self._forwarders:
-                self._forwarders[place].backends = behind
+        for endpoint, behind in wanted.items():
+            if endpoint in self._forwarders:
+                self._forwarders[endpoint].backends = behind
             else:
-                await self._listen(place, behind)
+                await self._listen(endpoint, behind)
 
-    async def _listen(self, place: tuple[str, int], behind: tuple[Backend, ...]) -> None:
+    async def _listen(self, endpoint: tuple[str, int], behind: tuple[Backend, ...]) -> None:
         forwarder = Forwarder(behind)
         try:
-            await forwarder.listen(*place)
+            await forwarder.listen(*endpoint)
         except OSError as error:
-            if place not in self._refused:
-                self._refused.add(place)
-                _log.warning("service not reachable", address=place[0], port=place[1], error=error)
+            if endpoint not in self._refused:
+                self._refused.add(endpoint)
+                _log.warning(
+                    "service not reachable", address=endpoint[0], port=endpoint[1], error=error
+                )
             return
-        self._refused.discard(place)
-        self._forwarders[place] = forwarder
+        self._refused.discard(endpoint)
+        self._forwarders[endpoint] = forwarder
 
 
 def service_of_slice(item: EndpointSlice) -> list[str]:

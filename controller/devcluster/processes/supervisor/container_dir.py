@@ -1,4 +1,4 @@
-"""A room's folder, as its supervisor sees it: the order, the first process, and what went wrong."""
+"""A container's directory as its supervisor sees it: configuration, first process, start error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 KILL = signal.SIGRTMIN + 5
-"""Ends everything in a room at once."""
+"""Ends everything in a container at once."""
 PASSED_ON = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -23,10 +23,10 @@ PASSED_ON = (
     signal.SIGUSR2,
 )
 HANDLED = {*PASSED_ON, KILL, signal.SIGCHLD}
-NO_COMMAND, NO_ROOM = 127, 126
+NO_COMMAND, NO_CONTAINER = 127, 126
 """Exit statuses: the command cannot be run; there is nothing to run it in."""
 ENDED = "ended"
-"""What a room's file `first` says in the place of a process number."""
+"""What a container's file `first` says instead of a process number."""
 
 
 def status_of(status: int) -> int:
@@ -35,7 +35,7 @@ def status_of(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def main_command(room: Mapping[str, Any]) -> int:
+def main_command(container: Mapping[str, Any]) -> int:
     """The process of the main command, for which it waits a moment if it is being started.
 
     Raises:
@@ -43,7 +43,7 @@ def main_command(room: Mapping[str, Any]) -> int:
     """
     for _ in range(500):
         with contextlib.suppress(FileNotFoundError):
-            told = read(f"{room['root']}/first")
+            told = read(f"{container['root']}/first")
             if told == ENDED or (told and not os.path.exists(f"/proc/{told}")):
                 break
             if told:
@@ -52,10 +52,10 @@ def main_command(room: Mapping[str, Any]) -> int:
     raise ProcessLookupError
 
 
-def error_file(room: Mapping[str, Any]) -> int:
+def error_file(container: Mapping[str, Any]) -> int:
     """Open the file that tells why a command could not be started."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    return os.open(f"{room['root']}/error", flags, 0o600)
+    return os.open(f"{container['root']}/error", flags, 0o600)
 
 
 def refuse(error: int, why: str, status: int) -> int:

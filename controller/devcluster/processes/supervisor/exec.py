@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def become(room: Mapping[str, Any], argv: Sequence[str], error: int) -> NoReturn:
+def exec_command(container: Mapping[str, Any], argv: Sequence[str], error: int) -> NoReturn:
     """Turn into the command: in its folder, with its environment, as if nothing were around it."""
-    environment: dict[str, str] = dict(room["env"])
-    cwd = room["cwd"] or "/"
+    environment: dict[str, str] = dict(container["env"])
+    cwd = container["cwd"] or "/"
     try:
         os.makedirs(cwd, exist_ok=True)
         os.chdir(cwd)

@@ -20,7 +20,7 @@ from controller.devcluster.processes.supervisor.kernel import (
     detach,
     mount,
 )
-from controller.devcluster.processes.supervisor.memory_root import Skeleton
+from controller.devcluster.processes.supervisor.memory_root import MemoryRoot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,15 +52,15 @@ _SHARED = "mode=1777,size=2g"
 _OWN = ("/proc", "/sys", "/dev", "/run", "/tmp")  # noqa: S108 - what a container has itself
 
 
-def build_root(room: Mapping[str, Any]) -> None:
+def build_root(container: Mapping[str, Any]) -> None:
     """Make a file system from this machine's, with a layer of its own above it, and enter it."""
-    folder = str(room["root"])
+    folder = str(container["root"])
     root = f"{folder}/r"
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
     for name in ("r", "t", "l"):
         os.makedirs(f"{folder}/{name}", exist_ok=True)
     os.chmod(f"{folder}/t", 0o1777)  # noqa: S103 - as every /tmp
-    skeleton = None if os.geteuid() == 0 else Skeleton(_OWN)
+    skeleton = None if os.geteuid() == 0 else MemoryRoot(_OWN)
     if skeleton:
         skeleton.build(root)
     else:
@@ -70,19 +70,19 @@ def build_root(room: Mapping[str, Any]) -> None:
     change_root(root, f"{root}/.host")
     os.chdir("/")
     if skeleton:
-        skeleton.own("/etc", without=("hosts", "resolv.conf"))
+        skeleton.make_private("/etc", without=("hosts", "resolv.conf"))
     for name in ("hosts", "resolv.conf"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"/etc/{name}")
         os.symlink(f"/.network/{name}", f"/etc/{name}")
     os.makedirs("/.network", exist_ok=True)
-    _bind(f"/.host{room['network']}", "/.network", read_only=True)
-    for entry in sorted(room["mounts"], key=lambda entry: entry["target"].count("/")):
+    _bind(f"/.host{container['network']}", "/.network", read_only=True)
+    for entry in sorted(container["mounts"], key=lambda entry: entry["target"].count("/")):
         if skeleton and not os.path.exists(entry["target"]):
             skeleton.make_parent(entry["target"])
         _volume(f"/.host{entry['source']}", entry["target"], entry["read_only"])
-    if skeleton and room["cwd"] and not os.path.isdir(room["cwd"]):
-        skeleton.make_parent(room["cwd"])
+    if skeleton and container["cwd"] and not os.path.isdir(container["cwd"]):
+        skeleton.make_parent(container["cwd"])
     detach("/.host")
     os.rmdir("/.host")
 

@@ -18,16 +18,16 @@ from controller.devcluster.processes.supervisor.kernel import (
     set_hostname,
     unshare,
 )
-from controller.devcluster.processes.supervisor.lifeline import grasp, wait_for_end
+from controller.devcluster.processes.supervisor.lifeline import open_lifeline, wait_for_end
 
 
-def hold(hostname: str, lifeline: str, host_network: bool) -> int:
+def hold_namespaces(hostname: str, lifeline: str, host_network: bool) -> int:
     """Make a pod's namespaces and keep them until the cluster's process ends, or this one.
 
     Talks on its standard input and output: "ready", then `ip` commands come in one line, divided
     by semicolons; then "up <pid>".
     """
-    fd = grasp(lifeline)
+    fd = open_lifeline(lifeline)
     unshare(NEWUTS | NEWIPC | (0 if host_network else NEWNET))
     set_hostname(hostname)
     print("ready", flush=True)  # noqa: T201 - the protocol

@@ -27,7 +27,7 @@ def unshare(flags: int) -> None:
     _check(_libc.unshare(flags), "unshare")
 
 
-def own_users() -> None:
+def unshare_users() -> None:
     """A user namespace, in which this process keeps its user and may do what else root may."""
     user, group = os.geteuid(), os.getegid()
     unshare(NEWUSER)

@@ -14,7 +14,7 @@ def ended(lifeline: int) -> bool:
         return False
 
 
-def grasp(path: str) -> int:
+def open_lifeline(path: str) -> int:
     """Open it."""
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 

@@ -20,7 +20,7 @@ from controller.devcluster.processes.supervisor.kernel import (
 )
 
 
-class Skeleton:
+class MemoryRoot:
     """A root made of folders in memory.
 
     Args:
@@ -37,7 +37,7 @@ class Skeleton:
         for folder in self._apart:
             os.makedirs(root + folder, exist_ok=True)
 
-    def own(self, folder: str, without: tuple[str, ...] = ()) -> None:
+    def make_private(self, folder: str, without: tuple[str, ...] = ()) -> None:
         """Replace a folder of the root that has been entered; the old root is at `/.host`.
 
         Args:
@@ -53,7 +53,7 @@ class Skeleton:
         parent = existing = os.path.dirname(path)
         while not os.path.isdir(existing):
             existing = os.path.dirname(existing)
-        self.own(os.path.realpath(existing))
+        self.make_private(os.path.realpath(existing))
         os.makedirs(parent, exist_ok=True)
 
     def _fill(self, point: str, old: str, without: tuple[str, ...]) -> None:

@@ -6,15 +6,15 @@ import signal
 from pathlib import Path
 
 from controller.devcluster.processes.supervisor.container_dir import PASSED_ON
-from controller.devcluster.processes.supervisor.lifeline import grasp, wait_for_end
+from controller.devcluster.processes.supervisor.lifeline import open_lifeline, wait_for_end
 
 
-def guard(folder: str) -> int:
+def reap(folder: str) -> int:
     """Wait for the end of the cluster that has `folder`; if it left it behind, remove all of it."""
     for number in PASSED_ON:
         signal.signal(number, signal.SIG_IGN)
     try:
-        lifeline = grasp(f"{folder}/alive")
+        lifeline = open_lifeline(f"{folder}/alive")
     except FileNotFoundError:
         return 0  # it has ended already, and cleaned up
     wait_for_end(lifeline)

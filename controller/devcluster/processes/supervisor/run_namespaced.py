@@ -13,14 +13,14 @@ from controller.devcluster.processes.supervisor.container_dir import (
     ENDED,
     HANDLED,
     KILL,
-    NO_ROOM,
+    NO_CONTAINER,
     error_file,
     main_command,
     refuse,
     status_of,
     write,
 )
-from controller.devcluster.processes.supervisor.exec import become
+from controller.devcluster.processes.supervisor.exec import exec_command
 from controller.devcluster.processes.supervisor.filesystem import build_root
 from controller.devcluster.processes.supervisor.kernel import (
     NEWIPC,
@@ -30,12 +30,12 @@ from controller.devcluster.processes.supervisor.kernel import (
     NEWUSER,
     NEWUTS,
     die_with_parent,
-    own_users,
     set_hostname,
     setns,
     unshare,
+    unshare_users,
 )
-from controller.devcluster.processes.supervisor.lifeline import grasp
+from controller.devcluster.processes.supervisor.lifeline import open_lifeline
 from controller.devcluster.processes.supervisor.run_plain import watch
 
 if TYPE_CHECKING:
@@ -52,51 +52,55 @@ _NAMES = (
 )
 
 
-def run_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
-    """Run the main command of a room in namespaces: its first process, in a root of its own."""
+def run_namespaced(container: Mapping[str, Any], argv: Sequence[str]) -> int:
+    """Run a container's main command as process 1 of new namespaces, in its own root."""
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-    error, lifeline = error_file(room), grasp(room["lifeline"])
+    error, lifeline = error_file(container), open_lifeline(container["lifeline"])
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    if room["pod"]:
-        _enter(room["pod"], _shared(room) | NEWPID)
+    if container["pod"]:
+        _enter(container["pod"], _shared(container) | NEWPID)
     supervisor = os.fork()
     if supervisor == 0:
         ours.close()
         die_with_parent()
-        os._exit(_start_first(room, argv, theirs, error))
+        os._exit(_start_first(container, argv, theirs, error))
     theirs.close()
     first = _first(ours)
-    write(f"{room['root']}/first", str(first or ENDED))
+    write(f"{container['root']}/first", str(first or ENDED))
     target = first or supervisor
-    status = _keep(supervisor, target) if room["pod"] else watch(supervisor, lifeline, target)
-    write(f"{room['root']}/first", ENDED)
+    status = (
+        _forward_signals(supervisor, target)
+        if container["pod"]
+        else watch(supervisor, lifeline, target)
+    )
+    write(f"{container['root']}/first", ENDED)
     return status
 
 
 def _start_first(
-    room: Mapping[str, Any], argv: Sequence[str], tell: socket.socket, error: int
+    container: Mapping[str, Any], argv: Sequence[str], tell: socket.socket, error: int
 ) -> int:
     """In the pod's process namespace, if it has one: make one for the container."""
     try:
-        if not room["pod"]:
+        if not container["pod"]:
             if os.geteuid():
-                own_users()
+                unshare_users()
                 die_with_parent()
             unshare(NEWUTS | NEWIPC)
-            set_hostname(room["hostname"])
+            set_hostname(container["hostname"])
         unshare(NEWPID | NEWNS)
     except OSError as failure:
-        return refuse(error, str(failure), NO_ROOM)
+        return refuse(error, str(failure), NO_CONTAINER)
     child = os.fork()
     if child == 0:
         die_with_parent()
         try:
-            build_root(room)
+            build_root(container)
             tell.send(b"first")
         except OSError as failure:
-            os._exit(refuse(error, f"the file system cannot be made: {failure}", NO_ROOM))
-        become(room, argv, error)
+            os._exit(refuse(error, f"the file system cannot be made: {failure}", NO_CONTAINER))
+        exec_command(container, argv, error)
     tell.close()
     return status_of(os.waitpid(child, 0)[1])
 
@@ -109,34 +113,34 @@ def _first(ours: socket.socket) -> int:
     return struct.unpack("iII", ancillary[0][2][:12])[0]
 
 
-def exec_inside(room: Mapping[str, Any], argv: Sequence[str]) -> int:
-    """Run another command in the room of the main one."""
+def exec_namespaced(container: Mapping[str, Any], argv: Sequence[str]) -> int:
+    """Run another command in the container of the main one."""
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-    error, lifeline = error_file(room), grasp(room["lifeline"])
+    error, lifeline = error_file(container), open_lifeline(container["lifeline"])
     try:
         users = NEWUSER if os.geteuid() else 0
-        _enter(main_command(room), users | _shared(room) | NEWPID | NEWNS)
+        _enter(main_command(container), users | _shared(container) | NEWPID | NEWNS)
     except ProcessLookupError:
-        return refuse(error, "the container's main process has ended", NO_ROOM)
+        return refuse(error, "the container's main process has ended", NO_CONTAINER)
     child = os.fork()
     if child == 0:
         die_with_parent()
-        become(room, argv, error)
-    return _keep(child, child) if room["pod"] else watch(child, lifeline)
+        exec_command(container, argv, error)
+    return _forward_signals(child, child) if container["pod"] else watch(child, lifeline)
 
 
-def try_namespaces(room: Mapping[str, Any]) -> int:
-    """Make a room's namespaces and files without a pod that has some; an exit status."""
-    os.makedirs(room["network"], exist_ok=True)
+def try_namespaces(container: Mapping[str, Any]) -> int:
+    """Make a container's namespaces and files without a pod that has some; an exit status."""
+    os.makedirs(container["network"], exist_ok=True)
     ours, theirs = socket.socketpair()
-    status = _start_first(room, ["/bin/true"], theirs, error_file(room))
+    status = _start_first(container, ["/bin/true"], theirs, error_file(container))
     ours.close()
     return status
 
 
-def _shared(room: Mapping[str, Any]) -> int:
+def _shared(container: Mapping[str, Any]) -> int:
     """What the containers of a pod have in common."""
-    own_network = room["pod"] and not room["host_network"]
+    own_network = container["pod"] and not container["host_network"]
     return NEWUTS | NEWIPC | (NEWNET if own_network else 0)
 
 
@@ -151,7 +155,7 @@ def _enter(pid: int, kinds: int) -> None:
         os.close(fd)
 
 
-def _keep(child: int, target: int) -> int:
+def _forward_signals(child: int, target: int) -> int:
     """Pass signals on to `target` until `child` has ended; its exit status."""
     killed = False
     while True:

@@ -13,7 +13,7 @@ from controller.devcluster.processes.supervisor.container_dir import (
     ENDED,
     HANDLED,
     KILL,
-    NO_ROOM,
+    NO_CONTAINER,
     error_file,
     main_command,
     read,
@@ -21,35 +21,35 @@ from controller.devcluster.processes.supervisor.container_dir import (
     status_of,
     write,
 )
-from controller.devcluster.processes.supervisor.exec import become
+from controller.devcluster.processes.supervisor.exec import exec_command
 from controller.devcluster.processes.supervisor.kernel import adopt_orphans, die_with_parent
-from controller.devcluster.processes.supervisor.lifeline import ended, grasp
+from controller.devcluster.processes.supervisor.lifeline import ended, open_lifeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def run_beside(room: Mapping[str, Any], argv: Sequence[str], *, main: bool) -> int:
+def run_plain(container: Mapping[str, Any], argv: Sequence[str], *, main: bool) -> int:
     """Run a command on this machine as it is; all that it leaves is found and killed."""
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-    error = error_file(room)
+    error = error_file(container)
     try:
         if not main:
-            main_command(room)
+            main_command(container)
     except ProcessLookupError:
-        return refuse(error, "the container's main process has ended", NO_ROOM)
-    lifeline = grasp(room["lifeline"])
+        return refuse(error, "the container's main process has ended", NO_CONTAINER)
+    lifeline = open_lifeline(container["lifeline"])
     adopt_orphans()
     child = os.fork()
     if child == 0:
         die_with_parent()
-        become(room, argv, error)
+        exec_command(container, argv, error)
     if main:
-        write(f"{room['root']}/first", str(child))
+        write(f"{container['root']}/first", str(child))
     status = watch(child, lifeline)
     if main:
-        write(f"{room['root']}/first", ENDED)
-    _end_descendants()
+        write(f"{container['root']}/first", ENDED)
+    _kill_descendants()
     return status
 
 
@@ -66,7 +66,7 @@ def watch(child: int, lifeline: int, target: int = 0) -> int:
     poller.register(lifeline, 0)
     killed = False
     while not ended(lifeline):
-        status = _bury(child)
+        status = _reap(child)
         if status is not None:
             return 137 if killed else status
         poller.poll(60_000)
@@ -85,7 +85,7 @@ def _nothing(number: int, frame: object) -> None:
     del number, frame
 
 
-def _bury(child: int) -> int | None:
+def _reap(child: int) -> int | None:
     """Collect all that have ended; the status of `child` if it is among them."""
     result: int | None = None
     while True:
@@ -99,7 +99,7 @@ def _bury(child: int) -> int | None:
             result = status_of(status)
 
 
-def _end_descendants() -> None:
+def _kill_descendants() -> None:
     """Kill what is below this process until nothing is left; orphans come to be its children."""
     for _ in range(500):
         found = _descendants()
@@ -108,7 +108,7 @@ def _end_descendants() -> None:
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        _bury(0)
+        _reap(0)
         time.sleep(0.01)
 
 
