@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
-from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, status_of
 from controller.ray.api.validation.job import validate_job, validate_job_status
-from controller.ray.cluster.kind import OUR_JOBS, RAY_PODS
 from controller.ray.dashboard import NO_DASHBOARDS
-from controller.ray.head.followers import Followers, submitter_keys
 from controller.ray.head.incarnation import read_cluster_spec
-from controller.ray.job.observe import SUBMITTER_PODS, JobSources, observe_job
+from controller.ray.job.observe import JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.settings import JobSettings
 from controller.ray.job.state_machine.deadlines import Deadlines
 from controller.ray.job.status.current_status import current_status
-from controller.runtime.reconcile.kind import Owned
+from controller.ray.job.watches import WATCHES
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -45,6 +42,7 @@ class RayJobKind:
     name = "rayjob-controller"
     primary: Resource[Any] = RAYJOBS
     creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
+    owned = WATCHES
     optional = True  # a cluster may have the definition of RayClusters only
 
     def __init__(
@@ -55,35 +53,16 @@ class RayJobKind:
     ) -> None:
         self.outside = outside
         self._settings = settings or JobSettings()
-        self._followers = Followers()
         self._sources = JobSources(
             IdentityMemo(self._validate),
             IdentityMemo(read_cluster_spec),
             dashboards,
             self._settings,
         )
-        self.owned: tuple[Owned[Any], ...] = (
-            Owned(RAYCLUSTERS, also_wakes=self._followers.of_cluster),
-            Owned(
-                PODS,
-                label_selector=RAY_PODS.label_selector,
-                indexes={**RAY_PODS.indexes, SUBMITTER_PODS: submitter_keys},
-                also_wakes=self._followers.of_pod,
-            ),
-            Owned(SERVICES),
-            Owned(JOBS, label_selector=OUR_JOBS),
-        )
 
     def observe(self, key: str, reads: Reads) -> JobObservation | None:
         """Everything the plan depends on; None if the RayJob is gone."""
-        seen = observe_job(key, reads, self._sources)
-        cluster = "" if seen is None else seen.cluster_name
-        self._followers.follow(key, f"{key.partition('/')[0]}/{cluster}" if cluster else "")
-        return seen
-
-    def problem(self, observation: JobObservation) -> Problem | None:
-        """Why the job's specification is refused, None if it is valid."""
-        return observation.spec if isinstance(observation.spec, Problem) else None
+        return observe_job(key, reads, self._sources)
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
         """The plan for the RayJob."""

@@ -27,6 +27,7 @@ from controller.ray.job.observation import (
 )
 from controller.ray.job.state_machine.states import State
 from controller.ray.job.submitter.state import observe_submitter
+from controller.ray.job.watches import SUBMITTER_PODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.job.settings import JobSettings
     from controller.runtime.reconcile.kind import Reads, Refusal
-
-SUBMITTER_PODS = "submitter of"
-"""Index of submitter pods by the key of their RayJob."""
 
 
 @dataclass(frozen=True, slots=True)

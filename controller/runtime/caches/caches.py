@@ -135,7 +135,12 @@ class Caches:
         """Send the events that matter to `kind` to its controller's queue. Call before `run`."""
         handlers = [(kind.primary, KeyHandler[Any](controller.queue, own_key))]
         for owned in kind.owned:
-            keys = owner_keys(kind.primary, owned, partial(self._uid_of, kind.primary))
+            keys = owner_keys(
+                kind.primary,
+                owned,
+                partial(self._uid_of, kind.primary),
+                partial(self._referring, kind.primary),
+            )
             handlers.append((owned.resource, KeyHandler(controller.queue, keys)))
         for resource, handler in handlers:
             self._subscribers.append((resource, handler, controller.name))
@@ -313,6 +318,11 @@ class Caches:
         owner = self._ledger.reads.get(resource, key)
         return owner.metadata.uid if owner is not None else None
 
+    def _referring(self, resource: Resource[Any], index: str, key: str) -> Sequence[KubeObject]:
+        """The primaries that refer to that key; none if the API server lacks the resource."""
+        reads = self._ledger.reads
+        return reads.by_index(resource, index, key) if reads.serves(resource) else ()
+
 
 def _last(change: Deleted[Any]) -> KubeObject:
     """The last known state of what has gone."""
@@ -328,7 +338,7 @@ def _wanted(kinds: Iterable[Kind[Any]]) -> dict[Resource[Any], _Wanted]:
     """One selection for each resource; a primary resource is watched whole."""
     found: dict[Resource[Any], _Wanted] = {}
     for kind in kinds:
-        for owned in (Owned(kind.primary, optional=kind.optional), *kind.owned):
+        for owned in (_primary(kind), *kind.owned):
             asked = _Wanted(owned.label_selector, owned.optional)
             wanted = found.setdefault(owned.resource, asked)
             wanted.optional = wanted.optional and owned.optional
@@ -341,3 +351,10 @@ def _wanted(kinds: Iterable[Kind[Any]]) -> dict[Resource[Any], _Wanted]:
                 if wanted.indexes.setdefault(name, function) is not function:
                     raise ValueError(f"{owned.resource} has two indexes named {name!r}")
     return found
+
+
+def _primary(kind: Kind[Any]) -> Owned[Any]:
+    """The primary resource with the indexes that `References` look it up by."""
+    references = [owned.references for owned in kind.owned if owned.references is not None]
+    indexes = {each.index: each.of_primary for each in references}
+    return Owned(kind.primary, indexes=indexes, optional=kind.optional)

@@ -13,7 +13,7 @@ from informers import Tombstone
 from workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from controller.kube.resources import Resource
     from controller.runtime.reconcile.kind import Owned
@@ -65,8 +65,9 @@ def owner_keys(
     primary: Resource[Any],
     owned: Owned[T],
     uid_of: Callable[[str], str | None],
+    referring: Callable[[str, str], Iterable[KubeObject]] = lambda _index, _key: (),
 ) -> Callable[[T, bool], list[str]]:
-    """Keys of an object's controller owner, and of those that `also_wakes` names.
+    """Keys of an object's controller owner and of those that `also_wakes` and `references` give.
 
     The owner is matched by group and kind, whatever its version (CTL-21). If the cached owner of
     that name has another uid, the object belonged to a namesake: only its end matters (CTL-24).
@@ -75,6 +76,7 @@ def owner_keys(
         primary: resource of the owners.
         owned: what is watched.
         uid_of: uid of the cached owner with that key, None if there is none.
+        referring: cached owners that have a key in an index.
     """
 
     def keys(obj: T, existing: bool) -> list[str]:
@@ -87,6 +89,9 @@ def owner_keys(
                 found.append(key)
         if owned.also_wakes is not None:
             found.extend(owned.also_wakes(obj))
+        if (references := owned.references) is not None:
+            for key in references.of_object(obj):
+                found.extend(each.metadata.key for each in referring(references.index, key))
         return found
 
     return keys

@@ -59,6 +59,24 @@ class LogText:
 
 
 @dataclass(frozen=True, slots=True)
+class References(Generic[T]):
+    """How primaries refer to objects that they do not own, such as by a name in their status.
+
+    An event of an object enqueues the primaries for which `of_primary` gives one of the keys that
+    `of_object` gives for it. The caches look them up in an index of the primaries.
+
+    Attributes:
+        index: name of the index of the primary resource.
+        of_primary: index function: the keys that a primary refers to.
+        of_object: the keys that an object is referred to by.
+    """
+
+    index: str
+    of_primary: Callable[[Any], Sequence[str]]
+    of_object: Callable[[T], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Owned(Generic[T]):
     """A resource whose objects a kind makes, counts and deletes.
 
@@ -68,6 +86,7 @@ class Owned(Generic[T]):
         indexes: index functions besides `owner`.
         also_wakes: keys ("namespace/name" of primaries) that an event of this object wakes
             besides its controller owner's (CTL-22): for objects that matter by label.
+        references: finds primaries that refer to an object, which an event of it enqueues too.
         optional: whether the API server may lack it. Then there is no cache of it, and it must
             not be read: `Reads.serves` tells.
     """
@@ -78,6 +97,7 @@ class Owned(Generic[T]):
         default_factory=dict[str, Callable[[T], Sequence[str]]]
     )
     also_wakes: Callable[[T], Sequence[str]] | None = None
+    references: References[T] | None = None
     optional: bool = False
 
 

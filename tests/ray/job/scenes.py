@@ -14,9 +14,8 @@ from controller.kube.resources import JOBS, PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, ProbeObservation
-from controller.ray.head.followers import submitter_keys
 from controller.ray.job import JobSettings, RayJobKind
-from controller.ray.job.observe import SUBMITTER_PODS
+from controller.ray.job.watches import SUBMITTER_PODS, submitter_keys
 from tests.ray.cluster.support import NOW, FakeReads, head
 from tests.ray.job.rayjobs import UID, job_manifest, rayjob
 

@@ -6,15 +6,13 @@ from typing import Any
 
 import pytest
 
-from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import JobStatus
-from controller.ray.head.followers import Followers, submitter_keys
 from controller.runtime.reconcile.kind import Refusal
 from controller.runtime.reconcile.plan import Delete, Failure, Target
 from tests.ray.cluster.support import NOW, pod
-from tests.ray.job.scenes import CLUSTER, Scene, head_pod, running
+from tests.ray.job.scenes import CLUSTER, Scene, running
 
 
 def report(scene: Scene, *failures: Failure) -> Any:
@@ -134,23 +132,3 @@ def test_the_status_of_the_cluster_is_copied_and_what_has_gone_from_it_goes():
     assert wanted["gone"] is None
     assert wanted["head"] == {"old": None, "podIP": "3"}
     assert wanted["state"] == "ready"
-
-
-def test_events_of_a_cluster_and_of_its_head_wake_the_jobs_that_look_at_it():
-    followers = Followers()
-    cluster = KubeObject(metadata=ObjectMeta(name=CLUSTER, namespace="default"))
-    followers.follow("default/a", f"default/{CLUSTER}")
-    followers.follow("default/b", f"default/{CLUSTER}")
-    assert set(followers.of_cluster(cluster)) == {"default/a", "default/b"}
-    assert set(followers.of_pod(head_pod())) == {"default/a", "default/b"}
-    followers.follow("default/a", "default/other")
-    assert followers.of_cluster(cluster) == ("default/b",)
-    followers.follow("default/b", "")
-    assert followers.of_cluster(cluster) == ()
-    assert followers.of_pod(head_pod()) == ()
-
-
-def test_a_submitters_pod_wakes_its_job_and_no_other_pod_does():
-    labels = {"ray.io/node-type": "submitter", "ray.io/originated-from-cr-name": "example"}
-    assert submitter_keys(pod("x", labels=labels)) == ("default/example",)
-    assert submitter_keys(pod("x", labels={"ray.io/originated-from-cr-name": "example"})) == ()

@@ -1,0 +1,29 @@
+"""Events of objects enqueue the primaries that refer to them, whoever owns the objects."""
+
+from __future__ import annotations
+
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.resources import CONFIG_MAPS, SECRETS
+from controller.runtime.caches.enqueue import owner_keys
+from controller.runtime.reconcile.kind import Owned, References
+
+
+def named(name: str) -> KubeObject:
+    return KubeObject(metadata=ObjectMeta(name=name, namespace="default"))
+
+
+def keys_of(obj: KubeObject) -> tuple[str, ...]:
+    return (obj.metadata.key,)
+
+
+def test_an_object_enqueues_all_primaries_that_the_index_has_under_its_key():
+    index = {("uses", "default/shared"): (named("a"), named("b"))}
+    keys = owner_keys(
+        CONFIG_MAPS,
+        Owned(SECRETS, references=References("uses", keys_of, keys_of)),
+        lambda _key: None,
+        lambda name, key: index.get((name, key), ()),
+    )
+    assert keys(named("shared"), True) == ["default/a", "default/b"]
+    assert keys(named("shared"), False) == ["default/a", "default/b"]
+    assert keys(named("other"), True) == []
