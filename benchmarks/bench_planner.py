@@ -20,7 +20,7 @@ from controller.ray.cluster import RayClusterKind
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import LogText, Refusal
+    from controller.runtime.reconcile.kind import CreateError, LogText
     from controller.runtime.reconcile.plan import LiveList, LogTail
 
 WORKERS = 5000
@@ -54,7 +54,7 @@ class Cache:
         del resource, owner_uid
         return "1"
 
-    def unsettled_scopes(self, owner_uid: str) -> frozenset[str]:
+    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
         """Everything is settled."""
         del owner_uid
         return frozenset()
@@ -64,12 +64,12 @@ class Cache:
         del resource, namespace
         return {}
 
-    def is_taken(self, resource: Resource[Any], key: str) -> bool:
+    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
         """No name is taken."""
         del resource, key
         return False
 
-    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         """Nothing was refused."""
         del resource, key
         return None
@@ -89,12 +89,12 @@ class Cache:
         del lookup, owner_uid
         return None
 
-    def begun_units(self, owner_uid: str) -> dict[str, int]:
+    def incomplete_replicas(self, owner_uid: str) -> dict[str, int]:
         """Nothing is half made."""
         del owner_uid
         return {}
 
-    def doubts(self, owner_uid: str) -> tuple[str, ...]:
+    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         """There is no doubt."""
         del owner_uid
         return ()

@@ -34,7 +34,7 @@ def child_name(
         owner_uid: uid of the controller owner; a namesake created later has other children.
         group: part of the owner that counts these children.
         position: position in the batch being created.
-        revision: newest revision observed, `Reads.revision`.
+        revision: newest revision observed, `CacheReader.revision`.
         limit: longest name that the resource allows.
     """
     room = limit - SUFFIX_LENGTH - 1

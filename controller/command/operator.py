@@ -109,5 +109,5 @@ def _freeze() -> None:
 def _cached(operator: Operator, resource: Resource[T]) -> Iterator[T]:
     """All cached objects of one resource, of all watched namespaces."""
     for cache in operator.caches.caches:
-        if cache.selection.resource is resource:
+        if cache.scope.resource is resource:
             yield from cache.informer.lister.list()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.events.recorder import RecorderStatistics
-    from controller.runtime.expectations.expectations import LedgerStatistics
+    from controller.runtime.expectations.expectations import ExpectationStatistics
 
 ResultLabel = Literal["success", "error", "requeue", "requeue_after"]
 
@@ -179,14 +179,14 @@ class ControllerMetrics:
         self.stale = stale
 
 
-class LedgerCollector(Collector):
+class ExpectationCollector(Collector):
     """The ledger's numbers, read when somebody scrapes.
 
     Args:
         statistics: of the ledger.
     """
 
-    def __init__(self, statistics: Callable[[], LedgerStatistics]) -> None:
+    def __init__(self, statistics: Callable[[], ExpectationStatistics]) -> None:
         self._statistics = statistics
 
     def describe(self) -> Iterable[Metric]:
@@ -197,24 +197,26 @@ class LedgerCollector(Collector):
         """All numbers as they are now."""
         now = self._statistics()
         yield _gauge(
-            "entries", "Objects about which the ledger knows more than the cache", now.entries
+            "open", "Objects about which the ledger knows more than the cache", now.expectations
         )
         yield _gauge("pending", "Own writes that the cache has not shown yet", now.pending)
         yield _gauge("oldest_seconds", "Age in seconds of the oldest of them", now.oldest_age)
         yield _gauge("unknown_writes", "Writes whose answer was lost", now.unknown)
-        yield _gauge("questions", "Entries that only a live read can settle", now.in_question)
+        yield _gauge(
+            "need_live_read", "Entries that only a live read can settle", now.need_live_read
+        )
         yield CounterMetricFamily(
-            "manta_ledger_stale_reads_corrected",
+            "manta_expectations_stale_reads_corrected",
             "Reads in which an own write stood in for a stale cache",
             value=now.corrections,
         )
         yield CounterMetricFamily(
-            "manta_ledger_live_reads", "Entries settled by a live read", value=now.live_reads
+            "manta_expectations_live_reads", "Entries settled by a live read", value=now.live_reads
         )
         settled = CounterMetricFamily(
-            "manta_ledger_resolutions", "Entries settled, by what", labels=("by",)
+            "manta_expectations_resolutions", "Entries settled, by what", labels=("by",)
         )
-        for by, count in sorted(now.settled_by.items()):
+        for by, count in sorted(now.resolved_by.items()):
             settled.add_metric((by,), count)
         yield settled
 
@@ -246,4 +248,4 @@ class EventCollector(Collector):
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"manta_ledger_{name}", text, value=value)
+    return GaugeMetricFamily(f"manta_expectations_{name}", text, value=value)

@@ -16,13 +16,13 @@ from controller.kube.objects import ObjectMeta
 from controller.runtime.caches.caches import Caches
 from controller.runtime.errors import ManagerMisuse, RuntimeFailure
 from controller.runtime.events.recorder import Recorder
-from controller.runtime.expectations.expectations import Ledger
-from controller.runtime.expectations.resolver import Settler
+from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.resolver import ExpectationResolver
 from controller.runtime.health import Health, HttpServer
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.loop_monitor import Monitor
 from controller.runtime.manager import Group, Manager
-from controller.runtime.metrics import EventCollector, LedgerCollector, RuntimeMetrics
+from controller.runtime.metrics import EventCollector, ExpectationCollector, RuntimeMetrics
 from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.plan import Event
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.cache_barrier import Selection
+    from controller.runtime.expectations.cache_barrier import CacheScope
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.leaderelection.election import Election
     from controller.runtime.reconcile.kind import Kind
@@ -66,7 +66,7 @@ class Operator:
 
     Attributes:
         controllers: by the name of their kind; `wake` them from outside.
-        ledger: what own writes are still to be seen.
+        expectations: what own writes are still to be seen.
         health: checks may be added before `run`.
     """
 
@@ -88,17 +88,17 @@ class Operator:
         self._settings = settings
         self._registry = registry
         self._metrics = RuntimeMetrics(registry, version=controller.__version__)
-        self.ledger = Ledger(now=clock.time, wall=wall)
-        registry.register(LedgerCollector(self.ledger.statistics))
+        self.expectations = Expectations(now=clock.time, wall=wall)
+        registry.register(ExpectationCollector(self.expectations.statistics))
         ProcessCollector(registry=registry)
         leads = AlwaysLeader() if election is None else election
         writer = Writer(
             client,
-            self.ledger,
+            self.expectations,
             may_write=leads.is_leader,
             concurrency=client.concurrency,
         )
-        self._settler = Settler(self.ledger, writer, clock=clock, rng=rng)
+        self._resolver = ExpectationResolver(self.expectations, writer, clock=clock, rng=rng)
         self.recorder = Recorder(
             client, instance=settings.identity or "manta-operator", clock=clock, wall=wall, rng=rng
         )
@@ -107,7 +107,7 @@ class Operator:
         self.controllers: dict[str, Controller[Any]] = {
             kind.name: Controller(
                 kind,
-                ledger=self.ledger,
+                expectations=self.expectations,
                 executor=Executor(writer, now=clock.time),
                 recorder=self.recorder,
                 metrics=self._metrics.controller(kind.name, settings.workers),
@@ -120,11 +120,11 @@ class Operator:
             )
             for kind in kinds
         }
-        self.ledger.wake = self._wake
+        self.expectations.enqueue = self._enqueue
         self.caches = Caches(
             client,
             kinds,
-            ledger=self.ledger,
+            expectations=self.expectations,
             namespaces=settings.namespaces,
             clock=clock,
             rng=rng,
@@ -160,7 +160,7 @@ class Operator:
         self._manager.add(Group.ALWAYS, _Recording(self.recorder))
         self._manager.add(Group.ALWAYS, self._monitor)
         self._manager.add(
-            Group.ELECTED, _Writers(self.caches, list(self.controllers.values()), self._settler)
+            Group.ELECTED, _Writers(self.caches, list(self.controllers.values()), self._resolver)
         )
         try:
             await self._manager.run(stop)
@@ -173,14 +173,14 @@ class Operator:
             return 1
         return 0
 
-    def _wake(self, owner: Owner) -> None:
-        self.controllers[owner.controller].wake(owner.key)
+    def _enqueue(self, owner: Owner) -> None:
+        self.controllers[owner.controller].enqueue(owner.key)
 
     def _quarantined(self, resource: Resource[Any], key: str, reason: str) -> None:
         """Say of an object that it cannot be read; the last good state of it is worked with."""
         _log.warning("object.unreadable", resource=str(resource), key=key, reason=reason)
         namespace, _, name = key.rpartition("/")
-        known = self.ledger.reads.get(resource, key)
+        known = self.expectations.reader.get(resource, key)
         meta = known.metadata if known is not None else ObjectMeta(name=name, namespace=namespace)
         self.recorder.record(resource, meta, Event("Warning", "Unreadable", "Decode", reason))
 
@@ -202,16 +202,16 @@ class Operator:
 
 
 class _Writers:
-    """Everything that writes: controllers and the settler, once the caches are confirmed."""
+    """Everything that writes: controllers and the resolver, once the caches are confirmed."""
 
     name = "controllers"
 
     def __init__(
-        self, caches: Caches, controllers: Sequence[Controller[Any]], settler: Settler
+        self, caches: Caches, controllers: Sequence[Controller[Any]], resolver: ExpectationResolver
     ) -> None:
         self._caches = caches
         self._controllers = controllers
-        self._settler = settler
+        self._settler = resolver
         self._stopped = asyncio.Event()
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -266,10 +266,10 @@ class _Recording:
 
 def _informer_metrics(
     registry: CollectorRegistry, clock: Clock
-) -> Callable[[Selection], InformerMetrics]:
+) -> Callable[[CacheScope], InformerMetrics]:
     collector = InformerCollector(registry, clock=clock)
 
-    def of(selection: Selection) -> InformerMetrics:
+    def of(selection: CacheScope) -> InformerMetrics:
         resource = selection.resource
         return collector.recorder(
             InformerLabels(selection.name, resource.group, resource.version, resource.plural)

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from controller.apimachinery.ownership import AlreadyOwned, ForbiddenOwner, with_controller
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
-from controller.runtime.caches.enqueue import KeyHandler, own_key, owner_keys
+from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
 from controller.runtime.errors import ManagerMisuse, Terminal
 from controller.runtime.operator import Operator
 from controller.runtime.reconcile.kind import Owned
@@ -77,7 +77,7 @@ async def test_T175_nothing_runs_before_the_caches_are_ready_and_nothing_is_forg
     await flocks.create("early", size=1)
     refused = Rule(Refused(), "configmaps", frozenset({"list", "watch"}))
     operator = flocks.start(rules=[refused])
-    operator.operator.controllers[CONTROLLER].wake("default/asked-for")
+    operator.operator.controllers[CONTROLLER].enqueue("default/asked-for")
     await flocks.settle(30)
     assert operator.kind.seen == []
     assert len(queue_of(operator)) == 2
@@ -162,7 +162,7 @@ async def test_T252_kinds_that_watch_the_same_share_one_informer(flocks: FlockWo
         rng=random.Random(1),
         registry=CollectorRegistry(),
     )
-    watched = [str(cache.selection.resource) for cache in both.caches.caches]
+    watched = [str(cache.scope.resource) for cache in both.caches.caches]
     assert sorted(watched) == ["configmaps", "eggs.test.dev", "flocks.test.dev"]
 
 
@@ -181,7 +181,7 @@ async def test_T263_two_controllers_of_one_name_are_refused(flocks: FlockWorld):
 
 async def test_T271_what_is_woken_before_the_start_is_kept(flocks: FlockWorld):
     operator = flocks.start()
-    operator.operator.controllers[CONTROLLER].wake("default/never-made")
+    operator.operator.controllers[CONTROLLER].enqueue("default/never-made")
     with capture_logs() as logs:
         await flocks.settle(5)
     assert [line["result"] for line in lines(logs, "never-made")] == ["gone"]
@@ -289,7 +289,7 @@ async def test_T255_the_back_off_is_reset_only_by_success(flocks: FlockWorld):
 
 
 async def test_T256_a_wake_up_comes_in_time_and_without_back_off(flocks: FlockWorld):
-    kind = FlockKind(plan_hook=lambda _seen: Plan(wake_after=7.0))
+    kind = FlockKind(plan_hook=lambda _seen: Plan(requeue_after=7.0))
     operator = flocks.start(kind=kind)
     await flocks.create(size=1)
     await flocks.settle(30)
@@ -300,7 +300,7 @@ async def test_T256_a_wake_up_comes_in_time_and_without_back_off(flocks: FlockWo
 async def test_T257_an_error_wins_over_a_wake_up(flocks: FlockWorld):
     kind = FlockKind()
     kind.plan_hook = lambda seen: Plan(
-        stages=((kind.create(seen.flock, "bird"),),), wake_after=5000.0
+        stages=((kind.create(seen.flock, "bird"),),), requeue_after=5000.0
     )
     refused = Rule(ErrorResponse(422, "Invalid"), "configmaps", frozenset({"create"}), times=3)
     flocks.start(kind=kind, rules=[refused])
@@ -351,13 +351,13 @@ async def test_T259_each_result_has_its_label(flocks: FlockWorld):
     assert sample(registry, total, result="success") == 1
     many = tuple(kind.create(flock, f"b{number}") for number in range(65))
     for plan, label in [
-        (Plan(wake_after=1000.0), "requeue_after"),
+        (Plan(requeue_after=1000.0), "requeue_after"),
         (RuntimeError("no"), "error"),
         (Plan(stages=(many,)), "requeue"),
     ]:
         plans.append(plan)
         before = sample(registry, total, result=label)
-        operator.operator.controllers[CONTROLLER].wake("default/f")
+        operator.operator.controllers[CONTROLLER].enqueue("default/f")
         await flocks.settle(1)
         assert sample(registry, total, result=label) == before + 1, label
 
@@ -431,10 +431,10 @@ def orphan(revision: str = "1") -> KubeObject:
 
 def owner_handler(
     *, uid: str | None = None, primary=FLOCKS, owned: Owned[Any] | None = None
-) -> tuple[KeyHandler[Any], Keys]:
+) -> tuple[EnqueueHandler[Any], Keys]:
     keys = Keys([])
     mapped = owner_keys(primary, owned or Owned(CONFIG_MAPS), lambda _key: uid)
-    return KeyHandler(keys, mapped), keys
+    return EnqueueHandler(keys, mapped), keys
 
 
 def test_T265_an_owner_of_both_states_is_enqueued_once():
@@ -448,7 +448,7 @@ def test_T202_a_change_of_owner_wakes_both_and_an_orphan_those_that_its_label_na
     handler.on_update(owned_by("a", revision="1"), owned_by("b", revision="2"))
     assert keys.added == [("default/a", 0), ("default/b", 0)]
     by_label = Owned(
-        CONFIG_MAPS, also_wakes=lambda obj: [f"default/{(obj.metadata.labels or {})['flock']}"]
+        CONFIG_MAPS, also_enqueues=lambda obj: [f"default/{(obj.metadata.labels or {})['flock']}"]
     )
     handler, keys = owner_handler(owned=by_label)
     handler.on_add(orphan(), initial=False)
@@ -472,14 +472,14 @@ def test_T266_a_cluster_scoped_owner_has_a_key_without_namespace():
 
 def test_T267_the_mapping_is_applied_to_both_states():
     keys = Keys([])
-    handler = KeyHandler(keys, lambda obj, _exists: [obj.metadata.resource_version, "both"])
+    handler = EnqueueHandler(keys, lambda obj, _exists: [obj.metadata.resource_version, "both"])
     handler.on_update(orphan("1"), orphan("2"))
     assert keys.added == [("1", 0), ("both", 0), ("2", 0)]
 
 
 def test_T268_T269_only_initial_objects_and_unchanged_revisions_are_low():
     keys = Keys([])
-    handler = KeyHandler(keys, own_key)
+    handler = EnqueueHandler(keys, own_key)
     handler.on_add(orphan(), initial=True)
     handler.on_add(orphan(), initial=False)
     handler.on_update(orphan("1"), orphan("1"))
@@ -557,5 +557,5 @@ async def test_T285_a_change_that_renames_is_refused():
     client.objects["a"] = bird("a", 5)
     rename = Replace(target("a"), "uid-a", {"metadata": {"name": "b"}})
     with pytest.raises(ValueError, match="must not rename"):
-        await Writer(client, book.ledger).perform(OWNER, rename)
+        await Writer(client, book.expectations).perform(OWNER, rename)
     assert client.verbs("replace") == []

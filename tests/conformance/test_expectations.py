@@ -18,9 +18,9 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.owners import Owner
-from controller.runtime.reconcile.executor import BATCH, Executor, Job, Next
+from controller.runtime.reconcile.executor import BATCH, Executor, PlanExecution, Result
 from controller.runtime.reconcile.plan import Create, MergePatch, Plan, StatusPatch, Target
-from controller.runtime.reconcile.writer import Fate, Writer
+from controller.runtime.reconcile.writer import WriteOutcome, Writer
 from informers import Store
 from informers.events import Replaced
 from tests.faults.faulty_transport import (
@@ -90,10 +90,10 @@ def test_T193_whatever_comes_first_answer_or_event_nothing_is_counted_twice():
     for order in itertools.permutations(["answer", "event"]):
         book = Book()
         write = create("a")
-        book.ledger.intend(OWNER, write)
+        book.expectations.expect(OWNER, write)
         for what in order:
             if what == "answer":
-                book.ledger.answered(OWNER, write, bird("a", 10))
+                book.expectations.confirm(OWNER, write, bird("a", 10))
             else:
                 book.show(bird("a", 10))
             assert book.names() == ["a"], order
@@ -103,24 +103,24 @@ def test_T193_whatever_comes_first_answer_or_event_nothing_is_counted_twice():
 def test_T194_an_owner_that_is_gone_leaves_nothing_behind():
     book = Book()
     book.make("a", 10)
-    book.ledger.lost(OWNER, create("b"))
-    book.ledger.occupied(OWNER, create("c"))
+    book.expectations.mark_unknown(OWNER, create("b"))
+    book.expectations.name_conflict(OWNER, create("c"))
     assert book.entries == 3
-    book.ledger.forget(OWNER.controller, OWNER.key)
+    book.expectations.remove_owner(OWNER.controller, OWNER.key)
     assert book.entries == 0
-    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == frozenset()
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == frozenset()
 
 
 def test_T195_a_namesake_with_another_uid_starts_clean():
     book = Book()
     book.make("a", 10)
-    book.ledger.lost(OWNER, create("b"))
+    book.expectations.mark_unknown(OWNER, create("b"))
     namesake = Owner("uid-second", OWNER.key, OWNER.controller)
-    book.ledger.enter(namesake)
+    book.expectations.add_owner(namesake)
     assert book.entries == 0
     assert book.names(namesake.uid) == []
-    assert book.ledger.reads.unsettled_scopes(namesake.uid) == frozenset()
-    book.ledger.answered(OWNER, create("a"), bird("a", 10))
+    assert book.expectations.reader.pending_scopes(namesake.uid) == frozenset()
+    book.expectations.confirm(OWNER, create("a"), bird("a", 10))
     assert book.entries == 0, "a late answer for the old one is not kept either"
 
 
@@ -166,15 +166,15 @@ async def test_T194_T195_the_controller_closes_the_account_of_an_owner_that_is_g
     operator.transport.rules = [watch_lag("configmaps", 300.0)]
     await flocks.create(size=3)
     await flocks.counted(3)
-    assert operator.operator.ledger.statistics().entries == 3
+    assert operator.operator.expectations.statistics().expectations == 3
     await flocks.user.delete(FLOCKS, "default", "f")
     await flocks.settle(1)
-    assert operator.operator.ledger.statistics().entries == 0
+    assert operator.operator.expectations.statistics().expectations == 0
 
 
 def test_T204_the_newest_revision_observed_is_kept_and_only_grows():
     book = Book()
-    reads = book.ledger.reads
+    reads = book.expectations.reader
     assert reads.revision(CONFIG_MAPS, OWNER.uid) == "1"
     book.make("a", 12)
     book.make("b", 10)
@@ -202,7 +202,7 @@ def test_T205_an_entry_is_settled_by_what_the_store_shows(
     book = Book()
     if shown == 9:
         book.show(bird("a", 9))
-    book.ledger.answered(OWNER, patch("a"), bird("a", 10))
+    book.expectations.confirm(OWNER, patch("a"), bird("a", 10))
     if shown is not None and shown > 9:
         book.show(bird("a", shown))
     book.bookmark(passed)
@@ -213,7 +213,7 @@ def test_T205_an_entry_is_settled_by_what_the_store_shows(
 
 def test_T205_revisions_that_cannot_be_compared_are_settled_by_a_live_read():
     book = Book(revision="opaque")
-    book.ledger.answered(OWNER, create("a"), bird("a", 10))
+    book.expectations.confirm(OWNER, create("a"), bird("a", 10))
     assert book.names() == ["a"]
     assert book.questions == ["a"]
 
@@ -221,19 +221,19 @@ def test_T205_revisions_that_cannot_be_compared_are_settled_by_a_live_read():
 def test_T206_T207_accounts_go_by_uid_and_all_writes_of_one_owner_share_one():
     book = Book()
     for name in ("a", "b"):
-        book.ledger.intend(OWNER, create(name))
-    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
+        book.expectations.expect(OWNER, create(name))
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
     second = Owner("uid-second", "default/g", OWNER.controller)
-    book.ledger.enter(second)
-    book.ledger.forget(OWNER.controller, "default/unknown")
-    book.ledger.forget("another-controller", OWNER.key)
+    book.expectations.add_owner(second)
+    book.expectations.remove_owner(OWNER.controller, "default/unknown")
+    book.expectations.remove_owner("another-controller", OWNER.key)
     assert book.entries == 2, "clearing another name or for another controller is a no-op"
-    book.ledger.forget(OWNER.controller, OWNER.key)
+    book.expectations.remove_owner(OWNER.controller, OWNER.key)
     assert book.entries == 0
 
 
-def job(plan: Plan) -> Job:
-    return Job(
+def job(plan: Plan) -> PlanExecution:
+    return PlanExecution(
         owner=OWNER,
         resource=CONFIG_MAPS,
         primary=bird("f", 5, uid=OWNER.uid, owner=""),
@@ -244,7 +244,7 @@ def job(plan: Plan) -> Job:
 
 
 def executor(book: Book, client: ScriptedClient) -> Executor:
-    return Executor(Writer(client, book.ledger), now=lambda: book.time)
+    return Executor(Writer(client, book.expectations), now=lambda: book.time)
 
 
 def stage(count: int) -> Plan:
@@ -268,7 +268,7 @@ async def test_T190_creates_start_slowly_and_stop_at_the_first_failure(
     outcome = await executor(book, client).execute(job(stage(10)))
     assert (len(client.calls), len(client.objects)) == (calls, made)
     assert len(book.names()) == made
-    assert outcome.next is (Next.DONE if made == 10 else Next.FAILED)
+    assert outcome.result is (Result.DONE if made == 10 else Result.FAILED)
 
 
 async def test_T142_T199_every_write_is_made_once_and_never_more_than_a_batch():
@@ -281,9 +281,9 @@ async def test_T142_T199_every_write_is_made_once_and_never_more_than_a_batch():
             outcome = await executor(book, client).execute(job(Plan(stages=(left,))))
             rounds += 1
             assert outcome.writes["create"] <= BATCH
-            if outcome.next is Next.DONE:
+            if outcome.result is Result.DONE:
                 break
-            assert outcome.next is Next.MORE
+            assert outcome.result is Result.MORE
         assert client.verbs("create") == wanted
         assert rounds == -(-count // BATCH)
         assert client.most <= BATCH
@@ -299,7 +299,7 @@ async def test_T191_a_quota_of_ten_costs_few_calls():
 
     client.script = quota
     first = await executor(book, client).execute(job(stage(100)))
-    assert first.next is Next.FAILED
+    assert first.result is Result.FAILED
     assert len(client.calls) == 1 + 2 + 4 + 8
     assert len(book.names()) == 10
     await executor(book, client).execute(job(stage(100)))
@@ -308,19 +308,19 @@ async def test_T191_a_quota_of_ten_costs_few_calls():
 
 async def test_T198_a_lost_create_is_not_repeated_for_an_owner_that_is_gone():
     book = Book()
-    book.ledger.lost(OWNER, create("a"))
-    entry = book.ledger.entry(book.ledger_reference("a"))
-    assert book.ledger.writer_of(entry) == OWNER
-    book.ledger.forget(OWNER.controller, OWNER.key)
-    assert book.ledger.entry(book.ledger_reference("a")) is None
-    assert book.ledger.writer_of(entry) is None
+    book.expectations.mark_unknown(OWNER, create("a"))
+    expectation = book.expectations.get(book.ledger_reference("a"))
+    assert book.expectations.writer_of(expectation) == OWNER
+    book.expectations.remove_owner(OWNER.controller, OWNER.key)
+    assert book.expectations.get(book.ledger_reference("a")) is None
+    assert book.expectations.writer_of(expectation) is None
 
 
 async def test_T201_a_404_on_delete_is_success():
     book, client = Book(), ScriptedClient()
     book.show(bird("a", 2))
     outcome = await executor(book, client).execute(job(Plan(stages=((delete("a"),),))))
-    assert outcome.next is Next.DONE
+    assert outcome.result is Result.DONE
     assert outcome.failures == ()
     assert book.names() == [], "hidden although the cache still shows it"
 
@@ -334,8 +334,8 @@ async def test_T208_each_kind_of_write_is_recorded_by_the_writer():
             client.objects["a"] = bird("a", 2)
         else:
             client.objects.clear()
-        result = await Writer(client, book.ledger).perform(OWNER, write)
-        assert result.fate is Fate.DONE
+        result = await Writer(client, book.expectations).perform(OWNER, write)
+        assert result.outcome is WriteOutcome.DONE
         assert book.entries == 1, "the store is behind"
         if verb == "x":
             assert book.live() == []
@@ -354,19 +354,19 @@ def test_T209_every_action_is_expected_by_name_and_has_an_age():
     book.unmake("b")
     book.time = 7.0
     assert (book.names(), book.live()) == (["a", "b"], ["a"])
-    assert book.ledger.statistics().pending == 2
-    assert book.ledger.statistics().oldest_age == 7.0
+    assert book.expectations.statistics().pending == 2
+    assert book.expectations.statistics().oldest_age == 7.0
     book.show(bird("a", 10))
-    assert book.ledger.statistics().oldest_age == 3.0
+    assert book.expectations.statistics().oldest_age == 3.0
 
 
 def test_T210_a_newer_state_seen_first_settles_at_once_and_so_does_a_deletion():
     book = Book()
     book.show(bird("a", 12))
-    book.ledger.answered(OWNER, patch("a"), bird("a", 11))
+    book.expectations.confirm(OWNER, patch("a"), bird("a", 11))
     assert book.entries == 0
     assert book.get().metadata.resource_version == "12"
-    book.ledger.answered(OWNER, patch("a"), bird("a", 20))
+    book.expectations.confirm(OWNER, patch("a"), bird("a", 20))
     book.remove(bird("a", 20, terminating=True), 21)
     assert book.entries == 0
 
@@ -374,7 +374,7 @@ def test_T210_a_newer_state_seen_first_settles_at_once_and_so_does_a_deletion():
 def test_T211_a_patched_object_is_shown_as_patched_until_the_store_shows_it():
     book = Book()
     book.show(bird("a", 2, data={"hash": "old"}))
-    book.ledger.answered(OWNER, patch("a", hash="new"), bird("a", 10, data={"hash": "new"}))
+    book.expectations.confirm(OWNER, patch("a", hash="new"), bird("a", 10, data={"hash": "new"}))
     assert book.get().data == {"hash": "new"}
     book.show(bird("a", 9, data={"hash": "old"}))
     assert book.get().data == {"hash": "new"}, "an event from before the patch"
@@ -402,14 +402,16 @@ def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
     assert {(r.name, delay) for r, delay in book.asked} == {("a", LIVE_READ), ("b", LIVE_READ)}
     book.time = LIVE_READ
     for name in ("a", "b"):
-        entry = book.ledger.entry(book.ledger_reference(name))
-        assert book.ledger.next_live_read(entry) <= 0
+        expectation = book.expectations.get(book.ledger_reference(name))
+        assert book.expectations.next_live_read(expectation) <= 0
     book.answer("a", bird("a", 10))
     book.answer("b", None)
     assert book.names() == ["a"], "the create is there, the deleted one is gone"
     assert book.woken == [OWNER, OWNER]
-    entry = book.ledger.entry(book.ledger_reference("a"))
-    assert book.ledger.next_live_read(entry) == 2 * LIVE_READ, "a slow cache is asked about less"
+    expectation = book.expectations.get(book.ledger_reference("a"))
+    assert book.expectations.next_live_read(expectation) == 2 * LIVE_READ, (
+        "a slow cache is asked about less"
+    )
 
 
 # -- failures, EXP-29 to EXP-45 -------------------------------------------------------------------
@@ -418,32 +420,32 @@ def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
 def test_EXP20_reads_are_by_owner_uid_and_an_object_may_have_several():
     book = Book()
     other = Owner("uid-other", "default/o", "others")
-    book.ledger.enter(other)
-    book.ledger.answered(OWNER, create("a"), bird("a", 10))
-    book.ledger.answered(other, patch("a"), bird("a", 11))
-    book.ledger.forget(OWNER.controller, OWNER.key)
+    book.expectations.add_owner(other)
+    book.expectations.confirm(OWNER, create("a"), bird("a", 10))
+    book.expectations.confirm(other, patch("a"), bird("a", 11))
+    book.expectations.remove_owner(OWNER.controller, OWNER.key)
     assert book.get().metadata.resource_version == "11", "the other still has a claim"
-    book.ledger.forget(other.controller, other.key)
+    book.expectations.remove_owner(other.controller, other.key)
     assert book.entries == 0
 
 
 def test_EXP20_the_lost_write_of_another_owner_does_not_hold_this_one_back():
     book = Book()
     other = Owner("uid-other", "default/o", "others")
-    book.ledger.enter(other)
+    book.expectations.add_owner(other)
     book.make("a", 10)
-    book.ledger.lost(other, patch("a"))
-    assert book.ledger.reads.unsettled_scopes(other.uid) == {"birds"}
-    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == frozenset()
+    book.expectations.mark_unknown(other, patch("a"))
+    assert book.expectations.reader.pending_scopes(other.uid) == {"birds"}
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == frozenset()
 
 
 def test_an_answer_to_a_create_outdates_what_was_known_of_the_name():
     book = Book()
-    book.ledger.looked_up(OWNER, create("a").target, None)
-    book.ledger.occupied(OWNER, create("a"))
+    book.expectations.record_lookup(OWNER, create("a").target, None)
+    book.expectations.name_conflict(OWNER, create("a"))
     book.make("a", 10)
-    assert not book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
-    assert not book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+    assert not book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
+    assert not book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
 
 
 def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
@@ -454,11 +456,11 @@ def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
     assert book.questions == ["a"]
     book.answer("a", bird("a", 10, labels={"flock": "other"}))
     assert book.names() == ["a"]
-    (doubt,) = book.ledger.reads.doubts(OWNER.uid)
+    (doubt,) = book.expectations.reader.consistency_warnings(OWNER.uid)
     assert doubt == "configmaps default/a exists but is not in the watched selection"
     book.answer("a", None)
     assert book.names() == []
-    assert book.ledger.reads.doubts(OWNER.uid) == ()
+    assert book.expectations.reader.consistency_warnings(OWNER.uid) == ()
     assert book.entries == 0
 
 
@@ -499,7 +501,7 @@ async def test_EXP31_a_create_without_a_name_of_its_own_is_refused():
     nameless = create("a")
     nameless.body["metadata"]["generateName"] = nameless.body["metadata"].pop("name")
     with pytest.raises(ValueError, match="exactly this name"):
-        await Writer(client, book.ledger).perform(OWNER, nameless)
+        await Writer(client, book.expectations).perform(OWNER, nameless)
     assert client.calls == []
 
 
@@ -508,18 +510,18 @@ async def test_EXP33_a_name_taken_by_somebody_else_is_said_and_not_fought_for(th
     book, client = Book(), ScriptedClient()
     client.objects["a"] = bird("a", 50, uid="uid-foreign", owner=theirs)
     outcome = await executor(book, client).execute(job(Plan(stages=((create("a"),),))))
-    assert outcome.next is Next.AGAIN
-    assert book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+    assert outcome.result is Result.AGAIN
+    assert book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
     assert book.names() == []
     book.answer("a", None)
-    assert not book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+    assert not book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
 
 
 async def test_EXP33_our_own_object_under_that_name_is_success():
     book, client = Book(), ScriptedClient()
     client.objects["a"] = bird("a", 50)
     outcome = await executor(book, client).execute(job(Plan(stages=((create("a"),),))))
-    assert outcome.next is Next.DONE
+    assert outcome.result is Result.DONE
     assert book.names() == ["a"]
     assert client.verbs("create") == client.verbs("get") == ["a"]
 
@@ -537,7 +539,7 @@ async def test_EXP34_a_conflict_is_quiet_and_the_next_plan_sees_the_newer_object
     client.script = conflict
     plan = Plan(stages=((patch("a", revision="2", k="ours"),),))
     outcome = await executor(book, client).execute(job(plan))
-    assert outcome.next is Next.AGAIN
+    assert outcome.result is Result.AGAIN
     assert outcome.failures == ()
     assert book.get().data == {"k": "theirs"}
 
@@ -547,7 +549,7 @@ async def test_EXP36_a_delete_that_meets_another_uid_is_done():
     book.show(bird("a", 2))
     client.objects["a"] = bird("a", 50, uid="uid-foreign", owner="uid-else")
     outcome = await executor(book, client).execute(job(Plan(stages=((delete("a"),),))))
-    assert outcome.next is Next.DONE
+    assert outcome.result is Result.DONE
     assert client.objects["a"].metadata.uid == "uid-foreign"
     assert book.names() == [], "ours is gone"
 
@@ -560,21 +562,21 @@ async def test_EXP11_EXP37_a_terminating_namespace_stops_creating_without_retry(
 
     client.script = terminating
     outcome = await executor(book, client).execute(job(stage(BATCH + 6)))
-    assert outcome.next is Next.DONE
+    assert outcome.result is Result.DONE
     assert len(client.calls) == 1
     assert outcome.failures[0].reason == "NamespaceTerminating"
 
 
 async def test_EXP40_a_write_cancelled_under_way_is_unknown():
     book, client = Book(), ScriptedClient()
-    task = asyncio.create_task(Writer(client, book.ledger).perform(OWNER, create("a")))
+    task = asyncio.create_task(Writer(client, book.expectations).perform(OWNER, create("a")))
     await asyncio.sleep(0.5)
-    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
-    assert book.ledger.statistics().unknown == 1
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
+    assert book.expectations.statistics().unknown == 1
     assert book.questions == ["a"]
 
 
@@ -590,14 +592,14 @@ async def test_EXP41_of_a_batch_successes_are_recorded_and_failures_are_not():
 
     client.script = second_fails
     outcome = await executor(book, client).execute(job(stage(7)))
-    assert outcome.next is Next.FAILED
+    assert outcome.result is Result.FAILED
     assert book.names() == ["b0"]
     assert len(client.calls) == 3, "the rest was not tried"
     assert [(f.reason, f.unknown) for f in outcome.failures] == [
         ("Invalid", False),
         ("OutcomeUnknown", True),
     ]
-    assert book.ledger.statistics().unknown == 1
+    assert book.expectations.statistics().unknown == 1
 
 
 async def test_EXP43_what_admission_made_of_it_is_what_counts():
@@ -608,9 +610,9 @@ async def test_EXP43_what_admission_made_of_it_is_what_counts():
         return bird("a", 50, labels={"flock": "f", "added": "by-webhook"})
 
     client.script = webhook
-    await Writer(client, book.ledger).perform(OWNER, create("a"))
+    await Writer(client, book.expectations).perform(OWNER, create("a"))
     assert book.get().metadata.labels["added"] == "by-webhook"
-    assert book.ledger.reads.doubts(OWNER.uid) == ()
+    assert book.expectations.reader.consistency_warnings(OWNER.uid) == ()
 
 
 @pytest.mark.parametrize(
@@ -623,31 +625,33 @@ async def test_EXP43_what_admission_made_of_it_is_what_counts():
 async def test_EXP43_an_admission_conflict_is_said_and_not_tried_again(made, sentence, blocks):
     book = Book()
     client = ScriptedClient(script=lambda _call: made)
-    await Writer(client, book.ledger).perform(OWNER, create("a"))
-    (doubt,) = book.ledger.reads.doubts(OWNER.uid)
+    await Writer(client, book.expectations).perform(OWNER, create("a"))
+    (doubt,) = book.expectations.reader.consistency_warnings(OWNER.uid)
     assert doubt == f"admission changed {sentence} of configmaps default/a"
-    assert (book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}) is blocks
+    assert (book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}) is blocks
     book.show(made)
     book.asked.clear()
     book.remove(made, 60)
     assert book.questions == ["a"], "is the doubtful object gone?"
     book.answer("a", None)
-    assert book.ledger.reads.doubts(OWNER.uid) == ()
-    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == frozenset()
+    assert book.expectations.reader.consistency_warnings(OWNER.uid) == ()
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == frozenset()
 
 
 def test_M25_EXP45_after_a_reset_of_the_server_every_entry_is_asked_about():
     book = Book(revision="1000")
     book.make("a", 1010)
-    book.ledger.reads.revision(CONFIG_MAPS, OWNER.uid)
+    book.expectations.reader.revision(CONFIG_MAPS, OWNER.uid)
     book.store.replace([], "20")
-    book.ledger.reset(CONFIG_MAPS)
+    book.expectations.observe_reset(CONFIG_MAPS)
     assert book.questions == ["a"]
     book.answer("a", bird("a", 15))
     assert book.get().metadata.resource_version == "15", "older, and the truth"
     book.answer("a", None)
     assert book.names() == []
-    assert book.ledger.reads.revision(CONFIG_MAPS, OWNER.uid) == "1.20", "another world's names"
+    assert book.expectations.reader.revision(CONFIG_MAPS, OWNER.uid) == "1.20", (
+        "another world's names"
+    )
 
 
 async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces():
@@ -661,20 +665,20 @@ async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces(
 
     client.script = forbidden
     outcome = await executor(book, client).execute(job(Plan(stages=((patch("a", k="v"),),))))
-    assert outcome.next is Next.FAILED
+    assert outcome.result is Result.FAILED
     assert outcome.failures[0].message == "no patching"
 
 
 async def test_T192_status_is_written_although_nothing_else_may_be_done():
     book, client = Book(), ScriptedClient()
-    book.ledger.lost(OWNER, create("a"))
-    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
+    book.expectations.mark_unknown(OWNER, create("a"))
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
     client.objects["f"] = bird("f", 5, uid=OWNER.uid, owner="")
     plan = Plan(status=StatusPatch({"birds": 3}))
     outcome = await executor(book, client).execute(job(plan))
     assert outcome.writes == {"status": 1}
     book.answer("a", None)
-    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == frozenset()
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == frozenset()
     assert book.woken == [OWNER], "and acts again"
 
 
@@ -706,7 +710,7 @@ async def test_M21_a_deleted_object_is_not_seen_as_alive_by_the_next_sync(
     await flocks.counted(6)
     await flocks.resize(4)
     await flocks.eventually(lambda: len(flocks.deleted) == 2)
-    operator.operator.controllers["flock-controller"].wake("default/f")
+    operator.operator.controllers["flock-controller"].enqueue("default/f")
     await flocks.settle(5)
     assert len(flocks.deleted) == 2
     alive = [b for b in operator.kind.seen[-1].birds if not b.metadata.terminating]
@@ -770,7 +774,7 @@ async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplic
     await flocks.eventually(lambda: flocks.birds == 5)
     for _ in range(10):
         await flocks.settle(60)
-        operator.operator.controllers["flock-controller"].wake("default/f")
+        operator.operator.controllers["flock-controller"].enqueue("default/f")
     assert (len(flocks.created), flocks.most) == (5, 5)
     overdue = operator.operator.caches.unready()
     assert overdue is not None
@@ -778,7 +782,7 @@ async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplic
     operator.transport.rules = []
     await flocks.settle(900)
     assert operator.operator.caches.unready() is None
-    assert operator.operator.ledger.statistics().entries == 0
+    assert operator.operator.expectations.statistics().expectations == 0
     assert flocks.birds == 5
 
 
@@ -808,7 +812,7 @@ async def test_M22_a_child_that_lost_its_label_is_kept_and_the_condition_says_so
         return await message() == ""
 
     await flocks.eventually(healed)
-    assert operator.operator.ledger.statistics().entries == 0
+    assert operator.operator.expectations.statistics().expectations == 0
 
 
 async def test_M22_our_own_write_that_leaves_the_selection_does_not_make_a_second_child(
@@ -878,22 +882,22 @@ async def test_M24_EXP44_a_patch_that_changes_nothing_is_settled_at_once(flocks:
     await flocks.create(size=1)
     await flocks.eventually(lambda: done)
     await flocks.settle(1)
-    assert operator.operator.ledger.statistics().entries == 0
+    assert operator.operator.expectations.statistics().expectations == 0
 
 
 def test_EXP42_two_resources_are_settled_each_by_its_own_store():
     book = Book()
     eggs: Store[KubeObject] = Store({"owner": index_by_owner})
     eggs.replace([], "1")
-    book.ledger.add_cache(EGGS, "", eggs, {"owner": index_by_owner})
+    book.expectations.add_cache(EGGS, "", eggs, {"owner": index_by_owner})
     egg = KubeObject(metadata=bird("e", 10).metadata)
     book.make("a", 9)
-    book.ledger.answered(OWNER, Create(Target(EGGS, "default", "e"), {}), egg)
+    book.expectations.confirm(OWNER, Create(Target(EGGS, "default", "e"), {}), egg)
     book.show(bird("a", 11))
     assert book.entries == 1, "one cache has caught up, the other has not"
-    assert book.ledger.reads.by_index(EGGS, "owner", OWNER.uid) == [egg]
+    assert book.expectations.reader.by_index(EGGS, "owner", OWNER.uid) == [egg]
     eggs.put(egg)
-    book.ledger.advanced(EGGS, "", "10")
+    book.expectations.observe_revision(EGGS, "", "10")
     assert book.entries == 0
 
 
@@ -903,11 +907,11 @@ async def test_EXP25_reconciles_held_back_by_an_unknown_write_are_counted(flocks
     operator = flocks.start(registry=registry, rules=[lost])
     await flocks.create(size=1)
     await flocks.settle(0.2)
-    operator.operator.controllers["flock-controller"].wake("default/f")
+    operator.operator.controllers["flock-controller"].enqueue("default/f")
     await flocks.counted(1)
     labels = {"controller": "flock-controller", "group": "", "resource": "configmaps"}
     assert registry.get_sample_value("stale_sync_skips_total", labels) >= 1
-    assert registry.get_sample_value("manta_ledger_resolutions_total", {"by": "object"}) >= 1
+    assert registry.get_sample_value("manta_expectations_resolutions_total", {"by": "object"}) >= 1
 
 
 def split(key: str) -> tuple[str, str]:

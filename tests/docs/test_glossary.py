@@ -15,27 +15,16 @@ NAMED = re.compile(r"^\| [^|]+ \| [^|]+ \| (`[^|]+`) \|$", re.MULTILINE)
 NAMES = sorted({name for cell in NAMED.findall(PAGE) for name in re.findall(r"`([^`]+)`", cell)})
 
 TO_BE_RENAMED = {
-    "CacheBarrier": "Confirmation",
     "Child": "Part",
-    "CreateErrors": "Refusals",
     "DesiredCluster": "Design",
     "DesiredFields": "Wish",
-    "EnqueueHandler": "KeyHandler",
-    "Expectation": "Entry",
-    "ExpectationResolver": "Settler",
-    "Expectations": "Ledger",
-    "ExternalSource": "Outside",
-    "FairLimiter": "Turns",
     "MissingPod": "Opening",
     "MultiHostReplica": "Slice",
     "OwnerConflict": "Stranger",
-    "OwnerIndex": "Accounts",
-    "PlanExecution": "Job",
     "PodDiagnosis": "PodCase",
     "ReplicaPosition": "Place",
     "RequiredObject": "Given",
     "Severity": "Outlook",
-    "WriteOutcome": "Fate",
 }
 """Names that the glossary has already and the code not yet; each goes with its renaming."""
 

@@ -71,7 +71,7 @@ class Crowd:
         )
 
     def waits(self) -> Counter[float]:
-        """Turns so far that waited in the queue no longer than so many seconds."""
+        """FairLimiter so far that waited in the queue no longer than so many seconds."""
         found: Counter[float] = Counter()
         for family in self._registry.collect():
             for sample in family.samples:

@@ -93,7 +93,7 @@ async def test_without_its_gate_a_cron_job_makes_nothing_and_is_not_watched(worl
     await world.user.create(RAYCRONJOBS, world.namespace, cron_job("often", "*/5 * * * *"))
     await world.settle(TEN_MINUTES)
     assert not (await world.user.list(RAYJOBS, world.namespace)).items
-    watched = {str(cache.selection.resource) for cache in operator.operator.caches.caches}
+    watched = {str(cache.scope.resource) for cache in operator.operator.caches.caches}
     assert "raycronjobs.ray.io" not in watched
 
 

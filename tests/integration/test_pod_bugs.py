@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.runtime.expectations.overlay import Reference
+from controller.runtime.expectations.overlay import ObjectReference
 from tests.faults.faulty_transport import Lag, Rule
 from tests.integration.harness import embedded_world, example_cluster, live, role
 
@@ -125,13 +125,13 @@ async def test_bug_13_of_a_cluster_that_is_gone_the_ledger_keeps_nothing(world: 
     for number in range(3):
         await world.eventually(lambda n=number: world.is_gone(f"c{n}"), seconds=90)
     await world.settle(2 * LAG)
-    kept = operator.operator.ledger.statistics()
-    assert (kept.entries, kept.owners) == (0, 0)
+    kept = operator.operator.expectations.statistics()
+    assert (kept.expectations, kept.owners) == (0, 0)
 
 
 async def test_bug_14_every_write_is_in_the_ledger_before_it_is_sent(world: World):
     operator = world.start_operator()
-    ledger = operator.operator.ledger
+    expectations = operator.operator.expectations
     unrecorded: list[str] = []
     sent = Counter[str]()
 
@@ -139,7 +139,7 @@ async def test_bug_14_every_write_is_in_the_ledger_before_it_is_sent(world: Worl
         about = entry.attributes
         if about.writes and about.resource == "pods":
             sent[about.verb] += 1
-            found = ledger.entry(Reference(PODS, f"{world.namespace}/{about.name}"))
+            found = expectations.get(ObjectReference(PODS, f"{world.namespace}/{about.name}"))
             if found is None or found.write is None:
                 unrecorded.append(f"{about.verb} {about.name}")
 

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.transport import Transport
     from controller.runtime.leaderelection.election import Election
-    from controller.runtime.reconcile.external import Outside
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.external import ExternalSource
+    from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Write
     from tests.faults.faulty_transport import Rule
 
@@ -128,14 +128,14 @@ class FlockKind:
     name: str = "flock-controller"
     primary: Resource[Any] = FLOCKS
     optional: bool = False
-    outside: Outside | None = None
+    external_source: ExternalSource | None = None
     seen: list[Seen] = field(default_factory=list)
 
     @property
     def owned(self) -> tuple[Owned[Any], ...]:
         return (Owned(self.bird, label_selector=self.selector),)
 
-    def observe(self, key: str, reads: Reads) -> Seen | None:
+    def observe(self, key: str, reads: CacheReader) -> Seen | None:
         flock = reads.get(FLOCKS, key)
         if flock is None:
             return None
@@ -145,14 +145,14 @@ class FlockKind:
         taken = {
             name
             for name in self.names(flock, revision, 64)
-            if reads.is_taken(self.bird, f"{flock.metadata.namespace}/{name}")
+            if reads.has_name_conflict(self.bird, f"{flock.metadata.namespace}/{name}")
         }
         seen = Seen(
             flock,
             tuple(birds),
             revision,
-            reads.unsettled_scopes(uid),
-            reads.doubts(uid),
+            reads.pending_scopes(uid),
+            reads.consistency_warnings(uid),
             frozenset(taken),
         )
         self.seen.append(seen)

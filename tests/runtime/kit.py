@@ -13,8 +13,8 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.kube.errors import Status, StatusError, error_for
 from controller.kube.objects import ConfigMap, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.expectations import Ledger
-from controller.runtime.expectations.overlay import Reference
+from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.overlay import ObjectReference
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Target
 from informers import Store
@@ -87,26 +87,28 @@ class Book:
         self.time = 0.0
         self.store: Store[ConfigMap] = Store({"owner": index_by_owner})
         self.store.replace([], revision)
-        self.ledger = Ledger(now=lambda: self.time, wall=lambda: NOW)
-        self.ledger.add_cache(
+        self.expectations = Expectations(now=lambda: self.time, wall=lambda: NOW)
+        self.expectations.add_cache(
             CONFIG_MAPS, "", self.store, {"owner": index_by_owner}, selective=selective
         )
-        self.asked: list[tuple[Reference, float]] = []
+        self.asked: list[tuple[ObjectReference, float]] = []
         self.woken: list[Owner] = []
-        self.ledger.ask = lambda reference, delay: self.asked.append((reference, delay))
-        self.ledger.wake = self.woken.append
-        self.ledger.enter(OWNER)
+        self.expectations.request_live_read = lambda reference, delay: self.asked.append(
+            (reference, delay)
+        )
+        self.expectations.enqueue = self.woken.append
+        self.expectations.add_owner(OWNER)
 
     def show(self, obj: ConfigMap) -> None:
         """An ADDED or MODIFIED event."""
         self.store.put(obj)
-        self.ledger.changed(CONFIG_MAPS, obj.metadata.key)
+        self.expectations.observe_change(CONFIG_MAPS, obj.metadata.key)
         self.bookmark(int(obj.metadata.resource_version))
 
     def remove(self, obj: ConfigMap, revision: int) -> None:
         """A DELETED event, or a tombstone."""
         self.store.remove(obj.metadata.key, str(revision))
-        self.ledger.vanished(CONFIG_MAPS, obj)
+        self.expectations.observe_delete(CONFIG_MAPS, obj)
         self.bookmark(revision)
 
     def relist(self, objects: list[ConfigMap], revision: int) -> None:
@@ -116,14 +118,14 @@ class Book:
         after = {obj.metadata.key: obj for obj in objects}
         for key, obj in before.items():
             if key not in after:
-                self.ledger.vanished(CONFIG_MAPS, obj)
+                self.expectations.observe_delete(CONFIG_MAPS, obj)
         for key in after:
-            self.ledger.changed(CONFIG_MAPS, key)
+            self.expectations.observe_change(CONFIG_MAPS, key)
         self.bookmark(revision)
 
     def bookmark(self, revision: int) -> None:
         self.store.advance(str(revision))
-        self.ledger.advanced(CONFIG_MAPS, "", self.store.resource_version)
+        self.expectations.observe_revision(CONFIG_MAPS, "", self.store.resource_version)
 
     def names(self, owner: str = OWNER.uid) -> list[str]:
         return sorted(o.metadata.name for o in self.birds(owner))
@@ -132,24 +134,24 @@ class Book:
         return sorted(o.metadata.name for o in self.birds(owner) if not o.metadata.terminating)
 
     def birds(self, owner: str = OWNER.uid) -> list[ConfigMap]:
-        return self.ledger.reads.by_index(CONFIG_MAPS, "owner", owner)
+        return self.expectations.reader.by_index(CONFIG_MAPS, "owner", owner)
 
     def get(self, name: str = "a") -> ConfigMap | None:
-        return self.ledger.reads.get(CONFIG_MAPS, f"default/{name}")
+        return self.expectations.reader.get(CONFIG_MAPS, f"default/{name}")
 
     def make(self, name: str = "a", revision: int = 10) -> ConfigMap:
         """A create and its answer."""
         obj = bird(name, revision)
         write = create(name)
-        self.ledger.intend(OWNER, write)
-        self.ledger.answered(OWNER, write, obj)
+        self.expectations.expect(OWNER, write)
+        self.expectations.confirm(OWNER, write, obj)
         return obj
 
     def unmake(self, name: str = "a", *, uid: str = "", answer: ConfigMap | None = None) -> None:
         """A delete and its answer, a bare Status if none is given."""
         write = delete(name, uid=uid)
-        self.ledger.intend(OWNER, write)
-        self.ledger.deleted(OWNER, write, write.uid, answer)
+        self.expectations.expect(OWNER, write)
+        self.expectations.confirm_delete(OWNER, write, write.uid, answer)
 
     @property
     def questions(self) -> list[str]:
@@ -158,16 +160,16 @@ class Book:
 
     @property
     def entries(self) -> int:
-        return self.ledger.statistics().entries
+        return self.expectations.statistics().expectations
 
     def answer(self, name: str, obj: ConfigMap | None) -> None:
         """A live read found this."""
-        entry = self.ledger.entry(self.ledger_reference(name))
+        entry = self.expectations.get(self.ledger_reference(name))
         assert entry is not None
-        self.ledger.read_live(entry, obj)
+        self.expectations.record_live_read(entry, obj)
 
-    def ledger_reference(self, name: str) -> Reference:
-        return Reference(CONFIG_MAPS, f"default/{name}")
+    def ledger_reference(self, name: str) -> ObjectReference:
+        return ObjectReference(CONFIG_MAPS, f"default/{name}")
 
 
 def status_error(code: int, reason: str = "", *, cause: str = "", message: str = "") -> StatusError:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from controller.kube.transport import RawResponse, Transport
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.kind import CacheReader
     from tests.runtime.flock import FlockWorld, RunningOperator, Seen
 
 RARE = Resource("rare.dev", "v1", "rarities", "Rarity", KubeObject)
@@ -45,7 +45,7 @@ class RarityKind(FlockKind):
 
     keys: set[str] = field(default_factory=set[str])
 
-    def observe(self, key: str, reads: Reads) -> Seen | None:
+    def observe(self, key: str, reads: CacheReader) -> Seen | None:
         assert reads.get(RARE, key) is not None
         self.keys.add(key)
 
@@ -80,7 +80,7 @@ async def once(body: Mapping[str, Any]) -> AsyncGenerator[bytes]:
 
 
 def watched(operator: RunningOperator) -> set[str]:
-    return {str(cache.selection.resource) for cache in operator.operator.caches.caches}
+    return {str(cache.scope.resource) for cache in operator.operator.caches.caches}
 
 
 async def test_without_the_api_the_operator_works_and_knows(flocks: FlockWorld):
@@ -88,7 +88,7 @@ async def test_without_the_api_the_operator_works_and_knows(flocks: FlockWorld):
     await flocks.create(size=2)
     await flocks.counted(2)
     assert watched(operator) == {"flocks.test.dev", "configmaps"}
-    reads = operator.operator.ledger.reads
+    reads = operator.operator.expectations.reader
     assert not reads.serves(RARE)
     assert reads.serves(CONFIG_MAPS)
     with pytest.raises(NotCached):
@@ -97,18 +97,20 @@ async def test_without_the_api_the_operator_works_and_knows(flocks: FlockWorld):
 
 async def test_with_the_api_its_events_wake_the_owner(flocks: FlockWorld):
     await flocks.user.create(CRDS, "", definition(RARE))
-    kind = CollectorKind(extra=Owned(RARE, optional=True, also_wakes=lambda _obj: ("default/f",)))
+    kind = CollectorKind(
+        extra=Owned(RARE, optional=True, also_enqueues=lambda _obj: ("default/f",))
+    )
     operator = flocks.start(kind=kind)
     await flocks.create(size=1)
     await flocks.counted(1)
-    assert operator.operator.ledger.reads.serves(RARE)
+    assert operator.operator.expectations.reader.serves(RARE)
     await flocks.settle(5)
     seen = len(kind.seen)
     rarity = {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "a"}}
     await flocks.user.create(RARE, "default", rarity)
     await flocks.settle(5)
     assert len(kind.seen) > seen
-    assert operator.operator.ledger.reads.get(RARE, "default/a") is not None
+    assert operator.operator.expectations.reader.get(RARE, "default/a") is not None
 
 
 async def test_the_question_is_repeated_until_there_is_an_answer(flocks: FlockWorld):
@@ -127,7 +129,7 @@ async def test_who_may_not_ask_does_without(flocks: FlockWorld):
     await flocks.create(size=1)
     await flocks.counted(1)
     assert server.asked == 1
-    assert not operator.operator.ledger.reads.serves(RARE)
+    assert not operator.operator.expectations.reader.serves(RARE)
 
 
 async def test_a_resource_is_served_if_its_group_lists_it(flocks: FlockWorld):

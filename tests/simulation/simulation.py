@@ -343,9 +343,9 @@ class Simulation:
 
     def _look_for_leaks(self, operator: RunningOperator) -> None:
         blame = self.referee.violations.append
-        ledger = operator.operator.ledger
-        if ledger.statistics().entries:
-            entries = [e for o in ledger._overlays.all() for e in o.entries()]
+        expectations = operator.operator.expectations
+        if expectations.statistics().expectations:
+            entries = [e for o in expectations._overlays.all() for e in o.expectations()]
             blame(f"left in the ledger: {entries[:3]}")
         for controller in operator.operator.controllers.values():
             left = self._objects(str(controller._kind.primary))

@@ -115,4 +115,4 @@ def _writes(plan: Plan) -> Iterator[Write]:
         yield plan.commit
     for stage in plan.stages:
         yield from stage
-    yield from plan.aside
+    yield from plan.independent

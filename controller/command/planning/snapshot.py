@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import Kind, Refusal
+    from controller.runtime.reconcile.kind import CreateError, Kind
     from controller.runtime.reconcile.plan import LiveList, LogTail, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
@@ -33,7 +33,7 @@ _Index = dict[str, "Callable[[Any], Sequence[str]]"]
 
 
 class Snapshot:
-    """Implements `kind.Reads` over plain objects.
+    """Implements `kind.CacheReader` over plain objects.
 
     Args:
         kinds: their primary and owned resources are held.
@@ -102,17 +102,17 @@ class Snapshot:
         del resource, owner_uid
         return str(self._writes)
 
-    def unsettled_scopes(self, owner_uid: str) -> frozenset[str]:
+    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
         """Every write here has a known outcome."""
         del owner_uid
         return frozenset()
 
-    def is_taken(self, resource: Resource[Any], key: str) -> bool:
+    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
         """No create here meets anything."""
         del resource, key
         return False
 
-    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         """Nothing was refused."""
         del resource, key
         return None
@@ -126,7 +126,7 @@ class Snapshot:
         del resource, namespace
         return {}
 
-    def doubts(self, owner_uid: str) -> tuple[str, ...]:
+    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         """There is nothing to disagree with."""
         del owner_uid
         return ()
@@ -141,7 +141,7 @@ class Snapshot:
         del lookup, owner_uid
         return LogText(unavailable="a plan reads no logs")
 
-    def begun_units(self, owner_uid: str) -> Mapping[str, int]:
+    def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
         """Every unit here is complete: whole plans are carried out."""
         del owner_uid
         return {}

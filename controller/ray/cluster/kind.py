@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observe import Observation
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
 
 RAY_PODS: Final = Owned(
     PODS,
     label_selector=f"{labels.NODE_TYPE} in ({labels.HEAD},{labels.WORKER},{labels.SUBMITTER})",
     indexes={HEAD_INDEX: head_keys},
-    also_wakes=head_keys,
+    also_enqueues=head_keys,
 )
 
 OUR_JOBS: Final = f"{labels.CREATED_BY}={labels.CREATED_BY_VALUE}"
@@ -67,29 +67,29 @@ class RayClusterKind:
     primary: Resource[Any] = RAYCLUSTERS
     owned: tuple[Owned[Any], ...] = (
         RAY_PODS,
-        Owned(SERVICES, also_wakes=named_cluster),
+        Owned(SERVICES, also_enqueues=named_cluster),
         Owned(SERVICE_ACCOUNTS),  # whole, like claims: users name their own
-        Owned(CLAIMS, also_wakes=named_cluster),
-        Owned(SECRETS, label_selector=labels.CLUSTER, also_wakes=named_cluster),
+        Owned(CLAIMS, also_enqueues=named_cluster),
+        Owned(SECRETS, label_selector=labels.CLUSTER, also_enqueues=named_cluster),
         Owned(INGRESSES, label_selector=labels.CLUSTER),
         Owned(ROUTES, label_selector=labels.CLUSTER, optional=True),
         Owned(
             JOBS,
             label_selector=OUR_JOBS,
-            also_wakes=named_cluster,
+            also_enqueues=named_cluster,
         ),
         Owned(ROLES, label_selector=labels.CLUSTER),
         Owned(ROLE_BINDINGS, label_selector=labels.CLUSTER),
     )
     optional = False
     creates: tuple[Resource[Any], ...] = ()
-    outside = None  # no cluster's state depends on what Ray says
+    external_source = None  # no cluster's state depends on what Ray says
 
     def __init__(self, settings: ClusterSettings | None = None) -> None:
         self._settings = settings or ClusterSettings()
         self._design_of = IdentityMemo(self._design)
 
-    def observe(self, key: str, reads: Reads) -> Observation | None:
+    def observe(self, key: str, reads: CacheReader) -> Observation | None:
         """Everything the plan depends on; None if the cluster is gone."""
         return observe_cluster(key, reads, self._design_of, self._settings)
 

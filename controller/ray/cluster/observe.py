@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.ray.head.identity import Identity
     from controller.ray.pods.builder import PodBuilder
     from controller.ray.settings import ClusterSettings
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.kind import CacheReader
 
 HEAD_INDEX = "head"
 """Pods labelled as heads, by `namespace/cluster` of their labels, whoever owns them."""
@@ -124,7 +124,7 @@ class Observation:
 
 def observe_cluster(
     key: str,
-    reads: Reads,
+    reads: CacheReader,
     design_of: Callable[[RayCluster], Design | Problem],
     settings: ClusterSettings,
 ) -> Observation | None:
@@ -149,12 +149,12 @@ def observe_cluster(
         unreadable=tuple(_unreadable_pods(cluster, reads)),
         slices=slices,
         openings=find_openings(design, heads, workers, slices, reads, batch=settings.batch),
-        begun=reads.begun_units(uid),
+        begun=reads.incomplete_replicas(uid),
         confirmed=reads.has_listed(every_pod(cluster), uid),
-        unsettled=reads.unsettled_scopes(uid),
+        unsettled=reads.pending_scopes(uid),
         lost_head=_lost_head(cluster, heads, reads),
         cleanup=observe_cleanup(cluster, reads),
-        doubts=reads.doubts(uid),
+        doubts=reads.consistency_warnings(uid),
     )
 
 
@@ -182,7 +182,7 @@ def _slices(
     return {name: read_slices(pods) for name, pods in pods_of.items()}
 
 
-def _foreign_heads(key: str, uid: str, reads: Reads) -> Iterable[str]:
+def _foreign_heads(key: str, uid: str, reads: CacheReader) -> Iterable[str]:
     for pod in reads.by_index(PODS, HEAD_INDEX, key):
         if not is_owned_by(pod.metadata, uid):
             owner = pod.metadata.controller
@@ -193,7 +193,7 @@ def _foreign_heads(key: str, uid: str, reads: Reads) -> Iterable[str]:
             )
 
 
-def _unreadable_pods(cluster: RayCluster, reads: Reads) -> Iterable[str]:
+def _unreadable_pods(cluster: RayCluster, reads: CacheReader) -> Iterable[str]:
     """Pods that go by their name are ours, but whose labels and state nobody can tell."""
     meta = cluster.metadata
     for name, reason in sorted(reads.unreadable(PODS, meta.namespace).items()):
@@ -201,7 +201,7 @@ def _unreadable_pods(cluster: RayCluster, reads: Reads) -> Iterable[str]:
             yield f"pod {name} exists but cannot be read: {reason}"
 
 
-def _lost_head(cluster: RayCluster, heads: Sequence[Pod], reads: Reads) -> str | None:
+def _lost_head(cluster: RayCluster, heads: Sequence[Pod], reads: CacheReader) -> str | None:
     head: dict[str, Any] = status_of(cluster).get("head") or {}
     name = head.get("podName")
     if heads or not name or not isinstance(name, str):

@@ -65,9 +65,9 @@ def plan_cluster(seen: Observation, settings: ClusterSettings, now: datetime) ->
     return replace(
         plan,
         commit=commit,
-        aside=() if plan.lookups else tuple(_repairs(seen, seen.design, now)),
+        independent=() if plan.lookups else tuple(_repairs(seen, seen.design, now)),
         events=(*_warnings(seen, seen.design), *fixed_part_events(seen)),
-        wake_after=HINDERED_RETRY if _is_hindered(seen, now) else plan.wake_after,
+        requeue_after=HINDERED_RETRY if _is_hindered(seen, now) else plan.requeue_after,
     )
 
 
@@ -92,7 +92,7 @@ def _build(
     """Make what is missing and delete what is too much."""
     parts, bindings = create_fixed_parts(seen, design)
     if seen.fixed.hinder_pods or seen.unreadable:
-        return Plan(stages=_stages(parts, bindings), status=status, wake_after=HINDERED_RETRY)
+        return Plan(stages=_stages(parts, bindings), status=status, requeue_after=HINDERED_RETRY)
     if design.spec.suspend or is_true(seen.conditions, SUSPENDED):
         return Plan(
             stages=_stages([*parts, *delete_latecomers(seen, design)], bindings), status=status

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observe import Observation
-    from controller.runtime.reconcile.plan import Member
+    from controller.runtime.reconcile.plan import ReplicaMember
 
 
 def pod_target(seen: Observation, name: str, scope: str) -> Target:
@@ -38,7 +38,7 @@ def create_pod(
     *,
     scope: str,
     what: str,
-    member: Member | None = None,
+    member: ReplicaMember | None = None,
 ) -> Create:
     """Make a pod; `what` is `HeadPod` or `WorkerPod`."""
     name: str = body["metadata"]["name"]
@@ -51,7 +51,7 @@ def create_pod(
             f"Created{what}",
             "Create",
             f"Created pod {name}",
-            of_many="Created {count} pods",
+            aggregate_note="Created {count} pods",
         ),
     )
 
@@ -67,6 +67,6 @@ def delete_pod(seen: Observation, pod: Pod, *, what: str, reason: str) -> Delete
             f"Deleted{what}",
             "Delete",
             f"Deleted pod {name} because {reason}",
-            of_many=f"Deleted {{count}} pods because {reason}",
+            aggregate_note=f"Deleted {{count}} pods because {reason}",
         ),
     )

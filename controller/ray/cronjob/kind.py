@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observation import CronJobObservation
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
 
 
@@ -39,19 +39,19 @@ class RayCronJobKind:
         Owned(
             RAYJOBS,
             indexes={CRON_JOB_INDEX: cron_job_keys},
-            also_wakes=cron_job_keys,
+            also_enqueues=cron_job_keys,
             optional=True,
         ),
     )
     creates: tuple[Resource[Any], ...] = (RAYJOBS,)
-    outside = None
+    external_source = None
     optional = True
 
     def __init__(self, settings: CronJobSettings | None = None) -> None:
         self._settings = settings or CronJobSettings()
         self._validated = IdentityMemo(self._validate)
 
-    def observe(self, key: str, reads: Reads) -> CronJobObservation | None:
+    def observe(self, key: str, reads: CacheReader) -> CronJobObservation | None:
         """Everything the plan depends on; None if the RayCronJob is gone."""
         return observe_cron_job(key, reads, self._validated)
 

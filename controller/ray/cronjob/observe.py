@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.rayjob import RayJob
     from controller.ray.api.validation.cronjob import ValidCronJob
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.kind import CacheReader
 
 
 def observe_cron_job(
-    key: str, reads: Reads, validate: Callable[[RayCronJob], ValidCronJob | Problem]
+    key: str, reads: CacheReader, validate: Callable[[RayCronJob], ValidCronJob | Problem]
 ) -> CronJobObservation | None:
     """Read the RayCronJob `namespace/name` and its RayJobs; None if it does not exist."""
     cron = reads.get(RAYCRONJOBS, key)
@@ -45,8 +45,8 @@ def observe_cron_job(
         runs=tuple(sorted(map(JobRun.of, owned), key=attrgetter("age_order"))),
         name_conflicts=foreign
         | {name: f"cannot be read: {why}" for name, why in unreadable.items()},
-        has_pending_writes=SCOPE in reads.unsettled_scopes(meta.uid),
-        consistency_warnings=reads.doubts(meta.uid),
+        has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
+        consistency_warnings=reads.consistency_warnings(meta.uid),
     )
 
 

@@ -47,18 +47,18 @@ def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
         return Plan(status=cron_job_status(seen, invalid_condition(valid), now))
     timing = read_timing(seen, valid, now)
     if seen.has_pending_writes:
-        return Plan(wake_after=_wake_after(valid, timing, now))
+        return Plan(requeue_after=_wake_after(valid, timing, now))
     due = _tick_to_create(seen, valid, timing)
     if due is not None:
         replaced = [_delete(run) for run in active_runs(seen, valid, ConcurrencyPolicy.REPLACE)]
         stages = tuple(filter(None, (tuple(replaced), (_create(seen, valid, due),))))
-        return Plan(stages=stages, wake_after=_wake_after(valid, timing, now))
+        return Plan(stages=stages, requeue_after=_wake_after(valid, timing, now))
     status = cron_job_status(seen, ready_condition(seen, valid, timing), now, timing)
     surplus = tuple(_delete(run) for run in _surplus(seen, valid))
     return Plan(
         stages=(surplus,) if surplus else (),
         status=status,
-        wake_after=_wake_after(valid, timing, now),
+        requeue_after=_wake_after(valid, timing, now),
     )
 
 
@@ -122,7 +122,7 @@ def _delete(run: JobRun) -> Delete:
         Target(RAYJOBS, meta.namespace, meta.name, SCOPE),
         meta.uid,
         on_success=Event(
-            "Normal", "DeletedRayJob", "Delete", note, of_many="Deleted {count} RayJobs"
+            "Normal", "DeletedRayJob", "Delete", note, aggregate_note="Deleted {count} RayJobs"
         ),
     )
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import ContainerStatus, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.kind import CacheReader
 
 _OVER = frozenset({"Failed", "Succeeded"})
 
@@ -68,7 +68,7 @@ def read_cluster_spec(cluster: RayCluster) -> ClusterSpec | None:
 
 
 def find_head(
-    cluster: RayCluster, spec: ClusterSpec, reads: Reads, *, domain: str
+    cluster: RayCluster, spec: ClusterSpec, reads: CacheReader, *, domain: str
 ) -> HeadIncarnation | None:
     """The live head of a cluster, if it has one; `domain` is the DNS domain."""
     meta = cluster.metadata

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
     from controller.ray.job.observation import JobObservation
-    from controller.runtime.reconcile.external import Outside
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.external import ExternalSource
+    from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
 
 
@@ -35,7 +35,8 @@ class RayJobKind:
 
     Args:
         dashboards: what Ray reports.
-        outside: talks to Ray; in an operator the same `ControllerDashboards` as `dashboards`.
+        external_source: talks to Ray; in an operator the same `ControllerDashboards` as
+            `dashboards`.
         settings: for all RayJobs.
     """
 
@@ -48,10 +49,10 @@ class RayJobKind:
     def __init__(
         self,
         dashboards: Dashboards = NO_DASHBOARDS,
-        outside: Outside[ProbeSubscription, HeadCommand] | None = None,
+        external_source: ExternalSource[ProbeSubscription, HeadCommand] | None = None,
         settings: JobSettings | None = None,
     ) -> None:
-        self.outside = outside
+        self.external_source = external_source
         self._settings = settings or JobSettings()
         self._sources = JobSources(
             IdentityMemo(self._validate),
@@ -60,9 +61,13 @@ class RayJobKind:
             self._settings,
         )
 
-    def observe(self, key: str, reads: Reads) -> JobObservation | None:
+    def observe(self, key: str, reads: CacheReader) -> JobObservation | None:
         """Everything the plan depends on; None if the RayJob is gone."""
         return observe_job(key, reads, self._sources)
+
+    def problem(self, observation: JobObservation) -> Problem | None:
+        """Why the RayJob's specification is refused, None if it is valid."""
+        return observation.spec if isinstance(observation.spec, Problem) else None
 
     def plan(self, observation: JobObservation, now: datetime) -> Plan:
         """The plan for the RayJob."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import CommandOutcome, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.job.state_machine.states import State
-    from controller.runtime.reconcile.kind import LogText, Refusal
+    from controller.runtime.reconcile.kind import CreateError, LogText
 
 CLUSTER_SCOPE: Final = "cluster"
 SUBMITTER_SCOPE: Final = "submitter"
@@ -84,7 +84,7 @@ class JobObservation:
     stop_outcome: CommandOutcome | None = None
     log: LogText | None = None
     pending_scopes: frozenset[str] = frozenset()
-    create_errors: tuple[tuple[str, Refusal], ...] = ()
+    create_errors: tuple[tuple[str, CreateError], ...] = ()
 
     @property
     def job_id(self) -> str:

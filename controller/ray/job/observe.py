@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.job.settings import JobSettings
-    from controller.runtime.reconcile.kind import Reads, Refusal
+    from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class JobSources:
     settings: JobSettings
 
 
-def observe_job(key: str, reads: Reads, sources: JobSources) -> JobObservation | None:
+def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObservation | None:
     """Read the RayJob `namespace/name` and what belongs to it; None if it does not exist."""
     job = reads.get(RAYJOBS, key)
     if job is None:
@@ -94,7 +94,7 @@ def observe_job(key: str, reads: Reads, sources: JobSources) -> JobObservation |
         submitter_job=submitter_job,
         submitter_pods=tuple(reads.by_index(PODS, SUBMITTER_PODS, submitter_key)),
         foreign_submitter=(found is not None and submitter_job is None)
-        or reads.is_taken(JOBS, submitter_key),
+        or reads.has_name_conflict(JOBS, submitter_key),
         service=service if service is not None and is_owned_by(service.metadata, uid) else None,
         answer=_answer(head, status.get("jobId", ""), sources.dashboards),
         submit_outcome=_outcome(
@@ -102,13 +102,13 @@ def observe_job(key: str, reads: Reads, sources: JobSources) -> JobObservation |
         ),
         stop_outcome=_outcome(head, stop_command_id(status.get("jobId", "")), sources.dashboards),
         log=reads.log_tail(submitter.log, uid) if submitter.log is not None else None,
-        pending_scopes=reads.unsettled_scopes(uid),
+        pending_scopes=reads.pending_scopes(uid),
         create_errors=tuple(_create_errors(meta.namespace, name, submitter_key, reads)),
     )
 
 
 def _cluster(
-    job: RayJob, name: str, spec: JobSpec | Problem, reads: Reads
+    job: RayJob, name: str, spec: JobSpec | Problem, reads: CacheReader
 ) -> tuple[RayCluster | None, bool]:
     """The cluster of the attempt, and whether the name is somebody else's."""
     if not name:
@@ -116,7 +116,7 @@ def _cluster(
     key = f"{job.metadata.namespace}/{name}"
     cluster = reads.get(RAYCLUSTERS, key)
     if cluster is None:
-        return None, reads.is_taken(RAYCLUSTERS, key)
+        return None, reads.has_name_conflict(RAYCLUSTERS, key)
     selected = "" if isinstance(spec, Problem) else spec.selected_cluster
     owned = is_owned_by(cluster.metadata, job.metadata.uid)
     if owned or selected == name or isinstance(spec, Problem):
@@ -124,7 +124,7 @@ def _cluster(
     return None, True
 
 
-def _next_names(job: RayJob, reads: Reads) -> AttemptNames:
+def _next_names(job: RayJob, reads: CacheReader) -> AttemptNames:
     """Names that were never used: they depend on a revision that only one attempt can start at."""
     meta = job.metadata
     used = {each.get("rayClusterName") for each in status_of(job).get("attempts", ())}
@@ -151,13 +151,13 @@ def _outcome(
 
 
 def _create_errors(
-    namespace: str, cluster: str, submitter_key: str, reads: Reads
-) -> Iterator[tuple[str, Refusal]]:
+    namespace: str, cluster: str, submitter_key: str, reads: CacheReader
+) -> Iterator[tuple[str, CreateError]]:
     wanted = (
         (CLUSTER_SCOPE, RAYCLUSTERS, f"{namespace}/{cluster}"),
         (SUBMITTER_SCOPE, JOBS, submitter_key),
     )
     for scope, resource, key in wanted:
-        refusal = reads.refusal(resource, key)
+        refusal = reads.create_error(resource, key)
         if refusal is not None:
             yield scope, refusal

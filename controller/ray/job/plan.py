@@ -60,8 +60,8 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
         return _plan_transition(seen, step, settings, clock)
     plan = _plan_state(seen, facts, settings, clock)
     wake = NAME_CONFLICT_RETRY if seen.foreign_cluster or seen.foreign_submitter else None
-    waits = [wait for wait in (plan.wake_after, clock.seconds_to_next, wake) if wait is not None]
-    return replace(plan, interests=interests(seen), wake_after=min(waits, default=None))
+    waits = [wait for wait in (plan.requeue_after, clock.seconds_to_next, wake) if wait is not None]
+    return replace(plan, subscriptions=interests(seen), requeue_after=min(waits, default=None))
 
 
 def _plan_transition(
@@ -70,11 +70,13 @@ def _plan_transition(
     """The write that enters the next state; a failed attempt's log is read before it."""
     watched = interests(seen)
     if step.failed and seen.submitter.log is not None and seen.log is None:
-        return Plan(lookups=(seen.submitter.log,), interests=watched)
+        return Plan(lookups=(seen.submitter.log,), subscriptions=watched)
     commit: MergePatch | None = None
     if seen.state is State.NEW and step.state is State.INITIALIZING:
         commit = finalizer_patch(seen)  # added before anything is created
-    return Plan(commit=commit or transition_patch(seen, step, settings, clock), interests=watched)
+    return Plan(
+        commit=commit or transition_patch(seen, step, settings, clock), subscriptions=watched
+    )
 
 
 def _plan_state(
@@ -123,7 +125,7 @@ def _run_attempt(
     return Plan(
         commands=submit(seen, settings, clock.now) if here else (),
         stages=_stages(create_submitter(seen, settings) if here else ()),
-        aside=(
+        independent=(
             *stop_submitter_retries(seen),
             *reconcile_head_service(seen, settings),
             *delete_stale_clusters(seen),
@@ -152,7 +154,7 @@ def _clean_up(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> 
     return Plan(
         stages=_stages(writes),
         status=current_status(seen, settings, clock),
-        wake_after=wake,
+        requeue_after=wake,
     )
 
 

@@ -53,7 +53,7 @@ WATCHES: Final[tuple[Owned[Any], ...]] = (
         PODS,
         label_selector=RAY_PODS.label_selector,
         indexes={**RAY_PODS.indexes, SUBMITTER_PODS: submitter_keys},
-        also_wakes=submitter_keys,
+        also_enqueues=submitter_keys,
         references=References(CLUSTER_INDEX, cluster_keys, head_keys),
     ),
     Owned(SERVICES),

@@ -17,9 +17,9 @@ from controller.kube.discovery import is_served
 from controller.kube.errors import Forbidden, KubeError
 from controller.kube.source import ResourceSource, translate_errors
 from controller.runtime.caches.diagnostics import explain, failing
-from controller.runtime.caches.enqueue import KeyHandler, own_key, owner_keys
+from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
 from controller.runtime.errors import SyncTimeout
-from controller.runtime.expectations.cache_barrier import Confirmation, Selection
+from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from controller.runtime.reconcile.kind import OWNER_INDEX, Owned
 from informers import Added, Deleted, InformerFactory, SourceError, Tombstone, Updated
 from informers import WatchSelection as Watched
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.expectations import Ledger
+    from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.reconcile.controller import Controller
     from controller.runtime.reconcile.kind import Kind
     from informers import Clock, HandlerRegistration, InformerMetrics, Notification, SharedInformer
@@ -62,9 +62,9 @@ class _Wanted:
 class Cache:
     """One informer, and what is known of it."""
 
-    selection: Selection
+    scope: CacheScope
     informer: SharedInformer[Any]
-    confirmation: Confirmation
+    barrier: CacheBarrier
     last_error: SourceError | None = None
     quarantined: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -96,17 +96,17 @@ class Caches:
         client: Client,
         kinds: Sequence[Kind[Any]],
         *,
-        ledger: Ledger,
+        expectations: Expectations,
         namespaces: Sequence[str],
         clock: Clock,
         rng: random.Random,
         sync_timeout: float,
-        metrics: Callable[[Selection], InformerMetrics] | None = None,
+        metrics: Callable[[CacheScope], InformerMetrics] | None = None,
         on_synced: Callable[[], None] | None = None,
         on_quarantine: Callable[[Resource[Any], str, str], None] | None = None,
     ) -> None:
         self._client = client
-        self._ledger = ledger
+        self._expectations = expectations
         self._clock = clock
         self._sync_timeout = sync_timeout
         self._on_synced = on_synced
@@ -121,7 +121,7 @@ class Caches:
         self._resources: dict[str, Resource[Any]] = {}
         self._registrations: list[HandlerRegistration[Any]] = []
         self._namespaces = namespaces
-        self._subscribers: list[tuple[Resource[Any], KeyHandler[Any], str]] = []
+        self._subscribers: list[tuple[Resource[Any], EnqueueHandler[Any], str]] = []
         self._optional: dict[Resource[Any], _Wanted] = {}
         self._primaries = {kind.primary for kind in kinds}
         self.caches: list[Cache] = []
@@ -133,7 +133,7 @@ class Caches:
 
     def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
         """Send the events that matter to `kind` to its controller's queue. Call before `run`."""
-        handlers = [(kind.primary, KeyHandler[Any](controller.queue, own_key))]
+        handlers = [(kind.primary, EnqueueHandler[Any](controller.queue, own_key))]
         for owned in kind.owned:
             keys = owner_keys(
                 kind.primary,
@@ -141,7 +141,7 @@ class Caches:
                 partial(self._uid_of, kind.primary),
                 partial(self._referring, kind.primary),
             )
-            handlers.append((owned.resource, KeyHandler(controller.queue, keys)))
+            handlers.append((owned.resource, EnqueueHandler(controller.queue, keys)))
         for resource, handler in handlers:
             self._subscribers.append((resource, handler, controller.name))
             self._subscribe(resource, handler, controller.name)
@@ -197,7 +197,7 @@ class Caches:
             if seen.last_byte is not None and now - seen.last_byte > STALE:
                 silence = f"nothing heard for {now - seen.last_byte:.0f} s"
                 return f"{seen.description}: {silence} {seen.last_error}".rstrip()
-        overdue = self._ledger.statistics().oldest_age
+        overdue = self._expectations.statistics().oldest_age
         if overdue > OVERDUE:
             return f"an own write has not been seen in the caches for {overdue:.0f} s"
         return None
@@ -248,7 +248,7 @@ class Caches:
             cache.last_error = None
             try:
                 with translate_errors():
-                    return await cache.confirmation.confirm()
+                    return await cache.barrier.wait()
             except SourceError as error:
                 cache.last_error = error
                 _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
@@ -257,9 +257,9 @@ class Caches:
     def _watch(self, resource: Resource[Any], wanted: _Wanted) -> None:
         everywhere = not self._namespaces or not resource.namespaced
         for namespace in ("",) if everywhere else self._namespaces:
-            self._add(Selection(resource, namespace, wanted.label_selector), wanted)
+            self._add(CacheScope(resource, namespace, wanted.label_selector), wanted)
 
-    def _add(self, selection: Selection, wanted: _Wanted) -> None:
+    def _add(self, selection: CacheScope, wanted: _Wanted) -> None:
         resource, namespace = selection.resource, selection.namespace
         self._resources[str(resource)] = resource
         informer = self._factory.informer(
@@ -267,8 +267,8 @@ class Caches:
             resource.view,
             indexes=wanted.indexes,
         )
-        cache = Cache(selection, informer, Confirmation(self._client, selection, informer))
-        self._ledger.add_cache(
+        cache = Cache(selection, informer, CacheBarrier(self._client, selection, informer))
+        self._expectations.add_cache(
             resource,
             namespace,
             informer.lister,
@@ -277,15 +277,15 @@ class Caches:
             quarantined=informer.quarantined,
         )
         informer.on_change(partial(self._changed, resource))
-        informer.on_advance(partial(self._ledger.advanced, resource, namespace))
+        informer.on_advance(partial(self._expectations.observe_revision, resource, namespace))
         informer.on_advance(lambda _revision: self._notice_quarantine(cache))
-        informer.on_reset(partial(self._ledger.reset, resource))
+        informer.on_reset(partial(self._expectations.observe_reset, resource))
         informer.on_error(partial(_note_error, cache))
         self.caches.append(cache)
 
-    def _wanted_by(self, watched: Watched) -> Selection:
+    def _wanted_by(self, watched: Watched) -> CacheScope:
         resource = self._resources[watched.resource]
-        return Selection(resource, watched.namespace, watched.label_selector)
+        return CacheScope(resource, watched.namespace, watched.label_selector)
 
     def _open(self, watched: Watched) -> ResourceSource:
         resource = self._resources[watched.resource]
@@ -295,9 +295,9 @@ class Caches:
         for change in changes:
             match change:
                 case Added(obj) | Updated(_, obj):
-                    self._ledger.changed(resource, obj.metadata.key)
+                    self._expectations.observe_change(resource, obj.metadata.key)
                 case Deleted():
-                    self._ledger.vanished(resource, _last(change))
+                    self._expectations.observe_delete(resource, _last(change))
 
     def _notice_quarantine(self, cache: Cache) -> None:
         """Tell of objects that have become unreadable; each reason once."""
@@ -306,21 +306,21 @@ class Caches:
             return
         for key, reason in present.items():
             if cache.quarantined.get(key) != reason and self._on_quarantine is not None:
-                self._on_quarantine(cache.selection.resource, key, reason)
+                self._on_quarantine(cache.scope.resource, key, reason)
         cache.quarantined = dict(present)
 
-    def _subscribe(self, resource: Resource[Any], handler: KeyHandler[Any], name: str) -> None:
+    def _subscribe(self, resource: Resource[Any], handler: EnqueueHandler[Any], name: str) -> None:
         for cache in self.caches:
-            if cache.selection.resource == resource:
+            if cache.scope.resource == resource:
                 self._registrations.append(cache.informer.add_handler(handler, name=name))
 
     def _uid_of(self, resource: Resource[Any], key: str) -> str | None:
-        owner = self._ledger.reads.get(resource, key)
+        owner = self._expectations.reader.get(resource, key)
         return owner.metadata.uid if owner is not None else None
 
     def _referring(self, resource: Resource[Any], index: str, key: str) -> Sequence[KubeObject]:
         """The primaries that refer to that key; none if the API server lacks the resource."""
-        reads = self._ledger.reads
+        reads = self._expectations.reader
         return reads.by_index(resource, index, key) if reads.serves(resource) else ()
 
 

@@ -40,8 +40,8 @@ def _sentence(text: str) -> str:
 
 
 def _remedy(cache: Cache) -> str:
-    resource = cache.selection.resource
-    namespace = cache.selection.namespace
+    resource = cache.scope.resource
+    namespace = cache.scope.namespace
     match cache.last_error:
         case Failed(status=401):
             return "The API server does not accept the credentials: renew them."

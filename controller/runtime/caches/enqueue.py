@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubeObject)
 
 
-class KeyHandler(Generic[T]):
+class EnqueueHandler(Generic[T]):
     """An informer's handler that enqueues the keys a function gives for an object.
 
     Args:
@@ -67,7 +67,7 @@ def owner_keys(
     uid_of: Callable[[str], str | None],
     referring: Callable[[str, str], Iterable[KubeObject]] = lambda _index, _key: (),
 ) -> Callable[[T, bool], list[str]]:
-    """Keys of an object's controller owner and of those that `also_wakes` and `references` give.
+    """Keys of an object's controller owner and of those that `also_enqueues` and `references` give.
 
     The owner is matched by group and kind, whatever its version (CTL-21). If the cached owner of
     that name has another uid, the object belonged to a namesake: only its end matters (CTL-24).
@@ -87,8 +87,8 @@ def owner_keys(
             key = f"{namespace}/{controller.name}" if namespace else controller.name
             if not existing or uid_of(key) in {None, controller.uid}:
                 found.append(key)
-        if owned.also_wakes is not None:
-            found.extend(owned.also_wakes(obj))
+        if owned.also_enqueues is not None:
+            found.extend(owned.also_enqueues(obj))
         if (references := owned.references) is not None:
             for key in references.of_object(obj):
                 found.extend(each.metadata.key for each in referring(references.index, key))

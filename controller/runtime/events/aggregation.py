@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
     from controller.runtime.reconcile.plan import Event
 
-MOST_TOLD_SINGLY = 4
+MAX_INDIVIDUAL = 4
 """Like events of one run that are told one by one, each with its own note."""
 
 
-def summarised(events: Iterable[Event]) -> Iterator[Event]:
+def aggregate_events(events: Iterable[Event]) -> Iterator[Event]:
     """The events of one run in their order; of more than a few like ones, one with their number."""
     like: dict[Event, list[Event]] = {}
     for event in events:
-        kind = replace(event, note="") if event.of_many else event
+        kind = replace(event, note="") if event.aggregate_note else event
         like.setdefault(kind, []).append(event)
     for kind, members in like.items():
-        if kind.of_many and len(members) > MOST_TOLD_SINGLY:
-            yield replace(kind, note=kind.of_many.replace("{count}", str(len(members))))
+        if kind.aggregate_note and len(members) > MAX_INDIVIDUAL:
+            yield replace(kind, note=kind.aggregate_note.replace("{count}", str(len(members))))
         else:
             yield from members

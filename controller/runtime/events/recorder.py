@@ -324,7 +324,7 @@ class Recorder:
             return  # an attempt whose answer was lost
 
     def _failed(self, key: _Key, series: _Series, error: KubeError) -> bool:
-        """Refusals are final, anything else is tried again (EVT-1)."""
+        """CreateErrors are final, anything else is tried again (EVT-1)."""
         series.tries += 1
         if _is_final(error) or series.tries >= TRIES:
             if not _namespace_terminating(error):

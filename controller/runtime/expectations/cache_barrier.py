@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from informers import SharedInformer
 
-PATIENCE = 1.0
+REVISION_TIMEOUT = 1.0
 """Seconds in which the store may reach the revision by itself."""
 
-PAGE = 500
+PAGE_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class CacheScope:
     """What an informer watches."""
 
     resource: Resource[Any]
@@ -42,7 +42,7 @@ class Selection:
         return f"{self.resource}/{self.namespace}" if self.namespace else str(self.resource)
 
 
-class Confirmation:
+class CacheBarrier:
     """Waits until one informer's store has seen everything that was written until now.
 
     Args:
@@ -51,14 +51,16 @@ class Confirmation:
         informer: must have synced.
     """
 
-    def __init__(self, client: Client, selection: Selection, informer: SharedInformer[Any]) -> None:
+    def __init__(
+        self, client: Client, selection: CacheScope, informer: SharedInformer[Any]
+    ) -> None:
         self._client = client
         self._selection = selection
         self._informer = informer
-        self._moved = asyncio.Event()
-        informer.on_advance(lambda _revision: self._moved.set())
+        self._advanced = asyncio.Event()
+        informer.on_advance(lambda _revision: self._advanced.set())
 
-    async def confirm(self) -> None:
+    async def wait(self) -> None:
         """Return when the store is at least as new as this moment.
 
         Raises:
@@ -66,20 +68,20 @@ class Confirmation:
         """
         page = await self._list(limit=1)
         try:
-            async with asyncio.timeout(PATIENCE):
-                await self._until_at(page.resource_version)
+            async with asyncio.timeout(REVISION_TIMEOUT):
+                await self._wait_for_revision(page.resource_version)
         except TimeoutError:
-            await self._until_shown()
+            await self._wait_for_contents()
 
-    async def _until_at(self, revision: str) -> None:
+    async def _wait_for_revision(self, revision: str) -> None:
         while is_older(self._informer.resource_version, revision):
-            await self._next_move()
+            await self._wait_for_advance()
 
-    async def _until_shown(self) -> None:
+    async def _wait_for_contents(self) -> None:
         """Compare contents with those of a quorum list, until there is no difference."""
         wanted, revision = await self._snapshot()
         while is_older(self._informer.resource_version, revision) and not self._shows(wanted):
-            await self._next_move()
+            await self._wait_for_advance()
 
     def _shows(self, wanted: dict[str, str]) -> bool:
         """Whether the store holds what was listed, or newer, and nothing that had gone."""
@@ -96,16 +98,16 @@ class Confirmation:
         found: dict[str, str] = {}
         continue_ = ""
         while True:
-            page = await self._list(limit=PAGE, continue_=continue_)
+            page = await self._list(limit=PAGE_SIZE, continue_=continue_)
             for obj in page.items:
                 found[obj.metadata.key] = obj.metadata.resource_version
             continue_ = page.continue_
             if not continue_:
                 return found, page.resource_version
 
-    async def _next_move(self) -> None:
-        self._moved.clear()
-        await self._moved.wait()
+    async def _wait_for_advance(self) -> None:
+        self._advanced.clear()
+        await self._advanced.wait()
 
     async def _list(self, *, limit: int, continue_: str = "") -> ObjectList[KubeObject]:
         selection = self._selection

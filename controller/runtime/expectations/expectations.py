@@ -1,14 +1,16 @@
-"""The ledger of own writes: what this process did and its caches have not shown yet.
+"""Expectations: the writes of this process that its caches do not show yet.
 
-Every write is *intended* before the request; after the answer the returned object or the deleted
-uid stands in for what the store will show; a lost answer leaves the write *unknown*, never failed.
-`observe` reads through the overlay, so nothing is counted twice and nothing is waited for.
+A write is *expected* before its request is sent. After the answer, the returned object or the uid
+of the deleted one stands in for what the store will show. A lost answer leaves the outcome
+*unknown*, never failed. `observe` reads through the overlay, so that no write is counted twice and
+nothing has to wait for a cache.
 
-An entry is settled by the store itself: it shows the object at or past that revision, or shows it
-terminating, gone or replaced (EXP-20 to 22). What the store cannot settle becomes a question that
-`settle.Settler` answers with one live read (EXP-9, EXP-24): an object passed but never shown, one
-that left the selector without having been seen terminating, an entry older than 30 seconds, and
-every entry after a reset of the server (EXP-45). Nothing expires blindly.
+The store itself satisfies an expectation: it shows the object at or past the revision of the
+answer, or shows it terminating, gone or replaced (EXP-20 to EXP-22). Where the store cannot tell,
+`ExpectationResolver` makes one live read (EXP-9, EXP-24): for an object whose revision the store
+has passed without showing it, for one that left the selector without having been seen
+terminating, for an expectation older than 30 seconds, and for every expectation after the server's
+revisions went backwards (EXP-45). No expectation expires unchecked.
 """
 
 from __future__ import annotations
@@ -21,10 +23,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import KubeObject
-from controller.runtime.expectations.create_errors import Refusals
-from controller.runtime.expectations.overlay import Entry, Overlays, Reference, effective, is_newer
-from controller.runtime.expectations.owners import Accounts
-from controller.runtime.expectations.reader import OverlaidReads
+from controller.runtime.expectations.create_errors import CreateErrors
+from controller.runtime.expectations.overlay import (
+    Expectation,
+    ObjectReference,
+    OverlayIndex,
+    effective,
+    is_newer,
+)
+from controller.runtime.expectations.owners import OwnerIndex
+from controller.runtime.expectations.reader import OverlayReader
 from controller.runtime.reconcile.plan import Create
 from informers import is_comparable, is_older
 
@@ -34,7 +42,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
-    from controller.runtime.reconcile.kind import LogText, Refusal
+    from controller.runtime.reconcile.kind import CreateError, LogText
     from controller.runtime.reconcile.plan import LiveList, LogTail, Target, Write
     from informers import Lister
 
@@ -43,26 +51,26 @@ T = TypeVar("T", bound=KubeObject)
 FIRST_LIVE_READ = 30.0
 """Seconds until the store's silence about an entry is answered by a live read."""
 
-LONGEST_WAIT = 480.0
+MAX_LIVE_READ_INTERVAL = 480.0
 """Live reads of the same entry are this many seconds apart at most; the distance doubles."""
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerStatistics:
+class ExpectationStatistics:
     """Numbers for metrics and tests."""
 
     owners: int
-    entries: int
+    expectations: int
     pending: int
     unknown: int
     oldest_age: float
-    in_question: int
+    need_live_read: int
     corrections: int
     live_reads: int
-    settled_by: Mapping[str, int]
+    resolved_by: Mapping[str, int]
 
 
-class Ledger:
+class Expectations:
     """Records writes and finds out when an entry is settled.
 
     Synchronous throughout; an event costs O(1), amortised.
@@ -72,23 +80,25 @@ class Ledger:
         wall: the time of day, for deletion timestamps.
 
     Attributes:
-        reads: the caches overlaid with the entries: what `observe` gets.
-        ask: has a live read made, in so many seconds; set by the settler.
-        wake: has an owner looked at again; set by the operator.
+        reader: the caches overlaid with the entries: what `observe` gets.
+        request_live_read: has a live read made, in so many seconds; set by the resolver.
+        enqueue: has an owner looked at again; set by the operator.
     """
 
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
         self._now = now
         self._wall = wall
-        self._overlays = Overlays()
-        self._accounts = Accounts()
-        self._refusals = Refusals(self._accounts)
-        self.reads = OverlaidReads(self._overlays, self._accounts, self._refusals)
+        self._overlays = OverlayIndex()
+        self._owners = OwnerIndex()
+        self._create_errors = CreateErrors(self._owners)
+        self.reader = OverlayReader(self._overlays, self._owners, self._create_errors)
         self._waiting: dict[tuple[Resource[Any], str], list[tuple[int, str]]] = {}
         self._live_reads = 0
-        self._settled_by: dict[str, int] = {}
-        self.ask: Callable[[Reference, float], None] = lambda _reference, _delay: None
-        self.wake: Callable[[Owner], None] = lambda _owner: None
+        self._resolved_by: dict[str, int] = {}
+        self.request_live_read: Callable[[ObjectReference, float], None] = (
+            lambda _reference, _delay: None
+        )
+        self.enqueue: Callable[[Owner], None] = lambda _owner: None
 
     # -- caches -------------------------------------------------------------------------------
 
@@ -107,396 +117,410 @@ class Ledger:
         `selective` says that a label selector filters it, so that an object may leave it alive;
         `quarantined` holds the keys of objects that the cache cannot show, with the reasons.
         """
-        overlay = self._overlays.of(resource)
+        overlay = self._overlays.get(resource)
         overlay.add_cache(namespace, cache, indexes, quarantined)
         overlay.selective = overlay.selective or selective
 
-    def advanced(self, resource: Resource[Any], namespace: str, revision: str) -> None:
+    def observe_revision(self, resource: Resource[Any], namespace: str, revision: str) -> None:
         """The store of this scope has reached `revision`, contents first: settle up to there."""
         heap = self._waiting.get((resource, namespace))
         number = _number(revision)
         if not heap or number is None:
             return
-        overlay = self._overlays.of(resource)
+        overlay = self._overlays.get(resource)
         while heap and heap[0][0] <= number:
             _, key = heapq.heappop(heap)
-            entry = overlay.entry(key)
-            if entry is not None:
-                self._close(entry)
+            expectation = overlay.get_expectation(key)
+            if expectation is not None:
+                self._update(expectation)
 
-    def changed(self, resource: Resource[Any], key: str) -> None:
+    def observe_change(self, resource: Resource[Any], key: str) -> None:
         """The store shows another state of this object: its entry may be settled."""
-        entry = self._overlays.of(resource).entry(key)
-        if entry is not None:
-            self._close(entry)
+        expectation = self._overlays.get(resource).get_expectation(key)
+        if expectation is not None:
+            self._update(expectation)
 
-    def vanished(self, resource: Resource[Any], last: KubeObject) -> None:
+    def observe_delete(self, resource: Resource[Any], last: KubeObject) -> None:
         """The store does not show this object any more; `last` is how it knew it.
 
         An object that was not terminating may have left the selector alive: it is kept until a
         live read has told (EXP-24).
         """
-        reference = Reference(resource, last.metadata.key)
-        entry = self.entry(reference)
+        reference = ObjectReference(resource, last.metadata.key)
+        expectation = self.get(reference)
         uid, terminating = last.metadata.uid, last.metadata.terminating
-        known = entry is not None and (entry.obj is not None or entry.deleted_uid == uid)
-        if not known and not terminating and self._overlays.of(resource).selective:
-            entry = self._keep(reference, last) or entry
-        if entry is None:
+        known = expectation is not None and (
+            expectation.obj is not None or expectation.deleted_uid == uid
+        )
+        if not known and not terminating and self._overlays.get(resource).selective:
+            expectation = self._retain(reference, last) or expectation
+        if expectation is None:
             return
-        if terminating and entry.obj is not None and entry.obj.metadata.uid == uid:
-            self._mark_deleted(entry, uid, gone=True)
-        if entry.doubt:
-            self._question(entry)
-        self._close(entry)
+        if terminating and expectation.obj is not None and expectation.obj.metadata.uid == uid:
+            self._mark_deleted(expectation, uid, gone=True)
+        if expectation.warning:
+            self._require_live_read(expectation)
+        self._update(expectation)
 
-    def reset(self, resource: Resource[Any]) -> None:
+    def observe_reset(self, resource: Resource[Any]) -> None:
         """The server's revisions went backwards: every entry is settled live (EXP-45)."""
-        overlay = self._overlays.of(resource)
-        overlay.era += 1
-        for account in self._accounts.all():
-            account.revisions.pop(resource, None)
-        for entry in list(overlay.entries()):
-            if entry.gone:
-                entry.obj, entry.deleted_uid, entry.gone = None, "", False
-                self._close(entry)
-            if not entry.settled:
-                self._question(entry)
+        overlay = self._overlays.get(resource)
+        overlay.epoch += 1
+        for state in self._owners.all():
+            state.revisions.pop(resource, None)
+        for expectation in list(overlay.expectations()):
+            if expectation.gone:
+                expectation.obj, expectation.deleted_uid, expectation.gone = None, "", False
+                self._update(expectation)
+            if not expectation.satisfied:
+                self._require_live_read(expectation)
 
     # -- owners -------------------------------------------------------------------------------
 
-    def enter(self, owner: Owner) -> None:
+    def add_owner(self, owner: Owner) -> None:
         """Take note of an owner before it is observed; a namesake is forgotten (EXP-29)."""
-        self._release(self._accounts.enter(owner))
+        self._release(self._owners.add(owner))
 
-    def forget(self, controller: str, key: str) -> None:
+    def remove_owner(self, controller: str, key: str) -> None:
         """The owner is gone: drop what was recorded for it (EXP-8)."""
-        self._release(self._accounts.leave(controller, key))
+        self._release(self._owners.remove(controller, key))
 
-    def _release(self, references: Iterable[Reference]) -> None:
+    def _release(self, references: Iterable[ObjectReference]) -> None:
         for reference in references:
-            entry = self.entry(reference)
-            if entry is not None:
-                entry.owners = {uid: None for uid in entry.owners if self._accounts.get(uid)}
-                self._close(entry)
+            expectation = self.get(reference)
+            if expectation is not None:
+                expectation.owners = {
+                    uid: None for uid in expectation.owners if self._owners.get(uid)
+                }
+                self._update(expectation)
 
     # -- writes -------------------------------------------------------------------------------
 
-    def intend(self, owner: Owner, write: Write) -> None:
+    def expect(self, owner: Owner, write: Write) -> None:
         """A request for `write` is about to be sent."""
-        entry = self._entry(owner, write.target)
-        entry.write, entry.unknown = write, False
-        account = self._accounts.get(owner.uid)
-        if account is not None and isinstance(write, Create):
-            account.will_make(write.target.resource)
-        self._touch(entry)
-        self._close(entry)
+        expectation = self._for_write(owner, write.target)
+        expectation.write, expectation.outcome_unknown = write, False
+        state = self._owners.get(owner.uid)
+        if state is not None and isinstance(write, Create):
+            state.will_create(write.target.resource)
+        self._touch(expectation)
+        self._update(expectation)
 
-    def answered(self, owner: Owner, write: Write, obj: KubeObject) -> None:
+    def confirm(self, owner: Owner, write: Write, obj: KubeObject) -> None:
         """The server carried out a create or a change and returned `obj`."""
-        entry = self._answer(owner, write)
-        self._remember(entry, obj)
-        self._has_made(owner.uid, write)
-        self._refusals.forget(entry.reference)
-        entry.taken = entry.absent = False
-        self._close(entry)
+        expectation = self._end_request(owner, write)
+        self._set_object(expectation, obj)
+        self._record_member(owner.uid, write)
+        self._create_errors.forget(expectation.reference)
+        expectation.name_conflict = expectation.absent = False
+        self._update(expectation)
 
-    def deleted(self, owner: Owner, write: Write, uid: str, obj: KubeObject | None = None) -> None:
+    def confirm_delete(
+        self, owner: Owner, write: Write, uid: str, obj: KubeObject | None = None
+    ) -> None:
         """The server accepted the deletion of `uid`; `obj` is the answer's body, if it had one."""
-        entry = self._answer(owner, write)
-        self._mark_deleted(entry, uid, gone=False)
+        expectation = self._end_request(owner, write)
+        self._mark_deleted(expectation, uid, gone=False)
         if obj is not None and obj.metadata.uid == uid:
-            self._note_revision(entry, obj)
+            self._observe_owner_revision(expectation, obj)
             if obj.metadata.terminating:
-                self._remember(entry, obj)
-        self._close(entry)
+                self._set_object(expectation, obj)
+        self._update(expectation)
 
-    def absent(self, owner: Owner, write: Write, uid: str) -> None:
+    def confirm_gone(self, owner: Owner, write: Write, uid: str) -> None:
         """The server said that the object with `uid` does not exist (EXP-35, EXP-36)."""
-        entry = self._answer(owner, write)
-        self._mark_deleted(entry, uid, gone=True)
-        self._close(entry)
+        expectation = self._end_request(owner, write)
+        self._mark_deleted(expectation, uid, gone=True)
+        self._update(expectation)
 
-    def failed(self, owner: Owner, write: Write) -> None:
+    def mark_failed(self, owner: Owner, write: Write) -> None:
         """The server certainly did not carry out `write`: it leaves no trace (EXP-41)."""
-        self._close(self._answer(owner, write))
+        self._update(self._end_request(owner, write))
 
-    def refused(self, owner: Owner, write: Create, refusal: Refusal) -> None:
+    def record_create_error(self, owner: Owner, write: Create, refusal: CreateError) -> None:
         """The server would not create the object: nothing is there, and planners are told why."""
-        reference = Reference(write.target.resource, write.target.key)
-        self._refusals.note(owner, reference, refusal)
+        reference = ObjectReference(write.target.resource, write.target.key)
+        self._create_errors.add(owner, reference, refusal)
 
-    def lost(self, owner: Owner, write: Write) -> None:
+    def mark_unknown(self, owner: Owner, write: Write) -> None:
         """The answer to `write` was lost: unknown, until repeated or read live (EXP-32)."""
-        entry = self._entry(owner, write.target)
-        entry.write, entry.unknown = write, True
-        self._touch(entry)
-        self.ask(entry.reference, 0.0)
-        self._close(entry)
+        expectation = self._for_write(owner, write.target)
+        expectation.write, expectation.outcome_unknown = write, True
+        self._touch(expectation)
+        self.request_live_read(expectation.reference, 0.0)
+        self._update(expectation)
 
-    def occupied(self, owner: Owner, write: Write) -> None:
+    def name_conflict(self, owner: Owner, write: Write) -> None:
         """A create met an object of this name that belongs to somebody else (EXP-33)."""
-        entry = self._answer(owner, write)
-        entry.taken = True
-        self._close(entry)
+        expectation = self._end_request(owner, write)
+        expectation.name_conflict = True
+        self._update(expectation)
 
-    def doubted(self, owner: Owner, write: Write, doubt: str, *, blocking: bool) -> None:
+    def admission_mismatch(self, owner: Owner, write: Write, doubt: str, *, blocking: bool) -> None:
         """The created object is not what was asked for: say so, do not try again (EXP-43).
 
         `blocking` doubts keep the write's scope from making and deleting anything.
         """
-        entry = self._entry(owner, write.target)
-        entry.doubt, entry.blocking = doubt, blocking
-        self._touch(entry)
-        self._close(entry)
+        expectation = self._for_write(owner, write.target)
+        expectation.warning, expectation.blocking = doubt, blocking
+        self._touch(expectation)
+        self._update(expectation)
 
-    def looked_up(self, owner: Owner, target: Target, obj: KubeObject | None) -> None:
+    def record_lookup(self, owner: Owner, target: Target, obj: KubeObject | None) -> None:
         """A lookup of the plan found `obj`, or nothing."""
-        entry = self._entry(owner, target)
-        entry.absent = obj is None
-        self._touch(entry)
-        self._found(entry, obj)
+        expectation = self._for_write(owner, target)
+        expectation.absent = obj is None
+        self._touch(expectation)
+        self._apply_live_object(expectation, obj)
 
-    def listed(self, owner: Owner, lookup: LiveList) -> None:
+    def record_list(self, owner: Owner, lookup: LiveList) -> None:
         """A live list of the plan was answered, and all that it found has been looked up."""
-        account = self._accounts.get(owner.uid)
-        if account is not None:
-            account.lists.add(lookup)
+        state = self._owners.get(owner.uid)
+        if state is not None:
+            state.lists.add(lookup)
 
-    def read_log(self, owner: Owner, lookup: LogTail, text: LogText) -> None:
+    def record_log_tail(self, owner: Owner, lookup: LogTail, text: LogText) -> None:
         """The tail of a log was read, or cannot be."""
-        account = self._accounts.get(owner.uid)
-        if account is not None:
-            account.keep_log(lookup, text)
+        state = self._owners.get(owner.uid)
+        if state is not None:
+            state.keep_log(lookup, text)
 
-    def contradicted(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
+    def precondition_failed(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
         """A precondition of `write` failed; a live read found `obj`, or nothing (EXP-34)."""
-        self._found(self._answer(owner, write), obj)
+        self._apply_live_object(self._end_request(owner, write), obj)
 
     # -- live reads ---------------------------------------------------------------------------
 
-    def entry(self, reference: Reference) -> Entry[Any] | None:
+    def get(self, reference: ObjectReference) -> Expectation[Any] | None:
         """The entry for an object, if there is one."""
-        return self._overlays.entry(reference)
+        return self._overlays.get_expectation(reference)
 
     def peek(self, target: Target) -> KubeObject | None:
         """What a reader is shown of the target, None also if nobody watches it."""
-        overlay = self._overlays.of(target.resource)
+        overlay = self._overlays.get(target.resource)
         return overlay.get(target.key) if overlay.covers(target.namespace) else None
 
-    def writer_of(self, entry: Entry[Any]) -> Owner | None:
+    def writer_of(self, expectation: Expectation[Any]) -> Owner | None:
         """On whose behalf the last write was made, None if that owner is gone."""
-        account = self._accounts.get(entry.writer)
-        return next(iter(account.owners.values()), None) if account is not None else None
+        state = self._owners.get(expectation.writer)
+        return next(iter(state.owners.values()), None) if state is not None else None
 
-    def next_live_read(self, entry: Entry[Any]) -> float:
+    def next_live_read(self, expectation: Expectation[Any]) -> float:
         """Seconds until this entry must be read live; zero or less means now."""
-        if entry.in_question:
+        if expectation.needs_live_read:
             return 0.0
-        patience = min(FIRST_LIVE_READ * 2**entry.live_reads, LONGEST_WAIT)
-        return entry.since + patience - self._now()
+        patience = min(FIRST_LIVE_READ * 2**expectation.live_reads, MAX_LIVE_READ_INTERVAL)
+        return expectation.changed_at + patience - self._now()
 
-    def wake_owners(self, entry: Entry[Any]) -> None:
+    def enqueue_owners(self, expectation: Expectation[Any]) -> None:
         """Have the owners of an object look at it again."""
-        for account in self._accounts.those(entry.owners):
-            for owner in account.owners.values():
-                self.wake(owner)
+        for state in self._owners.find(expectation.owners):
+            for owner in state.owners.values():
+                self.enqueue(owner)
 
-    def expire(self, entry: Entry[Any]) -> bool:
+    def expire_lookup(self, expectation: Expectation[Any]) -> bool:
         """Forget an answer "not found" that has become old; whether nothing else was in it."""
-        entry.absent = False
-        self._close(entry)
-        return entry.settled
+        expectation.absent = False
+        self._update(expectation)
+        return expectation.satisfied
 
-    def read_live(self, entry: Entry[Any], obj: KubeObject | None) -> None:
+    def record_live_read(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
         """A live read of this object found `obj`, or nothing. Wakes its owners.
 
         A write of unknown outcome is answered by it as well: what is there is what counts.
         """
         self._live_reads += 1
         self._count("live_read")
-        entry.live_reads += 1
-        entry.version += 1
-        entry.since = self._now()
-        entry.in_question = False
-        entry.write, entry.unknown = None, False
-        self._found(entry, obj)
-        self.wake_owners(entry)
+        expectation.live_reads += 1
+        expectation.version += 1
+        expectation.changed_at = self._now()
+        expectation.needs_live_read = False
+        expectation.write, expectation.outcome_unknown = None, False
+        self._apply_live_object(expectation, obj)
+        self.enqueue_owners(expectation)
 
     # -- numbers ------------------------------------------------------------------------------
 
-    def statistics(self) -> LedgerStatistics:
+    def statistics(self) -> ExpectationStatistics:
         """Numbers for metrics and tests; O(entries)."""
         overlays = self._overlays.all()
-        entries = [entry for overlay in overlays for entry in overlay.entries()]
-        pending = [e for e in entries if e.obj is not None or e.deleted_uid or e.write]
+        expectations = [
+            expectation for overlay in overlays for expectation in overlay.expectations()
+        ]
+        pending = [e for e in expectations if e.obj is not None or e.deleted_uid or e.write]
         now = self._now()
-        return LedgerStatistics(
-            owners=len(self._accounts.all()),
-            entries=len(entries),
+        return ExpectationStatistics(
+            owners=len(self._owners.all()),
+            expectations=len(expectations),
             pending=len(pending),
-            unknown=sum(1 for e in entries if e.unknown),
-            oldest_age=max((now - e.born for e in pending), default=0.0),
-            in_question=sum(1 for e in entries if e.in_question),
+            unknown=sum(1 for e in expectations if e.outcome_unknown),
+            oldest_age=max((now - e.created_at for e in pending), default=0.0),
+            need_live_read=sum(1 for e in expectations if e.needs_live_read),
             corrections=sum(overlay.corrections for overlay in overlays),
             live_reads=self._live_reads,
-            settled_by=dict(self._settled_by),
+            resolved_by=dict(self._resolved_by),
         )
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _entry(self, owner: Owner, target: Target) -> Entry[Any]:
-        entry = self._open(Reference(target.resource, target.key), owner.uid)
-        entry.writer, entry.scope = owner.uid, target.scope
-        return entry
+    def _for_write(self, owner: Owner, target: Target) -> Expectation[Any]:
+        expectation = self._get_or_create(ObjectReference(target.resource, target.key), owner.uid)
+        expectation.writer, expectation.scope = owner.uid, target.scope
+        return expectation
 
-    def _open(self, reference: Reference, owner_uid: str) -> Entry[Any]:
+    def _get_or_create(self, reference: ObjectReference, owner_uid: str) -> Expectation[Any]:
         """The entry for an object, made if need be, and attached to its owner's account."""
-        entry = self.entry(reference) or Entry(reference, born=self._now())
-        account = self._accounts.get(owner_uid)
-        if account is not None:
-            account.entries[reference] = None
-            entry.owners[owner_uid] = None
-        return entry
+        expectation = self.get(reference) or Expectation(reference, created_at=self._now())
+        state = self._owners.get(owner_uid)
+        if state is not None:
+            state.expectations[reference] = None
+            expectation.owners[owner_uid] = None
+        return expectation
 
-    def _keep(self, reference: Reference, last: KubeObject) -> Entry[Any] | None:
+    def _retain(self, reference: ObjectReference, last: KubeObject) -> Expectation[Any] | None:
         """Hold on to an object that has left the selector alive, until a live read has told."""
         controller = last.metadata.controller
-        if controller is None or self._accounts.get(controller.uid) is None:
+        if controller is None or self._owners.get(controller.uid) is None:
             return None
-        entry = self._open(reference, controller.uid)
-        entry.obj = last
-        self._touch(entry)
-        self._question(entry)
-        return entry
+        expectation = self._get_or_create(reference, controller.uid)
+        expectation.obj = last
+        self._touch(expectation)
+        self._require_live_read(expectation)
+        return expectation
 
-    def _answer(self, owner: Owner, write: Write) -> Entry[Any]:
-        entry = self._entry(owner, write.target)
-        entry.write, entry.unknown = None, False
-        self._touch(entry)
-        return entry
+    def _end_request(self, owner: Owner, write: Write) -> Expectation[Any]:
+        expectation = self._for_write(owner, write.target)
+        expectation.write, expectation.outcome_unknown = None, False
+        self._touch(expectation)
+        return expectation
 
-    def _touch(self, entry: Entry[Any]) -> None:
-        entry.version += 1
-        entry.since = self._now()
-        entry.live_reads = 0
-        self.ask(entry.reference, FIRST_LIVE_READ)
+    def _touch(self, expectation: Expectation[Any]) -> None:
+        expectation.version += 1
+        expectation.changed_at = self._now()
+        expectation.live_reads = 0
+        self.request_live_read(expectation.reference, FIRST_LIVE_READ)
 
-    def _question(self, entry: Entry[Any]) -> None:
-        if not entry.in_question:
-            entry.in_question = True
-            self.ask(entry.reference, 0.0)
+    def _require_live_read(self, expectation: Expectation[Any]) -> None:
+        if not expectation.needs_live_read:
+            expectation.needs_live_read = True
+            self.request_live_read(expectation.reference, 0.0)
 
-    def _remember(self, entry: Entry[Any], obj: KubeObject) -> None:
+    def _set_object(self, expectation: Expectation[Any], obj: KubeObject) -> None:
         """`obj` stands in for what the store will show, until it does."""
-        self._note_revision(entry, obj)
-        if entry.obj is not None and is_newer(entry.obj, obj):
+        self._observe_owner_revision(expectation, obj)
+        if expectation.obj is not None and is_newer(expectation.obj, obj):
             return
-        entry.obj = obj
+        expectation.obj = obj
         number = _number(obj.metadata.resource_version)
         if number is not None:
-            reference = entry.reference
-            scope = self._overlays.of(reference.resource).scope_of(reference.namespace)
+            reference = expectation.reference
+            scope = self._overlays.get(reference.resource).scope_of(reference.namespace)
             heap = self._waiting.setdefault((reference.resource, scope), [])
             heapq.heappush(heap, (number, reference.key))
 
-    def _note_revision(self, entry: Entry[Any], obj: KubeObject) -> None:
-        for account in self._accounts.those(entry.owners):
-            account.note_revision(entry.reference.resource, obj.metadata.resource_version)
+    def _observe_owner_revision(self, expectation: Expectation[Any], obj: KubeObject) -> None:
+        for state in self._owners.find(expectation.owners):
+            state.observe_revision(expectation.reference.resource, obj.metadata.resource_version)
 
-    def _mark_deleted(self, entry: Entry[Any], uid: str, *, gone: bool) -> None:
-        entry.deleted_uid = uid
-        entry.deleted_at = rfc3339(self._wall())
-        entry.gone = gone
+    def _mark_deleted(self, expectation: Expectation[Any], uid: str, *, gone: bool) -> None:
+        expectation.deleted_uid = uid
+        expectation.deleted_at = rfc3339(self._wall())
+        expectation.gone = gone
         if gone:
-            entry.kept = (
+            expectation.live_only = (
                 False  # its object stays: a late store may yet show it, and is not believed
             )
 
-    def _found(self, entry: Entry[Any], obj: KubeObject | None) -> None:
+    def _apply_live_object(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
         """Put what a live read found into the entry."""
-        overlay = self._overlays.of(entry.reference.resource)
+        overlay = self._overlays.get(expectation.reference.resource)
         if obj is None:
-            entry.doubt, entry.blocking, entry.taken = "", False, False
-            covered = overlay.covers(entry.reference.namespace)
-            shown = effective(overlay.stored(entry.reference), entry) if covered else None
+            expectation.warning, expectation.blocking, expectation.name_conflict = "", False, False
+            covered = overlay.covers(expectation.reference.namespace)
+            shown = (
+                effective(overlay.stored(expectation.reference), expectation) if covered else None
+            )
             if shown is not None:
-                self._mark_deleted(entry, shown.metadata.uid, gone=True)
+                self._mark_deleted(expectation, shown.metadata.uid, gone=True)
         else:
-            if obj.metadata.uid != entry.deleted_uid or not obj.metadata.terminating:
-                entry.deleted_uid, entry.gone = "", False
-            owned = any(is_owned_by(obj.metadata, uid) for uid in entry.owners)
-            entry.taken = entry.taken and not owned
-            entry.obj = None  # a live read is the truth, also after a reset of the server
-            self._remember(entry, obj)
-            entry.kept = self._passed_unseen(entry, obj)
-        self._close(entry)
+            if obj.metadata.uid != expectation.deleted_uid or not obj.metadata.terminating:
+                expectation.deleted_uid, expectation.gone = "", False
+            owned = any(is_owned_by(obj.metadata, uid) for uid in expectation.owners)
+            expectation.name_conflict = expectation.name_conflict and not owned
+            expectation.obj = None  # a live read is the truth, also after a reset of the server
+            self._set_object(expectation, obj)
+            expectation.live_only = self._passed_unseen(expectation, obj)
+        self._update(expectation)
 
-    def _passed_unseen(self, entry: Entry[Any], obj: KubeObject) -> bool:
+    def _passed_unseen(self, expectation: Expectation[Any], obj: KubeObject) -> bool:
         """Whether the store has passed `obj`'s revision without showing any such object."""
-        overlay = self._overlays.of(entry.reference.resource)
-        if not overlay.covers(entry.reference.namespace):
+        overlay = self._overlays.get(expectation.reference.resource)
+        if not overlay.covers(expectation.reference.namespace):
             return False
-        revision = overlay.cache_of(entry.reference.namespace).resource_version
+        revision = overlay.cache_of(expectation.reference.namespace).resource_version
         passed = bool(revision) and not is_older(revision, obj.metadata.resource_version)
-        return passed and overlay.stored(entry.reference) is None
+        return passed and overlay.stored(expectation.reference) is None
 
-    def _close(self, entry: Entry[Any]) -> None:
+    def _update(self, expectation: Expectation[Any]) -> None:
         """Judge an entry after a change, and drop it if nothing is left to remember."""
-        overlay = self._overlays.of(entry.reference.resource)
-        if overlay.covers(entry.reference.namespace):
-            self._judge(entry, overlay.stored(entry.reference))
+        overlay = self._overlays.get(expectation.reference.resource)
+        if overlay.covers(expectation.reference.namespace):
+            self._compare_with_store(expectation, overlay.stored(expectation.reference))
         else:
-            entry.obj, entry.deleted_uid = None, ""
-        if entry.owners and not entry.settled:
-            overlay.put(entry)
+            expectation.obj, expectation.deleted_uid = None, ""
+        if expectation.owners and not expectation.satisfied:
+            overlay.put(expectation)
             return
-        overlay.drop(entry.reference.key)
-        for account in self._accounts.those(entry.owners):
-            account.entries.pop(entry.reference, None)
+        overlay.drop(expectation.reference.key)
+        for state in self._owners.find(expectation.owners):
+            state.expectations.pop(expectation.reference, None)
 
-    def _judge(self, entry: Entry[Any], stored: KubeObject | None) -> None:
+    def _compare_with_store(self, expectation: Expectation[Any], stored: KubeObject | None) -> None:
         """Settle what the store settles; question what it cannot (EXP-22)."""
-        if entry.unknown and _has_worked(entry, stored):
-            self._has_made(entry.writer, entry.write)
-            entry.write, entry.unknown = None, False
+        if expectation.outcome_unknown and _store_shows_create(expectation, stored):
+            self._record_member(expectation.writer, expectation.write)
+            expectation.write, expectation.outcome_unknown = None, False
             self._count("object")
-            self.wake_owners(entry)
-        obj = entry.obj
+            self.enqueue_owners(expectation)
+        obj = expectation.obj
         if obj is not None:
             if stored is not None and not is_newer(obj, stored):
-                entry.obj, entry.kept, entry.in_question = None, False, False
+                expectation.obj, expectation.live_only, expectation.needs_live_read = (
+                    None,
+                    False,
+                    False,
+                )
                 self._count("object")
-            elif not entry.kept and self._passed_unseen(entry, obj):
-                if obj.metadata.uid == entry.deleted_uid:
-                    entry.obj = None
+            elif not expectation.live_only and self._passed_unseen(expectation, obj):
+                if obj.metadata.uid == expectation.deleted_uid:
+                    expectation.obj = None
                     self._count("revision")
                 else:
-                    self._question(entry)
-        if entry.deleted_uid and entry.obj is None:
-            if stored is None or stored.metadata.uid != entry.deleted_uid:
-                entry.deleted_uid, entry.gone = "", False
+                    self._require_live_read(expectation)
+        if expectation.deleted_uid and expectation.obj is None:
+            if stored is None or stored.metadata.uid != expectation.deleted_uid:
+                expectation.deleted_uid, expectation.gone = "", False
                 self._count("uid")
-            elif stored.metadata.terminating and not entry.gone:
-                entry.deleted_uid = ""
+            elif stored.metadata.terminating and not expectation.gone:
+                expectation.deleted_uid = ""
                 self._count("uid")
 
-    def _has_made(self, owner_uid: str, write: Write | None) -> None:
-        account = self._accounts.get(owner_uid)
-        if account is not None and isinstance(write, Create) and write.member is not None:
-            account.has_made(write.member)
+    def _record_member(self, owner_uid: str, write: Write | None) -> None:
+        state = self._owners.get(owner_uid)
+        if state is not None and isinstance(write, Create) and write.member is not None:
+            state.record_member(write.member)
 
     def _count(self, by: str) -> None:
-        self._settled_by[by] = self._settled_by.get(by, 0) + 1
+        self._resolved_by[by] = self._resolved_by.get(by, 0) + 1
 
 
-def _has_worked(entry: Entry[Any], stored: KubeObject | None) -> bool:
+def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None) -> bool:
     """Whether the store shows what a lost create was to make: then it need not be repeated."""
-    shown = effective(stored, entry)
+    shown = effective(stored, expectation)
     return (
-        isinstance(entry.write, Create)
+        isinstance(expectation.write, Create)
         and shown is not None
-        and is_owned_by(shown.metadata, entry.writer)
+        and is_owned_by(shown.metadata, expectation.writer)
     )
 
 

@@ -30,7 +30,7 @@ class NotCached(LookupError):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ObjectReference:
     """Which object: resource and `namespace/name`."""
 
     resource: Resource[Any]
@@ -52,7 +52,7 @@ class Reference:
 
 
 @dataclass(slots=True, eq=False)
-class Entry(Generic[T]):
+class Expectation(Generic[T]):
     """What this process knows of one object beyond what its cache shows.
 
     Attributes:
@@ -62,23 +62,23 @@ class Entry(Generic[T]):
         deleted_uid: uid whose deletion was accepted, empty if none.
         deleted_at: when it was accepted, RFC 3339.
         gone: a live read said that `deleted_uid` does not exist any more.
-        write: a write without an answer: in flight, or of unknown outcome if `unknown`.
+        write: a write without an answer: in flight, or of unknown outcome if `outcome_unknown`.
         writer: uid of the owner that made the last write.
-        unknown: the answer to `write` was lost.
-        kept: `obj` was found by a live read although the store has passed it.
-        taken: a create met an object of this name that belongs to somebody else.
+        outcome_unknown: the answer to `write` was lost.
+        live_only: `obj` was found by a live read although the store has passed it.
+        name_conflict: a create met an object of this name that belongs to somebody else.
         absent: a lookup found nothing.
-        doubt: a sentence for a condition, empty if there is none.
+        warning: a sentence for a condition, empty if there is none.
         blocking: the doubt forbids to make and delete in the scope of the write.
         scope: scope of the last write.
-        in_question: only a live read can tell.
+        needs_live_read: only a live read can tell.
         version: number of changes: tells whether a live read has been overtaken.
-        born: clock time at which the entry was made, seconds.
-        since: clock time of the last change, seconds.
+        created_at: clock time at which the entry was made, seconds.
+        changed_at: clock time of the last change, seconds.
         live_reads: live reads since then.
     """
 
-    reference: Reference
+    reference: ObjectReference
     owners: dict[str, None] = field(default_factory=dict[str, None])
     obj: T | None = None
     deleted_uid: str = ""
@@ -86,27 +86,27 @@ class Entry(Generic[T]):
     gone: bool = False
     write: Write | None = None
     writer: str = ""
-    unknown: bool = False
-    kept: bool = False
-    taken: bool = False
+    outcome_unknown: bool = False
+    live_only: bool = False
+    name_conflict: bool = False
     absent: bool = False
-    doubt: str = ""
+    warning: str = ""
     blocking: bool = False
     scope: str = ""
-    in_question: bool = False
+    needs_live_read: bool = False
     version: int = 0
-    born: float = 0.0
-    since: float = 0.0
+    created_at: float = 0.0
+    changed_at: float = 0.0
     live_reads: int = 0
 
     @property
-    def settled(self) -> bool:
+    def satisfied(self) -> bool:
         """Whether the entry says nothing that the store does not say."""
         return (
             self.obj is None
             and not self.deleted_uid
             and self.write is None
-            and not (self.taken or self.absent or self.doubt)
+            and not (self.name_conflict or self.absent or self.warning)
         )
 
 
@@ -115,18 +115,18 @@ def is_newer(a: KubeObject, b: KubeObject) -> bool:
     return is_older(b.metadata.resource_version, a.metadata.resource_version)
 
 
-def effective(stored: T | None, entry: Entry[T]) -> T | None:
+def effective(stored: T | None, expectation: Expectation[T]) -> T | None:
     """What a reader is shown, given what the store and the entry know."""
     newest = stored
-    if entry.obj is not None and (stored is None or is_newer(entry.obj, stored)):
-        newest = entry.obj
-    if newest is None or newest.metadata.uid != entry.deleted_uid:
+    if expectation.obj is not None and (stored is None or is_newer(expectation.obj, stored)):
+        newest = expectation.obj
+    if newest is None or newest.metadata.uid != expectation.deleted_uid:
         return newest
-    if entry.gone:
+    if expectation.gone:
         return None
     if newest.metadata.terminating:
         return newest
-    metadata = msgspec.structs.replace(newest.metadata, deletion_timestamp=entry.deleted_at)
+    metadata = msgspec.structs.replace(newest.metadata, deletion_timestamp=expectation.deleted_at)
     return msgspec.structs.replace(newest, metadata=metadata)
 
 
@@ -139,18 +139,18 @@ class Overlay(Generic[T]):
     Attributes:
         corrections: reads in which an entry stood in for a stale cache.
         selective: a label selector filters the caches, so that an object may leave them alive.
-        era: how often the server's revisions have gone backwards.
+        epoch: how often the server's revisions have gone backwards.
     """
 
     def __init__(self, resource: Resource[T]) -> None:
         self.resource = resource
         self.corrections = 0
         self.selective = False
-        self.era = 0
+        self.epoch = 0
         self._caches: dict[str, Lister[T]] = {}
         self._quarantined: list[Mapping[str, str]] = []
         self._functions: dict[str, Callable[[T], Sequence[str]]] = {}
-        self._entries: dict[str, Entry[T]] = {}
+        self._expectations: dict[str, Expectation[T]] = {}
         self._indexed: dict[tuple[str, str], dict[str, None]] = {}
         self._values: dict[str, tuple[tuple[str, str], ...]] = {}
 
@@ -207,10 +207,10 @@ class Overlay(Generic[T]):
     def get(self, key: str) -> T | None:
         """The newest object known under `key`."""
         stored = self.cache_of(key.rpartition("/")[0]).get(key)
-        entry = self._entries.get(key)
-        if entry is None:
+        expectation = self._expectations.get(key)
+        if expectation is None:
             return stored
-        newest = effective(stored, entry)
+        newest = effective(stored, expectation)
         if newest is not stored:
             self.corrections += 1
         return newest
@@ -220,15 +220,15 @@ class Overlay(Generic[T]):
         if not self._caches:
             raise NotCached(f"{self.resource} are not watched by any kind")
         stored = [o for cache in self._caches.values() for o in cache.by_index(index, value)]
-        if not self._entries:
+        if not self._expectations:
             return stored
         function = self._functions[index]
         result: list[T] = []
         shown: set[str] = set()
         for obj in stored:
             key = obj.metadata.key
-            entry = self._entries.get(key)
-            newest = obj if entry is None else effective(obj, entry)
+            expectation = self._expectations.get(key)
+            newest = obj if expectation is None else effective(obj, expectation)
             if newest is obj:
                 result.append(obj)
             elif newest is not None and value in function(newest):
@@ -242,7 +242,7 @@ class Overlay(Generic[T]):
             self.corrections += 1
         return result
 
-    def stored(self, reference: Reference) -> T | None:
+    def stored(self, reference: ObjectReference) -> T | None:
         """What the store itself shows.
 
         Raises:
@@ -250,25 +250,25 @@ class Overlay(Generic[T]):
         """
         return self.cache_of(reference.namespace).get(reference.key)
 
-    def entry(self, key: str) -> Entry[T] | None:
+    def get_expectation(self, key: str) -> Expectation[T] | None:
         """The entry for `key`, if there is one."""
-        return self._entries.get(key)
+        return self._expectations.get(key)
 
-    def entries(self) -> Iterator[Entry[T]]:
+    def expectations(self) -> Iterator[Expectation[T]]:
         """All entries."""
-        return iter(self._entries.values())
+        return iter(self._expectations.values())
 
-    def put(self, entry: Entry[T]) -> None:
+    def put(self, expectation: Expectation[T]) -> None:
         """Store `entry` or take note of its change: the index must follow `entry.obj`."""
-        key = entry.reference.key
-        self._entries[key] = entry
+        key = expectation.reference.key
+        self._expectations[key] = expectation
         self._unindex(key)
-        if entry.obj is None:
+        if expectation.obj is None:
             return
         values = tuple(
             (index, value)
             for index, function in self._functions.items()
-            for value in function(entry.obj)
+            for value in function(expectation.obj)
         )
         self._values[key] = values
         for pair in values:
@@ -276,12 +276,12 @@ class Overlay(Generic[T]):
 
     def drop(self, key: str) -> None:
         """Forget the entry for `key`."""
-        self._entries.pop(key, None)
+        self._expectations.pop(key, None)
         self._unindex(key)
 
     def _newest(self, key: str) -> T | None:
         stored = self.cache_of(key.rpartition("/")[0]).get(key)
-        return effective(stored, self._entries[key])
+        return effective(stored, self._expectations[key])
 
     def _unindex(self, key: str) -> None:
         for pair in self._values.pop(key, ()):
@@ -291,22 +291,22 @@ class Overlay(Generic[T]):
                 del self._indexed[pair]
 
 
-class Overlays:
+class OverlayIndex:
     """The overlays of all resources."""
 
     def __init__(self) -> None:
         self._by_resource: dict[Resource[Any], Overlay[Any]] = {}
 
-    def of(self, resource: Resource[T]) -> Overlay[T]:
+    def get(self, resource: Resource[T]) -> Overlay[T]:
         """The overlay of one resource, made when it is first asked for."""
         overlay = self._by_resource.get(resource)
         if overlay is None:
             overlay = self._by_resource[resource] = Overlay(resource)
         return overlay
 
-    def entry(self, reference: Reference) -> Entry[Any] | None:
+    def get_expectation(self, reference: ObjectReference) -> Expectation[Any] | None:
         """The entry for an object, if there is one."""
-        return self.of(reference.resource).entry(reference.key)
+        return self.get(reference.resource).get_expectation(reference.key)
 
     def all(self) -> list[Overlay[Any]]:
         """All overlays."""

@@ -1,35 +1,37 @@
-"""What `observe` gets: the caches, overlaid with what this process did (`kind.Reads`)."""
+"""What `observe` gets: the caches, overlaid with what this process did (`kind.CacheReader`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.kube.objects import KubeObject
-from controller.runtime.expectations.overlay import Reference
+from controller.runtime.expectations.overlay import ObjectReference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.create_errors import Refusals
-    from controller.runtime.expectations.overlay import Entry, Overlays
-    from controller.runtime.expectations.owners import Accounts
-    from controller.runtime.reconcile.kind import LogText, Refusal
+    from controller.runtime.expectations.create_errors import CreateErrors
+    from controller.runtime.expectations.overlay import Expectation, OverlayIndex
+    from controller.runtime.expectations.owners import OwnerIndex
+    from controller.runtime.reconcile.kind import CreateError, LogText
     from controller.runtime.reconcile.plan import LiveList, LogTail
 
 T = TypeVar("T", bound=KubeObject)
 
 
-class OverlaidReads:
-    """Implements `kind.Reads` over the ledger's overlays.
+class OverlayReader:
+    """Implements `kind.CacheReader` over the ledger's overlays.
 
     An observation costs O(objects read + entries of the owner).
     """
 
-    def __init__(self, overlays: Overlays, accounts: Accounts, refusals: Refusals) -> None:
+    def __init__(
+        self, overlays: OverlayIndex, owners: OwnerIndex, create_errors: CreateErrors
+    ) -> None:
         self._overlays = overlays
-        self._accounts = accounts
-        self._refusals = refusals
+        self._owners = owners
+        self._create_errors = create_errors
 
     def get(self, resource: Resource[T], key: str) -> T | None:
         """The newest object known under `key`.
@@ -37,11 +39,11 @@ class OverlaidReads:
         Raises:
             NotCached: nobody watches it.
         """
-        return self._overlays.of(resource).get(key)
+        return self._overlays.get(resource).get(key)
 
     def serves(self, resource: Resource[Any]) -> bool:
         """Whether anybody watches it: what is not served cannot be watched."""
-        return self._overlays.of(resource).watched
+        return self._overlays.get(resource).watched
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
         """All newest objects whose index function gives `value`, in no particular order.
@@ -50,80 +52,83 @@ class OverlaidReads:
             NotCached: nobody watches it.
             KeyError: there is no such index.
         """
-        return self._overlays.of(resource).by_index(index, value)
+        return self._overlays.get(resource).by_index(index, value)
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
         """Newest revision observed, of the store or of an answer; it never comes back.
 
         After a reset of the server's revisions it carries the number of the reset in front.
         """
-        overlay = self._overlays.of(resource)
-        account = self._accounts.get(owner_uid)
-        newest = overlay.cache_of(account.namespace if account else "").resource_version
-        if account is not None:
-            newest = account.note_revision(resource, newest)
-        return f"{overlay.era}.{newest}" if overlay.era else newest
+        overlay = self._overlays.get(resource)
+        state = self._owners.get(owner_uid)
+        newest = overlay.cache_of(state.namespace if state else "").resource_version
+        if state is not None:
+            newest = state.observe_revision(resource, newest)
+        return f"{overlay.epoch}.{newest}" if overlay.epoch else newest
 
-    def unsettled_scopes(self, owner_uid: str) -> frozenset[str]:
+    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
         """Scopes of this owner with a write of unknown outcome or a blocking doubt."""
-        return frozenset(entry.scope for entry in self._unsettled(owner_uid))
+        return frozenset(expectation.scope for expectation in self._pending(owner_uid))
 
-    def unsettled_resources(self, owner_uid: str) -> frozenset[Resource[Any]]:
-        """Resources of the writes that `unsettled_scopes` is about."""
-        return frozenset(entry.reference.resource for entry in self._unsettled(owner_uid))
+    def pending_resources(self, owner_uid: str) -> frozenset[Resource[Any]]:
+        """Resources of the writes that `pending_scopes` is about."""
+        return frozenset(expectation.reference.resource for expectation in self._pending(owner_uid))
 
-    def is_taken(self, resource: Resource[Any], key: str) -> bool:
+    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
         """Whether a create met somebody else's object of this name."""
-        entry = self._overlays.of(resource).entry(key)
-        return entry is not None and entry.taken
+        expectation = self._overlays.get(resource).get_expectation(key)
+        return expectation is not None and expectation.name_conflict
 
-    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         """The last refusal to create an object of this name, until one succeeds."""
-        return self._refusals.get(Reference(resource, key))
+        return self._create_errors.get(ObjectReference(resource, key))
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
         """Whether a lookup found nothing under this name."""
-        entry = self._overlays.of(resource).entry(key)
-        return entry is not None and entry.absent
+        expectation = self._overlays.get(resource).get_expectation(key)
+        return expectation is not None and expectation.absent
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
         """Whether that list was answered and nothing of its resource was made since."""
-        account = self._accounts.get(owner_uid)
-        return account is not None and lookup in account.lists
+        state = self._owners.get(owner_uid)
+        return state is not None and lookup in state.lists
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
         """The answer to that lookup, None as long as it was not made."""
-        account = self._accounts.get(owner_uid)
-        return account.logs.get(lookup) if account is not None else None
+        state = self._owners.get(owner_uid)
+        return state.logs.get(lookup) if state is not None else None
 
-    def begun_units(self, owner_uid: str) -> Mapping[str, int]:
+    def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
         """Units that this process is making, with the number of members made so far."""
-        account = self._accounts.get(owner_uid)
-        return dict(account.begun) if account is not None else {}
+        state = self._owners.get(owner_uid)
+        return dict(state.incomplete_replicas) if state is not None else {}
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
         """Names of objects that exist and do not fit their type, with the reasons."""
-        return self._overlays.of(resource).unreadable(namespace)
+        return self._overlays.get(resource).unreadable(namespace)
 
-    def doubts(self, owner_uid: str) -> tuple[str, ...]:
+    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         """Sentences about this owner's objects that are not as they should be, sorted."""
         sentences: list[str] = []
-        for entry in self._entries(owner_uid):
-            if entry.kept:
-                sentences.append(f"{entry.reference} exists but is not in the watched selection")
-            if entry.doubt:
-                sentences.append(entry.doubt)
+        for expectation in self._of_owner(owner_uid):
+            if expectation.live_only:
+                sentences.append(
+                    f"{expectation.reference} exists but is not in the watched selection"
+                )
+            if expectation.warning:
+                sentences.append(expectation.warning)
         return tuple(sorted(sentences))
 
-    def _entries(self, owner_uid: str) -> list[Entry[Any]]:
-        account = self._accounts.get(owner_uid)
-        references = account.entries if account is not None else ()
-        found = (self._overlays.entry(reference) for reference in references)
-        return [entry for entry in found if entry is not None]
+    def _of_owner(self, owner_uid: str) -> list[Expectation[Any]]:
+        state = self._owners.get(owner_uid)
+        references = state.expectations if state is not None else ()
+        found = (self._overlays.get_expectation(reference) for reference in references)
+        return [expectation for expectation in found if expectation is not None]
 
-    def _unsettled(self, owner_uid: str) -> list[Entry[Any]]:
+    def _pending(self, owner_uid: str) -> list[Expectation[Any]]:
         return [
-            entry
-            for entry in self._entries(owner_uid)
-            if entry.writer == owner_uid and (entry.write is not None or entry.blocking)
+            expectation
+            for expectation in self._of_owner(owner_uid)
+            if expectation.writer == owner_uid
+            and (expectation.write is not None or expectation.blocking)
         ]

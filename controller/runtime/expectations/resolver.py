@@ -14,14 +14,14 @@ import structlog
 
 from controller.kube.errors import KubeError
 from controller.runtime.reconcile.plan import Create, Delete, Target
-from controller.runtime.reconcile.writer import Fate
+from controller.runtime.reconcile.writer import WriteOutcome
 from workqueue import Backoff, Closed, WorkQueue
 
 if TYPE_CHECKING:
     import random
 
-    from controller.runtime.expectations.expectations import Ledger
-    from controller.runtime.expectations.overlay import Entry, Reference
+    from controller.runtime.expectations.expectations import Expectations
+    from controller.runtime.expectations.overlay import Expectation, ObjectReference
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.reconcile.plan import Write
     from controller.runtime.reconcile.writer import Writer
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 CONCURRENCY = 8
 """Questions answered at the same time; the rest of the client's slots are for reconciles."""
 
-IN_FLIGHT = 5.0
+IN_FLIGHT_INTERVAL = 5.0
 """Seconds after which to look again at a write that has no answer yet."""
 
-_log = structlog.stdlib.get_logger("manta.ledger")
+_log = structlog.stdlib.get_logger("manta.expectations")
 
 
-class Settler:
+class ExpectationResolver:
     """Owns the tasks that settle what the store alone cannot.
 
     Args:
@@ -46,75 +46,81 @@ class Settler:
         rng: jitter of the back-off.
     """
 
-    name = "settler"
+    name = "resolver"
 
-    def __init__(self, ledger: Ledger, writer: Writer, *, clock: Clock, rng: random.Random) -> None:
-        self._ledger = ledger
+    def __init__(
+        self, expectations: Expectations, writer: Writer, *, clock: Clock, rng: random.Random
+    ) -> None:
+        self._expectations = expectations
         self._writer = writer
-        self._questions: WorkQueue[Reference] = WorkQueue(
+        self._queue: WorkQueue[ObjectReference] = WorkQueue(
             clock=clock, rng=rng, backoff=Backoff(base=0.5, cap=30.0)
         )
-        self._in_hand: set[Reference] = set()
-        ledger.ask = self._ask
+        self._in_progress: set[ObjectReference] = set()
+        expectations.request_live_read = self._enqueue
 
     async def run(self) -> None:
         """Answer questions until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(CONCURRENCY):
-                group.create_task(self._work(), name="settler")
+                group.create_task(self._work(), name="resolver")
 
     def close(self) -> None:
         """Take no more questions; `run` ends when those in flight are answered."""
-        self._questions.close()
+        self._queue.close()
 
-    def _ask(self, reference: Reference, delay: float) -> None:
+    def _enqueue(self, reference: ObjectReference, delay: float) -> None:
         """Take a question, unless it is being answered: what is open then is seen afterwards."""
-        if reference not in self._in_hand:
-            self._questions.add_after(reference, delay)
+        if reference not in self._in_progress:
+            self._queue.add_after(reference, delay)
 
     async def _work(self) -> None:
         while True:
             try:
-                async with self._questions.take() as reference:
-                    self._in_hand.add(reference)
+                async with self._queue.take() as reference:
+                    self._in_progress.add(reference)
                     try:
-                        settled = await self._settle(reference)
+                        settled = await self._resolve(reference)
                     finally:
-                        self._in_hand.discard(reference)
-                    self._follow_up(reference, settled=settled)
+                        self._in_progress.discard(reference)
+                    self._requeue(reference, settled=settled)
             except Closed:
                 return
 
-    async def _settle(self, reference: Reference) -> bool:
+    async def _resolve(self, reference: ObjectReference) -> bool:
         """Whether there is no need to come back with back-off."""
-        entry = self._ledger.entry(reference)
-        if entry is None or (entry.write is not None and not entry.unknown):
+        expectation = self._expectations.get(reference)
+        if expectation is None or (
+            expectation.write is not None and not expectation.outcome_unknown
+        ):
             return True
-        owner = self._ledger.writer_of(entry)
-        write = entry.write
-        if write is not None and owner is not None and _may_be_repeated(write, owner):
-            return await self._repeat(owner, write, entry)
-        if entry.unknown:
-            return await self._read_live(reference, entry)
-        if self._ledger.next_live_read(entry) > 0 or self._ledger.expire(entry):
+        owner = self._expectations.writer_of(expectation)
+        write = expectation.write
+        if write is not None and owner is not None and _is_repeatable(write, owner):
+            return await self._repeat(owner, write, expectation)
+        if expectation.outcome_unknown:
+            return await self._read_live(reference, expectation)
+        if self._expectations.next_live_read(expectation) > 0 or self._expectations.expire_lookup(
+            expectation
+        ):
             return True
-        return await self._read_live(reference, entry)
+        return await self._read_live(reference, expectation)
 
-    async def _repeat(self, owner: Owner, write: Write, entry: Entry[Any]) -> bool:
+    async def _repeat(self, owner: Owner, write: Write, expectation: Expectation[Any]) -> bool:
         """Whether the outcome is known now."""
         result = await self._writer.perform(owner, write, repetition=True)
         target = f"{write.target.resource} {write.target.key}"
-        _log.info("write.repeated", target=target, fate=result.fate.value)
-        if result.fate is Fate.UNKNOWN:
+        _log.info("write.repeated", target=target, outcome=result.outcome.value)
+        if result.outcome is WriteOutcome.UNKNOWN:
             return False
-        if result.fate in {Fate.FAILED, Fate.UNWANTED}:
+        if result.outcome in {WriteOutcome.FAILED, WriteOutcome.NAMESPACE_TERMINATING}:
             # Refused this time; only a look can tell whether the first attempt came through.
-            return await self._read_live(entry.reference, entry)
-        self._ledger.wake_owners(entry)
+            return await self._read_live(expectation.reference, expectation)
+        self._expectations.enqueue_owners(expectation)
         return True
 
-    async def _read_live(self, reference: Reference, entry: Entry[Any]) -> bool:
-        version = entry.version
+    async def _read_live(self, reference: ObjectReference, expectation: Expectation[Any]) -> bool:
+        version = expectation.version
         try:
             obj = await self._writer.read(
                 Target(reference.resource, reference.namespace, reference.name)
@@ -122,28 +128,30 @@ class Settler:
         except KubeError as error:
             _log.info("live_read.failed", target=str(reference), error=str(error))
             return False
-        overtaken = self._ledger.entry(reference) is not entry or entry.version != version
+        overtaken = (
+            self._expectations.get(reference) is not expectation or expectation.version != version
+        )
         if not overtaken:
-            self._ledger.read_live(entry, obj)
+            self._expectations.record_live_read(expectation, obj)
         return True
 
-    def _follow_up(self, reference: Reference, *, settled: bool) -> None:
+    def _requeue(self, reference: ObjectReference, *, settled: bool) -> None:
         """Come back for what is still open."""
         if not settled:
-            self._questions.add_rate_limited(reference)
+            self._queue.add_rate_limited(reference)
             return
-        self._questions.forget(reference)
-        entry = self._ledger.entry(reference)
-        if entry is None:
+        self._queue.forget(reference)
+        expectation = self._expectations.get(reference)
+        if expectation is None:
             return
-        if entry.unknown:
-            self._ask(reference, 0.0)
-        elif entry.write is not None:
-            self._ask(reference, IN_FLIGHT)
+        if expectation.outcome_unknown:
+            self._enqueue(reference, 0.0)
+        elif expectation.write is not None:
+            self._enqueue(reference, IN_FLIGHT_INTERVAL)
         else:
-            self._ask(reference, max(0.0, self._ledger.next_live_read(entry)))
+            self._enqueue(reference, max(0.0, self._expectations.next_live_read(expectation)))
 
 
-def _may_be_repeated(write: Write, owner: Owner) -> bool:
+def _is_repeatable(write: Write, owner: Owner) -> bool:
     """Creates and deletes prove themselves; for an owner that is going nothing is made (EXP-12)."""
     return isinstance(write, Delete) or (isinstance(write, Create) and not owner.terminating)

@@ -17,7 +17,7 @@ import structlog
 from controller.runtime.errors import Terminal
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.reconcile.error_condition import error_status
-from controller.runtime.reconcile.executor import FAILED_READ, Job, Next, Outcome
+from controller.runtime.reconcile.executor import FAILED_READ, PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.kind import Observation
 from controller.runtime.reconcile.plan import Event, Plan
 from workqueue import Closed, WorkQueue
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
     from controller.runtime.events.recorder import Recorder
-    from controller.runtime.expectations.expectations import Ledger
+    from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.metrics import ControllerMetrics, ResultLabel
     from controller.runtime.reconcile.executor import Executor
     from controller.runtime.reconcile.external import ExternalCommand
     from controller.runtime.reconcile.kind import Kind
     from workqueue import Clock, QueueMetrics
 
-LEAST_INTERVAL = 0.05
+MIN_INTERVAL = 0.05
 """Least seconds between two runs of one key, unless it has more to do and no other one waits."""
 
-PLANNING_SHARE = 10
+PLANNING_FACTOR = 10
 """A key does not run again sooner than this many times its last planning time."""
 
-_MAY_BE_WOKEN = frozenset({Next.DONE, Next.WAIT, Next.FAILED})
-"""Where a plan's `wake_after` counts: a deadline is not put off by the back-off of a failure."""
+_HONOURS_REQUEUE_AFTER = frozenset({Result.DONE, Result.WAIT, Result.FAILED})
+"""Where a plan's `requeue_after` counts: a deadline is not put off by the back-off of a failure."""
 
 _log = structlog.stdlib.get_logger("manta.reconcile")
 
 
 @dataclass(slots=True)
-class _Line:
+class _ReconcileLog:
     """What the one log line of a reconcile says (CTL-7). Times are in milliseconds."""
 
     name: str
@@ -60,7 +60,7 @@ class _Line:
     execute_ms: float = 0.0
     result: str = "gone"
     writes: Mapping[str, int] = field(default_factory=dict[str, int])
-    wake_after: float | None = None
+    requeue_after: float | None = None
     error: str = ""
 
 
@@ -85,7 +85,7 @@ class Controller(Generic[Observation]):
         self,
         kind: Kind[Observation],
         *,
-        ledger: Ledger,
+        expectations: Expectations,
         executor: Executor,
         recorder: Recorder,
         metrics: ControllerMetrics,
@@ -101,7 +101,7 @@ class Controller(Generic[Observation]):
             kind.name, clock=clock, rng=rng, metrics=queue_metrics
         )
         self._kind = kind
-        self._ledger = ledger
+        self._expectations = expectations
         self._executor = executor
         self._recorder = recorder
         self._metrics = metrics
@@ -111,11 +111,11 @@ class Controller(Generic[Observation]):
         self._rng = rng
         self._timeout = timeout
         self._uids: dict[str, str] = {}
-        self._outside = kind.outside
-        if self._outside is not None:
-            self._outside.attach(self.wake)
+        self._external_source = kind.external_source
+        if self._external_source is not None:
+            self._external_source.start(self.enqueue)
 
-    def wake(self, key: str) -> None:
+    def enqueue(self, key: str) -> None:
         """Have a key looked at, whether anything of it has changed or not (CTL-26)."""
         self.queue.add(key)
 
@@ -126,8 +126,8 @@ class Controller(Generic[Observation]):
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self.name} worker {number}")
         finally:
-            if self._outside is not None:
-                await self._outside.aclose()
+            if self._external_source is not None:
+                await self._external_source.aclose()
 
     def close(self) -> None:
         """Take in nothing more, and nothing that still waits (MGR-9)."""
@@ -137,34 +137,34 @@ class Controller(Generic[Observation]):
         while True:
             try:
                 async with self.queue.take() as key:
-                    await self._turn(key)
+                    await self._process_key(key)
             except Closed:
                 return
 
-    async def _turn(self, key: str) -> None:
+    async def _process_key(self, key: str) -> None:
         """One run of a key."""
         identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)
-        line = _Line(key, str(identifier), self.queue.priority_of(key))
+        line = _ReconcileLog(key, str(identifier), self.queue.priority_of(key))
         began = self._clock.time()
         with self._metrics.active.track_inprogress():
             try:
                 await self._reconcile(key, line)
             except Exception as error:  # noqa: BLE001  a bad object must not cost others a worker
-                await self._quarantine(key, error, line)
+                await self._handle_exception(key, error, line)
         self._metrics.seconds.observe(self._clock.time() - began)
-        self._tell(line)
+        self._log_reconcile(line)
 
-    async def _reconcile(self, key: str, line: _Line) -> None:
+    async def _reconcile(self, key: str, line: _ReconcileLog) -> None:
         began = self._clock.time()
-        primary = self._ledger.reads.get(self._kind.primary, key)
-        owner = self._enter(key, primary)
-        observation = self._kind.observe(key, self._ledger.reads)
+        primary = self._expectations.reader.get(self._kind.primary, key)
+        owner = self._observe_owner(key, primary)
+        observation = self._kind.observe(key, self._expectations.reader)
         observed = self._clock.time()
         line.observe_ms = 1e3 * (observed - began)
         if observation is None or primary is None or owner is None:
-            self._leave(key)
+            self._observe_deletion(key)
             return
-        for resource in self._ledger.reads.unsettled_resources(owner.uid):
+        for resource in self._expectations.reader.pending_resources(owner.uid):
             self._metrics.stale(resource)
         try:
             plan = self._kind.plan(observation, self._wall())
@@ -172,10 +172,10 @@ class Controller(Generic[Observation]):
             planned = self._clock.time()
             line.plan_ms = 1e3 * (planned - observed)
             self._metrics.planning.observe(planned - began)
-            self.queue.hold(key, max(LEAST_INTERVAL, PLANNING_SHARE * (planned - began)))
-        if self._outside is not None:
-            self._outside.sync(key, plan.interests)
-        job = Job(
+            self.queue.hold(key, max(MIN_INTERVAL, PLANNING_FACTOR * (planned - began)))
+        if self._external_source is not None:
+            self._external_source.sync(key, plan.subscriptions)
+        execution = PlanExecution(
             owner=owner,
             resource=self._kind.primary,
             primary=primary,
@@ -184,83 +184,83 @@ class Controller(Generic[Observation]):
                 observation, plan, failures, self._wall()
             ),
             emit=lambda event: self._emit(primary, event),
-            hand_over=lambda: self._hand_over(key, plan.commands),
+            submit=lambda: self._submit(key, plan.commands),
         )
         try:
-            outcome = await self._execute(job)
+            outcome = await self._execute(execution)
         finally:
             line.execute_ms = 1e3 * (self._clock.time() - planned)
-        self._conclude(key, outcome, line)
+        self._handle_result(key, outcome, line)
         if outcome.error and self.queue.num_requeues(key) > 1:
-            await self._blame(key, primary, FAILED_READ, line)
+            await self._report_error(key, primary, FAILED_READ, line)
 
-    async def _execute(self, job: Job) -> Outcome:
+    async def _execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out a plan within the time limit (CTL-6); what was under way is then unknown."""
         limit = asyncio.timeout(self._timeout or None)
         try:
             async with limit:
-                return await self._executor.execute(job)
+                return await self._executor.execute(execution)
         except TimeoutError:
             if limit.expired():
                 self._metrics.timeouts.inc()
             raise
 
-    def _hand_over(self, key: str, commands: tuple[ExternalCommand, ...]) -> None:
-        if self._outside is not None and commands:
-            self._outside.hand_over(key, commands)
+    def _submit(self, key: str, commands: tuple[ExternalCommand, ...]) -> None:
+        if self._external_source is not None and commands:
+            self._external_source.submit(key, commands)
 
-    def _enter(self, key: str, primary: KubeObject | None) -> Owner | None:
+    def _observe_owner(self, key: str, primary: KubeObject | None) -> Owner | None:
         if primary is None:
             return None
         uid = primary.metadata.uid
         if self._uids.get(key, uid) != uid:
-            self._leave(key)
+            self._observe_deletion(key)
         self._uids[key] = uid
         owner = Owner(uid, key, self.name, primary.metadata.terminating)
-        self._ledger.enter(owner)
+        self._expectations.add_owner(owner)
         return owner
 
-    def _leave(self, key: str) -> None:
+    def _observe_deletion(self, key: str) -> None:
         """The object is gone: nothing about it is kept (EXP-8)."""
-        self._ledger.forget(self.name, key)
+        self._expectations.remove_owner(self.name, key)
         self._executor.forget(self._uids.pop(key, ""))
         self.queue.forget(key)
         self._metrics.reconciled("success")
-        if self._outside is not None:
-            self._outside.sync(key, ())
+        if self._external_source is not None:
+            self._external_source.sync(key, ())
 
-    def _conclude(self, key: str, outcome: Outcome, line: _Line) -> None:
+    def _handle_result(self, key: str, outcome: PlanOutcome, line: _ReconcileLog) -> None:
         """Say what comes next; the key keeps its priority (CTL-9)."""
-        line.result = outcome.next.value
+        line.result = outcome.result.value
         line.writes = outcome.writes
-        line.wake_after = outcome.wake_after
+        line.requeue_after = outcome.requeue_after
         line.error = outcome.error
         if outcome.failures:
             line.error = f"{outcome.failures[0].reason}: {outcome.failures[0].message}"
         for verb, count in outcome.writes.items():
             self._metrics.wrote(verb, count)
         result: ResultLabel = "requeue"
-        match outcome.next:
-            case Next.DONE:
+        match outcome.result:
+            case Result.DONE:
                 self.queue.forget(key)
-                result = "success" if outcome.wake_after is None else "requeue_after"
-            case Next.MORE:
+                result = "success" if outcome.requeue_after is None else "requeue_after"
+            case Result.MORE:
                 if not self.queue:  # each run gets on; beside others a key rests as usual
                     self.queue.hold(key, 0.0)
                 self.queue.add(key)
-            case Next.AGAIN:
+            case Result.AGAIN:
                 self.queue.add_rate_limited(key)
-            case Next.WAIT:
+            case Result.WAIT:
                 pass
-            case Next.FAILED:
+            case Result.FAILED:
                 self.queue.add_rate_limited(key)
                 self._metrics.errors.inc()
                 result = "error"
-        if outcome.wake_after is not None and outcome.next in _MAY_BE_WOKEN:
-            self.queue.add_after(key, outcome.wake_after)
+        if outcome.requeue_after is not None and outcome.result in _HONOURS_REQUEUE_AFTER:
+            self.queue.add_after(key, outcome.requeue_after)
         self._metrics.reconciled(result)
 
-    async def _quarantine(self, key: str, error: Exception, line: _Line) -> None:
+    async def _handle_exception(self, key: str, error: Exception, line: _ReconcileLog) -> None:
         """An exception costs only its own key: back-off, counters, event, condition (CTL-4)."""
         line.result = "error"
         line.error = f"{type(error).__name__}: {error}"
@@ -274,17 +274,19 @@ class Controller(Generic[Observation]):
             if not isinstance(error, TimeoutError):
                 self._metrics.panics.inc()
                 _log.error("reconcile.exception", name=key, exc_info=error)
-        primary = self._ledger.reads.get(self._kind.primary, key)
+        primary = self._expectations.reader.get(self._kind.primary, key)
         if primary is not None:
             reason = error.reason if isinstance(error, Terminal) else "ReconcileError"
             self._emit(primary, Event("Warning", reason, "Reconcile", line.error))
             if isinstance(error, Terminal) or self.queue.num_requeues(key) > 1:
-                await self._blame(key, primary, reason, line)
+                await self._report_error(key, primary, reason, line)
 
-    async def _blame(self, key: str, primary: KubeObject, reason: str, line: _Line) -> None:
+    async def _report_error(
+        self, key: str, primary: KubeObject, reason: str, line: _ReconcileLog
+    ) -> None:
         """Name an error that does not pass on the object; if that fails too, the event must do."""
         status = error_status(primary, reason, line.error, self._wall())
-        job = Job(
+        execution = PlanExecution(
             owner=Owner(primary.metadata.uid, key, self.name),
             resource=self._kind.primary,
             primary=primary,
@@ -293,14 +295,14 @@ class Controller(Generic[Observation]):
             emit=lambda event: self._emit(primary, event),
         )
         try:
-            line.writes = (await self._execute(job)).writes
+            line.writes = (await self._execute(execution)).writes
         except Exception as error:  # noqa: BLE001  as above
             _log.warning("quarantine.unsaid", name=key, error=str(error))
 
     def _emit(self, primary: KubeObject, event: Event) -> None:
         self._recorder.record(self._kind.primary, primary.metadata, event, reporter=self.name)
 
-    def _tell(self, line: _Line) -> None:
+    def _log_reconcile(self, line: _ReconcileLog) -> None:
         """The one line (event name `reconcile`); quiet if nothing was done."""
         namespace, _, name = line.name.rpartition("/")
         fields: dict[str, Any] = {
@@ -317,8 +319,8 @@ class Controller(Generic[Observation]):
         }
         if line.writes:
             fields["writes"] = dict(line.writes)
-        if line.wake_after is not None:
-            fields["wake_after"] = round(line.wake_after, 3)
+        if line.requeue_after is not None:
+            fields["requeue_after"] = round(line.requeue_after, 3)
         if line.error:
             fields["error"] = line.error
         if line.result in {"error", "terminal", "failed"}:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from controller.apimachinery.merge_patch import difference, holds_list
-from controller.runtime.events.aggregation import summarised
+from controller.runtime.events.aggregation import aggregate_events
 from controller.runtime.reconcile.plan import Create, Delete, Event, MergePatch, StatusPatch, Target
-from controller.runtime.reconcile.writer import Fate
+from controller.runtime.reconcile.writer import WriteOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.reconcile.plan import Failure, Plan, Write
-    from controller.runtime.reconcile.writer import Result, Writer
+    from controller.runtime.reconcile.writer import Writer, WriteResult
 
 BATCH = 64
 """Writes of one reconcile at most; the rest of the plan is for the next one."""
@@ -39,14 +39,14 @@ STATUS_INTERVAL = 1.0
 """Least seconds between two status writes of one object that only move counters."""
 
 
-_Lane: TypeAlias = "tuple[Resource[Any], str]"
+_SlowStartGroup: TypeAlias = "tuple[Resource[Any], str]"
 """Creates that have much in common, so that one refusal speaks for all: resource and scope."""
 
 
-class Next(Enum):
+class Result(Enum):
     """What the controller does with the key after a plan was carried out."""
 
-    DONE = "done"  # rest, or wake at `wake_after`
+    DONE = "done"  # rest, or wake at `requeue_after`
     MORE = "more"  # at once, at the tail: lookups answered, or more than one batch
     AGAIN = "again"  # soon and quietly: a precondition failed, a name was taken
     WAIT = "wait"  # the ledger wakes the key when an unknown write is settled
@@ -54,26 +54,26 @@ class Next(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlanOutcome:
     """What became of a plan.
 
     Attributes:
-        next: what to do with the key.
-        wake_after: seconds until the key must be looked at again, None if only events matter.
+        result: what to do with the key.
+        requeue_after: seconds until the key must be looked at again, None if only events matter.
         writes: requests that changed something or tried to, by verb.
         failures: writes that did not succeed, the first cause first.
         error: a sentence about a live read that failed, so that nothing was done; empty if none.
     """
 
-    next: Next
-    wake_after: float | None = None
+    result: Result
+    requeue_after: float | None = None
     writes: Mapping[str, int] = field(default_factory=dict[str, int])
     failures: tuple[Failure, ...] = ()
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PlanExecution:
     """One plan to carry out.
 
     Attributes:
@@ -83,7 +83,7 @@ class Job:
         plan: what to do.
         status_after: the status to write when these writes failed.
         emit: records an event about the primary object.
-        hand_over: passes on the plan's commands.
+        submit: passes on the plan's commands.
     """
 
     owner: Owner
@@ -92,7 +92,7 @@ class Job:
     plan: Plan
     status_after: Callable[[tuple[Failure, ...]], StatusPatch | None]
     emit: Callable[[Event], None]
-    hand_over: Callable[[], None] = lambda: None
+    submit: Callable[[], None] = lambda: None
 
 
 class Executor:
@@ -110,43 +110,44 @@ class Executor:
         self._writer = writer
         self._now = now
         self._status_written: dict[str, float] = {}
-        self._not_kept: dict[str, dict[str, Any]] = {}
-        self._widths: dict[str, dict[_Lane, int]] = {}
+        self._pruned_fields: dict[str, dict[str, Any]] = {}
+        self._widths: dict[str, dict[_SlowStartGroup, int]] = {}
 
-    async def execute(self, job: Job) -> Outcome:
+    async def execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out one plan, or the first batch of it."""
-        if job.plan.lookups:
-            return await self._look_up(job)
-        run = _Run(job, self._widths.pop(job.owner.uid, {}))
-        for event in job.plan.events:
-            job.emit(event)
+        if execution.plan.lookups:
+            return await self._look_up(execution)
+        run = _ExecutionState(execution, self._widths.pop(execution.owner.uid, {}))
+        for event in execution.plan.events:
+            execution.emit(event)
         try:
             if await self._commit(run):
-                job.hand_over()
+                execution.submit()
                 await self._stages(run)
-                await self._at_once(run, job.plan.aside)
+                await self._concurrently(run, execution.plan.independent)
         finally:
-            for event in summarised(run.events):
-                job.emit(event)
+            for event in aggregate_events(run.events):
+                execution.emit(event)
         if run.ended:
-            return run.outcome(job.plan.wake_after)
-        wake_after = await self._status(run)
-        outcome = run.outcome(wake_after)
-        if outcome.next is Next.MORE:
-            self._widths[job.owner.uid] = run.widths
+            return run.outcome(execution.plan.requeue_after)
+        requeue_after = await self._status(run)
+        outcome = run.outcome(requeue_after)
+        if outcome.result is Result.MORE:
+            self._widths[execution.owner.uid] = run.widths
         return outcome
 
     def forget(self, uid: str) -> None:
         """The object is gone."""
         self._status_written.pop(uid, None)
-        self._not_kept.pop(uid, None)
+        self._pruned_fields.pop(uid, None)
         self._widths.pop(uid, None)
 
-    async def _look_up(self, job: Job) -> Outcome:
+    async def _look_up(self, execution: PlanExecution) -> PlanOutcome:
         async with asyncio.TaskGroup() as group:
-            lookups = job.plan.lookups
+            lookups = execution.plan.lookups
             tasks = [
-                group.create_task(self._writer.look_up(job.owner, lookup)) for lookup in lookups
+                group.create_task(self._writer.look_up(execution.owner, lookup))
+                for lookup in lookups
             ]
         notes = [
             f"cannot read {lookup.subject}, so nothing is done: {error}"
@@ -154,148 +155,154 @@ class Executor:
             if (error := task.result()) is not None
         ]
         for note in notes:
-            job.emit(Event("Warning", FAILED_READ, "Reconcile", note))
+            execution.emit(Event("Warning", FAILED_READ, "Reconcile", note))
         if notes:
-            return Outcome(Next.FAILED, job.plan.wake_after, error=notes[0])
-        return Outcome(Next.MORE)
+            return PlanOutcome(Result.FAILED, execution.plan.requeue_after, error=notes[0])
+        return PlanOutcome(Result.MORE)
 
-    async def _commit(self, run: _Run) -> bool:
+    async def _commit(self, run: _ExecutionState) -> bool:
         """Whether the stages may follow."""
-        commit = run.job.plan.commit
+        commit = run.execution.plan.commit
         if commit is None:
             return True
         result = await self._perform(run, commit)
-        if result.fate in {Fate.CONFLICT, Fate.UNKNOWN}:
+        if result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
             run.ended = True
-        return result.fate is Fate.DONE
+        return result.outcome is WriteOutcome.DONE
 
-    async def _stages(self, run: _Run) -> None:
-        for stage in run.job.plan.stages:
+    async def _stages(self, run: _ExecutionState) -> None:
+        for stage in run.execution.plan.stages:
             room = BATCH - run.count
             if len(stage) > room:
                 run.more = True
                 stage = stage[:room]  # noqa: PLW2901  the part of it that fits
-            await self._at_once(run, [w for w in stage if not isinstance(w, Create)])
-            await self._slowly(run, [w for w in stage if isinstance(w, Create)])
+            await self._concurrently(run, [w for w in stage if not isinstance(w, Create)])
+            await self._slow_start(run, [w for w in stage if isinstance(w, Create)])
             if run.more or run.stopped:
                 return
 
-    async def _at_once(self, run: _Run, writes: Sequence[Write]) -> None:
+    async def _concurrently(self, run: _ExecutionState, writes: Sequence[Write]) -> None:
         async with asyncio.TaskGroup() as group:
             for write in writes:
                 group.create_task(self._perform(run, write))
 
-    async def _slowly(self, run: _Run, writes: Sequence[Create]) -> None:
+    async def _slow_start(self, run: _ExecutionState, writes: Sequence[Create]) -> None:
         """Creates of each lane by themselves: what is refused in one says little about another."""
-        lanes: dict[_Lane, list[Create]] = {}
+        lanes: dict[_SlowStartGroup, list[Create]] = {}
         for write in writes:
-            lanes.setdefault(_lane_of(write), []).append(write)
+            lanes.setdefault(_group_of(write), []).append(write)
         async with asyncio.TaskGroup() as group:
             for lane, creates in lanes.items():
-                group.create_task(self._ramp(run, lane, creates))
+                group.create_task(self._slow_start_group(run, lane, creates))
 
-    async def _ramp(self, run: _Run, lane: _Lane, creates: Sequence[Create]) -> None:
+    async def _slow_start_group(
+        self, run: _ExecutionState, group: _SlowStartGroup, creates: Sequence[Create]
+    ) -> None:
         """1, 2, 4, ... at once; after the first failure in the lane no more are begun."""
-        while creates and lane not in run.stuck:
-            width = run.widths.get(lane, 1)
-            await self._at_once(run, creates[:width])
+        while creates and group not in run.stuck:
+            width = run.widths.get(group, 1)
+            await self._concurrently(run, creates[:width])
             creates = creates[width:]
-            run.widths[lane] = min(2 * width, BATCH)
+            run.widths[group] = min(2 * width, BATCH)
 
-    async def _perform(self, run: _Run, write: Write) -> Result:
-        run.began(write)
-        result = await self._writer.perform(run.job.owner, write)
-        run.took(result)
-        if result.fate is Fate.DONE and write.on_success is not None:
+    async def _perform(self, run: _ExecutionState, write: Write) -> WriteResult:
+        run.write_started(write)
+        result = await self._writer.perform(run.execution.owner, write)
+        run.write_ended(result)
+        if result.outcome is WriteOutcome.DONE and write.on_success is not None:
             run.events.append(write.on_success)
         return result
 
-    async def _status(self, run: _Run) -> float | None:
+    async def _status(self, run: _ExecutionState) -> float | None:
         """Write the status if it differs; seconds until the key must be looked at again."""
-        job = run.job
-        wake_after = job.plan.wake_after
-        status = job.status_after(tuple(run.failures)) if run.failures else job.plan.status
+        execution = run.execution
+        requeue_after = execution.plan.requeue_after
+        status = (
+            execution.status_after(tuple(run.failures)) if run.failures else execution.plan.status
+        )
         if status is None:
-            return wake_after
-        wake_after = _sooner(wake_after, status.good_for)
+            return requeue_after
+        requeue_after = _sooner(requeue_after, status.valid_for)
         uid = run.primary.metadata.uid
         patch = difference(_status_of(run.primary), status.wanted)
-        if not patch or patch == self._not_kept.get(uid):
-            return wake_after
+        if not patch or patch == self._pruned_fields.get(uid):
+            return requeue_after
         rest = self._status_written.get(uid, -STATUS_INTERVAL) + STATUS_INTERVAL - self._now()
         if not status.urgent and rest > 0:
-            return _sooner(wake_after, rest)
-        result = await self._perform(run, _status_write(job.resource, run.primary, patch))
-        if result.fate is Fate.DONE:
+            return _sooner(requeue_after, rest)
+        result = await self._perform(run, _status_write(execution.resource, run.primary, patch))
+        if result.outcome is WriteOutcome.DONE:
             self._status_written[uid] = self._now()
-            self._note_what_is_not_kept(uid, run.primary, patch)
-        if result.fate is not Fate.CONFLICT:
+            self._remember_pruned_fields(uid, run.primary, patch)
+        if result.outcome is not WriteOutcome.CONFLICT:
             for event in status.events:
-                job.emit(event)
-        return wake_after
+                execution.emit(event)
+        return requeue_after
 
-    def _note_what_is_not_kept(self, uid: str, stored: KubeObject, patch: dict[str, Any]) -> None:
+    def _remember_pruned_fields(self, uid: str, stored: KubeObject, patch: dict[str, Any]) -> None:
         """KubeRay's definitions prune fields that are ours: to ask again would change nothing."""
         missing = difference(_status_of(stored), patch)
         if missing:
-            self._not_kept[uid] = missing
+            self._pruned_fields[uid] = missing
         else:
-            self._not_kept.pop(uid, None)
+            self._pruned_fields.pop(uid, None)
 
 
-class _Run:
+class _ExecutionState:
     """What has happened so far in one execution."""
 
-    def __init__(self, job: Job, widths: dict[_Lane, int]) -> None:
-        self.job = job
+    def __init__(self, execution: PlanExecution, widths: dict[_SlowStartGroup, int]) -> None:
+        self.execution = execution
         self.widths = widths  # creates at once, by lane
-        self.stuck: set[_Lane] = set()  # lanes in which a write did not succeed
-        self.primary = job.primary
+        self.stuck: set[_SlowStartGroup] = set()  # lanes in which a write did not succeed
+        self.primary = execution.primary
         self.ended = False
         self.more = False
         self.count = 0
         self.failures: list[Failure] = []
         self.events: list[Event] = []  # of its writes
         self._verbs: Counter[str] = Counter()
-        self._fates: set[Fate] = set()
+        self._outcomes: set[WriteOutcome] = set()
 
     @property
     def stopped(self) -> bool:
         """Whether no further stage may begin."""
-        return bool(self._fates - {Fate.DONE})
+        return bool(self._outcomes - {WriteOutcome.DONE})
 
-    def began(self, write: Write) -> None:
+    def write_started(self, write: Write) -> None:
         self.count += 1
         self._verbs[_verb(write)] += 1
 
-    def took(self, result: Result) -> None:
-        self._fates.add(result.fate)
-        if result.fate is not Fate.DONE:
-            self.stuck.add(_lane_of(result.write))
+    def write_ended(self, result: WriteResult) -> None:
+        self._outcomes.add(result.outcome)
+        if result.outcome is not WriteOutcome.DONE:
+            self.stuck.add(_group_of(result.write))
         failure = result.failure
         if failure is not None:
             self.failures.append(failure)
         if result.obj is not None and result.obj.metadata.uid == self.primary.metadata.uid:
             self.primary = result.obj
 
-    def outcome(self, wake_after: float | None) -> Outcome:
-        return Outcome(self._next(), wake_after, dict(self._verbs), tuple(self.failures))
+    def outcome(self, requeue_after: float | None) -> PlanOutcome:
+        return PlanOutcome(self._next(), requeue_after, dict(self._verbs), tuple(self.failures))
 
-    def _next(self) -> Next:
-        if Fate.FAILED in self._fates:
-            return Next.FAILED
-        if self._fates & {Fate.CONFLICT, Fate.TAKEN}:
-            return Next.AGAIN
-        if Fate.UNKNOWN in self._fates:
-            return Next.WAIT
-        if Fate.UNWANTED in self._fates:  # what a deleted owner waits for will never be there
-            return Next.AGAIN if self.job.primary.metadata.terminating else Next.DONE
+    def _next(self) -> Result:
+        if WriteOutcome.FAILED in self._outcomes:
+            return Result.FAILED
+        if self._outcomes & {WriteOutcome.CONFLICT, WriteOutcome.NAME_CONFLICT}:
+            return Result.AGAIN
+        if WriteOutcome.UNKNOWN in self._outcomes:
+            return Result.WAIT
+        if (
+            WriteOutcome.NAMESPACE_TERMINATING in self._outcomes
+        ):  # what a deleted owner waits for will never be there
+            return Result.AGAIN if self.execution.primary.metadata.terminating else Result.DONE
         if self.more:
-            return Next.MORE
-        return Next.DONE
+            return Result.MORE
+        return Result.DONE
 
 
-def _lane_of(write: Write) -> _Lane:
+def _group_of(write: Write) -> _SlowStartGroup:
     return write.target.resource, write.target.scope
 
 

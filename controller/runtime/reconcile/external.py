@@ -31,24 +31,24 @@ SubscriptionT_contra = TypeVar("SubscriptionT_contra", bound=Subscription, contr
 CommandT_contra = TypeVar("CommandT_contra", bound=ExternalCommand, contravariant=True)
 
 
-class Outside(Protocol[SubscriptionT_contra, CommandT_contra]):
+class ExternalSource(Protocol[SubscriptionT_contra, CommandT_contra]):
     """What a controller asks of it. Nothing but `aclose` may block, and nothing may raise."""
 
-    def attach(self, wake: Callable[[str], None]) -> None:
+    def start(self, enqueue: Callable[[str], None]) -> None:
         """Learn how to wake a key when an observation or an outcome of it has changed.
 
         Called once, before anything else.
         """
         ...
 
-    def sync(self, key: str, interests: tuple[SubscriptionT_contra, ...]) -> None:
-        """Observe for this object what `interests` says and nothing else, from now on.
+    def sync(self, key: str, subscriptions: tuple[SubscriptionT_contra, ...]) -> None:
+        """Observe for this object what `subscriptions` says and nothing else, from now on.
 
         Called after every plan; with nothing when the object is gone.
         """
         ...
 
-    def hand_over(self, key: str, commands: tuple[CommandT_contra, ...]) -> None:
+    def submit(self, key: str, commands: tuple[CommandT_contra, ...]) -> None:
         """Carry out commands whose identities are stored; those it knows already only once."""
         ...
 
@@ -57,5 +57,5 @@ class Outside(Protocol[SubscriptionT_contra, CommandT_contra]):
         ...
 
 
-AnyOutside: TypeAlias = Outside[Any, Any]
+AnyExternalSource: TypeAlias = ExternalSource[Any, Any]
 """One whose subscriptions and commands its kind alone knows."""

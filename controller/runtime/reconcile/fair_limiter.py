@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-FEW = 4
+RESERVED_BELOW = 4
 """An owner that holds fewer slots than this may take one of the reserve."""
 
-SHARE = 5
+MAX_SHARE = 5
 """One slot in so many is the most that an owner may hold, and one in so many is in reserve.
 
 Of the 80 slots that a client has if nothing else is said, 16 keep an API server on two cores as
@@ -27,7 +27,7 @@ busy as 64 do, and delay others a third as much. One that is 20 ms away makes 80
 """
 
 
-class Turns:
+class FairLimiter:
     """A bounded number of slots. Of n owners that wait, each gets every n-th that comes free.
 
     Args:
@@ -36,7 +36,7 @@ class Turns:
 
     def __init__(self, slots: int) -> None:
         self._free = slots
-        self._share = slots // SHARE
+        self._share = slots // MAX_SHARE
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the next owner first
 
@@ -86,6 +86,6 @@ class Turns:
 
     def _may_take(self, owner: str) -> bool:
         held = self._held[owner]
-        if held < FEW:
+        if held < RESERVED_BELOW:
             return self._free > 0
         return held < self._share and self._free > self._share

@@ -1,8 +1,8 @@
-"""What the runtime asks of a kind, and what it gives to it.
+"""The interface between the runtime and a kind.
 
-A kind is an `observe` and a `plan`, both synchronous: `observe` gathers everything that the
-decision depends on through `Reads`, `plan` is a pure function of that and the time. The runtime
-does the rest: events, queue, writes, retries, expectations, logs, metrics.
+A kind consists of `observe` and `plan`, both synchronous. `observe` collects everything that the
+decision depends on from a `CacheReader`; `plan` is a pure function of that and the time. The
+runtime does the rest: events, queue, writes, retries, expectations, logs and metrics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.problem import Problem
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.external import AnyOutside
+    from controller.runtime.reconcile.external import AnyExternalSource
     from controller.runtime.reconcile.plan import Failure, LiveList, LogTail, Plan, StatusPatch
 
 T = TypeVar("T", bound=KubeObject)
@@ -33,7 +33,7 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CreateError:
     """The server's definite answer that it will not create an object now.
 
     Attributes:
@@ -84,11 +84,11 @@ class Owned(Generic[T]):
         resource: what is watched.
         label_selector: limits list and watch; one resource has one selector in the process.
         indexes: index functions besides `owner`.
-        also_wakes: keys ("namespace/name" of primaries) that an event of this object wakes
+        also_enqueues: keys ("namespace/name" of primaries) that an event of this object wakes
             besides its controller owner's (CTL-22): for objects that matter by label.
         references: finds primaries that refer to an object, which an event of it enqueues too.
         optional: whether the API server may lack it. Then there is no cache of it, and it must
-            not be read: `Reads.serves` tells.
+            not be read: `CacheReader.serves` tells.
     """
 
     resource: Resource[T]
@@ -96,12 +96,12 @@ class Owned(Generic[T]):
     indexes: Mapping[str, Callable[[T], Sequence[str]]] = field(
         default_factory=dict[str, Callable[[T], Sequence[str]]]
     )
-    also_wakes: Callable[[T], Sequence[str]] | None = None
+    also_enqueues: Callable[[T], Sequence[str]] | None = None
     references: References[T] | None = None
     optional: bool = False
 
 
-class Reads(Protocol):
+class CacheReader(Protocol):
     """The caches overlaid with the process's own writes: never older than what it did itself.
 
     Synchronous and consistent during one `observe`. Objects are immutable.
@@ -123,18 +123,18 @@ class Reads(Protocol):
         """Newest revision observed: the store's or that of an answer for this owner; only grows."""
         ...
 
-    def unsettled_scopes(self, owner_uid: str) -> frozenset[str]:
+    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
         """Scopes with a write of unknown outcome: make and delete nothing there for now.
 
         The runtime repeats an unknown create under the same name and wakes the key.
         """
         ...
 
-    def is_taken(self, resource: Resource[Any], key: str) -> bool:
+    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
         """Whether a create met an object of this name that belongs to somebody else."""
         ...
 
-    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         """The last refusal to create an object of this name, until one succeeds."""
         ...
 
@@ -150,7 +150,7 @@ class Reads(Protocol):
         """The answer to that lookup, None as long as it was not made."""
         ...
 
-    def begun_units(self, owner_uid: str) -> Mapping[str, int]:
+    def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
         """Units that this process is making, with the number of members made so far (`Member`)."""
         ...
 
@@ -161,7 +161,7 @@ class Reads(Protocol):
         """
         ...
 
-    def doubts(self, owner_uid: str) -> tuple[str, ...]:
+    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         """Sentences for a condition: objects that the cache does not show, admission conflicts."""
         ...
 
@@ -198,11 +198,11 @@ class Kind(Protocol[Observation]):
         ...
 
     @property
-    def outside(self) -> AnyOutside | None:
+    def external_source(self) -> AnyExternalSource | None:
         """The other system that plans of this kind have commands and interests for, if any."""
         ...
 
-    def observe(self, key: str, reads: Reads) -> Observation | None:
+    def observe(self, key: str, reads: CacheReader) -> Observation | None:
         """Everything that the plan depends on; None if the object is gone. No I/O."""
         ...
 

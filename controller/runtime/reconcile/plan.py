@@ -25,15 +25,15 @@ class Event:
         reason: CamelCase, KubeRay's names where there is one: `CreatedWorkerPod`.
         action: `Create`, `Delete`, `Update`, `Validate`, `Reconcile`.
         note: one sentence, at most 1024 bytes; longer ones are cut when sent.
-        of_many: the sentence in place of many events that differ in their notes only; `{count}`
-            in it stands for how many. Empty: each is told by itself.
+        aggregate_note: replaces the notes of many events that differ only in their notes;
+            `{count}` in it stands for their number. Empty: each event is recorded by itself.
     """
 
     type: Literal["Normal", "Warning"]
     reason: str
     action: str
     note: str
-    of_many: str = ""
+    aggregate_note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,19 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ReplicaMember:
     """The place of an object in a unit whose members are made one after the other.
 
     The runtime remembers how far a unit has come, so that a planner can tell a unit that this
     process is still making from one that has lost a member.
 
     Attributes:
-        unit: name of the unit, never used for another one.
+        replica: name of the unit, never used for another one.
         position: of this member, from 0.
         size: members of the whole unit.
     """
 
-    unit: str
+    replica: str
     position: int
     size: int
 
@@ -83,7 +83,7 @@ class Create:
 
     target: Target
     body: Mapping[str, Any]
-    member: Member | None = None
+    member: ReplicaMember | None = None
     on_success: Event | None = None
     secret: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
 
@@ -177,7 +177,7 @@ class LogTail:
     """The last lines of a container's log, which the planner wants before it goes on.
 
     The newest pod of the selection is asked once. Whatever comes of it is an answer, so that no
-    plan waits for a log that cannot be had; `Reads.log_tail` gives it. The newest eight of an
+    plan waits for a log that cannot be had; `CacheReader.log_tail` gives it. The newest eight of an
     object are kept.
     """
 
@@ -200,14 +200,14 @@ class StatusPatch:
     Compared with what is there; equal means no request. `urgent` is False when only counters
     move: such writes are limited to one a second per object. `events` tell of a transition in
     it: they are recorded with the write, so that a transition that is stored is told once,
-    whoever restarts. After `good_for` seconds it says something else although nothing happened;
+    whoever restarts. After `valid_for` seconds it says something else although nothing happened;
     None if only events matter.
     """
 
     wanted: Mapping[str, Any]
     urgent: bool = True
     events: tuple[Event, ...] = ()
-    good_for: float | None = None
+    valid_for: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,25 +221,25 @@ class Plan:
             outcome is unknown, the reconcile ends.
         commands: for the kind's `outside`, handed over once `commit` is stored; each has an
             identity of its own, so that handing it over again repeats nothing.
-        interests: all that `outside` is to observe for the object from now on, also while
+        subscriptions: all that `outside` is to observe for the object from now on, also while
             lookups are made.
         stages: writes; those of one stage run concurrently, a stage starts when all of the one
             before succeeded.
-        aside: writes that no stage waits for; made after the stages, whatever became of them.
+        independent: writes that no stage waits for; made after the stages, whatever became of them.
         status: written last, also after failed stages.
         events: recorded first, whatever happens to the writes.
-        wake_after: seconds until the key must be looked at again, None if only events matter.
+        requeue_after: seconds until the key must be looked at again, None if only events matter.
     """
 
     lookups: tuple[Lookup | LiveList | LogTail, ...] = ()
     commit: MergePatch | JsonPatch | None = None
     commands: tuple[ExternalCommand, ...] = ()
-    interests: tuple[Subscription, ...] = ()
+    subscriptions: tuple[Subscription, ...] = ()
     stages: tuple[tuple[Write, ...], ...] = ()
-    aside: tuple[Write, ...] = ()
+    independent: tuple[Write, ...] = ()
     status: StatusPatch | None = None
     events: tuple[Event, ...] = ()
-    wake_after: float | None = None
+    requeue_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

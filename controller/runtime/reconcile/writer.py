@@ -28,9 +28,9 @@ from controller.kube.errors import (
 )
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS
-from controller.runtime.expectations.cache_barrier import PAGE
-from controller.runtime.reconcile.fair_limiter import Turns
-from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, LogText, Refusal
+from controller.runtime.expectations.cache_barrier import PAGE_SIZE
+from controller.runtime.reconcile.fair_limiter import FairLimiter
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError, LogText
 from controller.runtime.reconcile.plan import (
     Create,
     Delete,
@@ -48,43 +48,49 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.kube.client import Client
-    from controller.runtime.expectations.expectations import Ledger
+    from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.reconcile.plan import Write
 
 
-class Fate(Enum):
+class WriteOutcome(Enum):
     """What became of a write."""
 
     DONE = "done"
     CONFLICT = "conflict"  # a precondition failed: plan again, quietly
-    TAKEN = "taken"  # the name belongs to somebody else: plan again
-    UNWANTED = "unwanted"  # the namespace is going away: nothing to create, nothing to retry
+    NAME_CONFLICT = "taken"  # the name belongs to somebody else: plan again
+    NAMESPACE_TERMINATING = (
+        "unwanted"  # the namespace is going away: nothing to create, nothing to retry
+    )
     FAILED = "failed"
     UNKNOWN = "unknown"  # the ledger finds out
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class WriteResult:
     """One write and what became of it. `obj` is what the server returned, if it did."""
 
     write: Write
-    fate: Fate
+    outcome: WriteOutcome
     obj: KubeObject | None = None
     error: KubeError | None = None
 
     @property
     def failure(self) -> Failure | None:
         """For the status: None if it worked or will be planned again."""
-        if self.error is None or self.fate in {Fate.DONE, Fate.CONFLICT, Fate.TAKEN}:
+        if self.error is None or self.outcome in {
+            WriteOutcome.DONE,
+            WriteOutcome.CONFLICT,
+            WriteOutcome.NAME_CONFLICT,
+        }:
             return None
-        unknown = self.fate is Fate.UNKNOWN
+        unknown = self.outcome is WriteOutcome.UNKNOWN
         return Failure(self.write, self.reason, str(self.error), unknown=unknown)
 
     @property
     def reason(self) -> str:
         """The error in one word, the server's if it gave one."""
-        if self.fate is Fate.UNWANTED:
+        if self.outcome is WriteOutcome.NAMESPACE_TERMINATING:
             return NAMESPACE_TERMINATING
         if isinstance(self.error, StatusError) and self.error.status.reason:
             return self.error.status.reason
@@ -108,17 +114,17 @@ class Writer:
     def __init__(
         self,
         client: Client,
-        ledger: Ledger,
+        expectations: Expectations,
         *,
         may_write: Callable[[], bool] = lambda: True,
         concurrency: int = CONCURRENCY,
     ) -> None:
         self._client = client
-        self._ledger = ledger
+        self._expectations = expectations
         self._may_write = may_write
-        self._turns = Turns(concurrency)
+        self._limiter = FairLimiter(concurrency)
 
-    async def perform(self, owner: Owner, write: Write, *, repetition: bool = False) -> Result:
+    async def perform(self, owner: Owner, write: Write, *, repetition: bool = False) -> WriteResult:
         """Carry out one write and record what is known of it afterwards.
 
         A `repetition` that is refused says nothing about the first attempt: it stays unknown.
@@ -128,38 +134,48 @@ class Writer:
         """
         if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
             raise ValueError(f"{write.target.key} must be created under exactly this name")
-        async with self._turns.take(owner.uid):
+        async with self._limiter.take(owner.uid):
             if not self._may_write():
-                return Result(write, Fate.FAILED, error=NotSent("this process does not lead"))
-            return await self._recorded(owner, write, repetition=repetition)
+                return WriteResult(
+                    write, WriteOutcome.FAILED, error=NotSent("this process does not lead")
+                )
+            return await self._perform_recorded(owner, write, repetition=repetition)
 
-    async def _recorded(self, owner: Owner, write: Write, *, repetition: bool) -> Result:
-        self._ledger.intend(owner, write)
+    async def _perform_recorded(
+        self, owner: Owner, write: Write, *, repetition: bool
+    ) -> WriteResult:
+        self._expectations.expect(owner, write)
         try:
             return await self._send(owner, write)
         except KubeError as error:
-            return self._not_done(owner, write, error, repetition=repetition)
+            return self._on_error(owner, write, error, repetition=repetition)
         except asyncio.CancelledError:
-            self._ledger.lost(owner, write)
+            self._expectations.mark_unknown(owner, write)
             raise
         except BaseException:
-            self._ledger.failed(owner, write)
+            self._expectations.mark_failed(owner, write)
             raise
 
-    def _not_done(
+    def _on_error(
         self, owner: Owner, write: Write, error: KubeError, *, repetition: bool
-    ) -> Result:
+    ) -> WriteResult:
         unknown = may_have_happened(error)
         if unknown or repetition:
-            self._ledger.lost(owner, write)
+            self._expectations.mark_unknown(owner, write)
         else:
-            self._ledger.failed(owner, write)
+            self._expectations.mark_failed(owner, write)
         if unknown:
-            return Result(write, Fate.UNKNOWN, error=error)
+            return WriteResult(write, WriteOutcome.UNKNOWN, error=error)
         unwanted = isinstance(write, Create) and _namespace_terminating(error)
-        result = Result(write, Fate.UNWANTED if unwanted else Fate.FAILED, error=error)
+        result = WriteResult(
+            write,
+            WriteOutcome.NAMESPACE_TERMINATING if unwanted else WriteOutcome.FAILED,
+            error=error,
+        )
         if isinstance(write, Create) and isinstance(error, StatusError):
-            self._ledger.refused(owner, write, Refusal(result.reason, str(error)))
+            self._expectations.record_create_error(
+                owner, write, CreateError(result.reason, str(error))
+            )
         return result
 
     async def look_up(self, owner: Owner, lookup: Lookup | LiveList | LogTail) -> KubeError | None:
@@ -170,11 +186,11 @@ class Writer:
         try:
             match lookup:
                 case Lookup(target):
-                    self._ledger.looked_up(owner, target, await self.read(target))
+                    self._expectations.record_lookup(owner, target, await self.read(target))
                 case LiveList():
                     await self._list(owner, lookup)
                 case LogTail():
-                    self._ledger.read_log(owner, lookup, await self._log_tail(lookup))
+                    self._expectations.record_log_tail(owner, lookup, await self._log_tail(lookup))
         except KubeError as error:
             return error
         return None
@@ -188,17 +204,20 @@ class Writer:
                 replace(resource, view=KubeObject),
                 namespace,
                 label_selector=lookup.label_selector,
-                limit=PAGE,
+                limit=PAGE_SIZE,
                 continue_=continue_,
             )
             for found in page.items:
                 target = Target(resource, namespace, found.metadata.name)
-                if is_owned_by(found.metadata, owner.uid) and self._ledger.peek(target) is None:
-                    self._ledger.looked_up(owner, target, await self.read(target))
+                if (
+                    is_owned_by(found.metadata, owner.uid)
+                    and self._expectations.peek(target) is None
+                ):
+                    self._expectations.record_lookup(owner, target, await self.read(target))
             continue_ = page.continue_
             if not continue_:
                 break
-        self._ledger.listed(owner, lookup)
+        self._expectations.record_list(owner, lookup)
 
     async def _log_tail(self, lookup: LogTail) -> LogText:
         namespace, selector = lookup.namespace, lookup.label_selector
@@ -231,7 +250,7 @@ class Writer:
         except NotFound:
             return None
 
-    async def _send(self, owner: Owner, write: Write) -> Result:
+    async def _send(self, owner: Owner, write: Write) -> WriteResult:
         match write:
             case Create():
                 return await self._create(owner, write)
@@ -240,37 +259,41 @@ class Writer:
             case MergePatch() | JsonPatch() | Replace():
                 return await self._change(owner, write)
 
-    async def _create(self, owner: Owner, write: Create) -> Result:
+    async def _create(self, owner: Owner, write: Create) -> WriteResult:
         target = write.target
         try:
-            obj = await self._client.create(target.resource, target.namespace, _whole_body(write))
+            obj = await self._client.create(
+                target.resource, target.namespace, _body_with_secret(write)
+            )
         except AlreadyExists as error:
-            return await self._meet(owner, write, error)
-        self._ledger.answered(owner, write, obj)
-        doubt = _admission_conflict(write, obj)
+            return await self._on_already_exists(owner, write, error)
+        self._expectations.confirm(owner, write, obj)
+        doubt = _admission_mismatch(write, obj)
         if doubt:
             blocking = not is_owned_by(obj.metadata, _owner_asked(write))
-            self._ledger.doubted(owner, write, doubt, blocking=blocking)
-        return Result(write, Fate.DONE, obj)
+            self._expectations.admission_mismatch(owner, write, doubt, blocking=blocking)
+        return WriteResult(write, WriteOutcome.DONE, obj)
 
-    async def _meet(self, owner: Owner, write: Create, error: AlreadyExists) -> Result:
+    async def _on_already_exists(
+        self, owner: Owner, write: Create, error: AlreadyExists
+    ) -> WriteResult:
         """The name exists: ours from an earlier attempt, or somebody else's (EXP-33)."""
         try:
             found = await self.read(write.target)
         except KubeError:
-            self._ledger.lost(owner, write)
-            return Result(write, Fate.UNKNOWN, error=error)
+            self._expectations.mark_unknown(owner, write)
+            return WriteResult(write, WriteOutcome.UNKNOWN, error=error)
         if found is None:
-            self._ledger.failed(owner, write)
-            return Result(write, Fate.CONFLICT, error=error)
+            self._expectations.mark_failed(owner, write)
+            return WriteResult(write, WriteOutcome.CONFLICT, error=error)
         wanted = _owner_asked(write)
         if not wanted or is_owned_by(found.metadata, wanted):
-            self._ledger.answered(owner, write, found)
-            return Result(write, Fate.DONE, found)
-        self._ledger.occupied(owner, write)
-        return Result(write, Fate.TAKEN, found, error)
+            self._expectations.confirm(owner, write, found)
+            return WriteResult(write, WriteOutcome.DONE, found)
+        self._expectations.name_conflict(owner, write)
+        return WriteResult(write, WriteOutcome.NAME_CONFLICT, found, error)
 
-    async def _delete(self, owner: Owner, write: Delete) -> Result:
+    async def _delete(self, owner: Owner, write: Delete) -> WriteResult:
         target = write.target
         try:
             obj = await self._client.delete(
@@ -282,28 +305,28 @@ class Writer:
                 propagation=write.propagation,
             )
         except NotFound:
-            self._ledger.absent(owner, write, write.uid)
-            return Result(write, Fate.DONE)
+            self._expectations.confirm_gone(owner, write, write.uid)
+            return WriteResult(write, WriteOutcome.DONE)
         except Conflict as error:
             found = await self.read(target)
             if found is None or found.metadata.uid != write.uid:
-                self._ledger.absent(owner, write, write.uid)
-                return Result(write, Fate.DONE)
-            self._ledger.contradicted(owner, write, found)
-            return Result(write, Fate.CONFLICT, found, error)
-        self._ledger.deleted(owner, write, write.uid, obj)
-        return Result(write, Fate.DONE, obj)
+                self._expectations.confirm_gone(owner, write, write.uid)
+                return WriteResult(write, WriteOutcome.DONE)
+            self._expectations.precondition_failed(owner, write, found)
+            return WriteResult(write, WriteOutcome.CONFLICT, found, error)
+        self._expectations.confirm_delete(owner, write, write.uid, obj)
+        return WriteResult(write, WriteOutcome.DONE, obj)
 
-    async def _change(self, owner: Owner, write: MergePatch | JsonPatch | Replace) -> Result:
+    async def _change(self, owner: Owner, write: MergePatch | JsonPatch | Replace) -> WriteResult:
         try:
             obj = await self._request(write)
         except (Conflict, NotFound, Invalid) as error:
-            return await self._contradicted(owner, write, error)
+            return await self._on_precondition_failed(owner, write, error)
         if obj is None:
-            self._ledger.failed(owner, write)
-            return Result(write, Fate.DONE)
-        self._ledger.answered(owner, write, obj)
-        return Result(write, Fate.DONE, obj)
+            self._expectations.mark_failed(owner, write)
+            return WriteResult(write, WriteOutcome.DONE)
+        self._expectations.confirm(owner, write, obj)
+        return WriteResult(write, WriteOutcome.DONE, obj)
 
     async def _request(self, write: MergePatch | JsonPatch | Replace) -> KubeObject | None:
         target = write.target
@@ -336,27 +359,27 @@ class Writer:
             raise ValueError(f"a change must not rename {target.key}")
         return await self._client.replace(resource, namespace, name, wanted)
 
-    async def _contradicted(
+    async def _on_precondition_failed(
         self, owner: Owner, write: MergePatch | JsonPatch | Replace, error: StatusError
-    ) -> Result:
+    ) -> WriteResult:
         """Read live what the object is now; Invalid is a conflict only if that explains it."""
         target = write.target
-        known = self._ledger.peek(target)
+        known = self._expectations.peek(target)
         try:
             found = await self.read(target)
         except KubeError:
-            self._ledger.failed(owner, write)
-            return Result(write, Fate.FAILED, error=error)
+            self._expectations.mark_failed(owner, write)
+            return WriteResult(write, WriteOutcome.FAILED, error=error)
         if found is None:
-            self._ledger.absent(owner, write, write.uid)
-            return Result(write, Fate.CONFLICT, error=error)
-        self._ledger.contradicted(owner, write, found)
+            self._expectations.confirm_gone(owner, write, write.uid)
+            return WriteResult(write, WriteOutcome.CONFLICT, error=error)
+        self._expectations.precondition_failed(owner, write, found)
         unchanged = known is not None and (
             known.metadata.resource_version == found.metadata.resource_version
         )
         if isinstance(error, Invalid) and unchanged and found.metadata.uid == write.uid:
-            return Result(write, Fate.FAILED, found, error)
-        return Result(write, Fate.CONFLICT, found, error)
+            return WriteResult(write, WriteOutcome.FAILED, found, error)
+        return WriteResult(write, WriteOutcome.CONFLICT, found, error)
 
 
 def _age_order(pod: KubeObject) -> tuple[str, str]:
@@ -390,7 +413,7 @@ def _owner_asked(write: Create) -> str:
     return next((r.get("uid", "") for r in references if r.get("controller")), "")
 
 
-def _whole_body(write: Create) -> Mapping[str, Any]:
+def _body_with_secret(write: Create) -> Mapping[str, Any]:
     """The body with its secret part, which exists for one request only."""
     return write.body if write.secret is None else apply_merge_patch(write.body, write.secret())
 
@@ -399,7 +422,7 @@ def _metadata(write: Create) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", write.body.get("metadata") or {})
 
 
-def _admission_conflict(write: Create, obj: KubeObject) -> str:
+def _admission_mismatch(write: Create, obj: KubeObject) -> str:
     """A sentence if labels or owner are not those that were asked for (EXP-43)."""
     asked: Mapping[str, str] = _metadata(write).get("labels") or {}
     labels = obj.metadata.labels or {}

@@ -97,7 +97,7 @@ def test_parts_as_they_were_made_are_left_alone(name: str):
     made = plan(existing(obj))
     assert parts(made) == []
     assert made.events == ()
-    assert made.wake_after is None
+    assert made.requeue_after is None
 
 
 def test_a_wrong_selector_is_replaced_as_a_whole():
@@ -255,7 +255,7 @@ def test_no_plan_needs_more_than_kuberays_cluster_role(name: str):
     kinds = ("Service", "Ingress", "Secret", "Role", "RoleBinding", "ServiceAccount", "Route")
     fresh, broken = plan(reads(obj)), plan(existing(obj, **dict.fromkeys(kinds, spoil)))
     for made in (fresh, broken):
-        for write in [write for stage in made.stages for write in stage] + list(made.aside):
+        for write in [write for stage in made.stages for write in stage] + list(made.independent):
             assert needed(write) <= granted(write.target.resource), str(write.target)
 
 

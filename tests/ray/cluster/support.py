@@ -19,7 +19,7 @@ from controller.ray.cluster.observe import HEAD_INDEX, head_keys
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import LogText, Refusal
+    from controller.runtime.reconcile.kind import CreateError, LogText
     from controller.runtime.reconcile.plan import LiveList, LogTail, Plan
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
@@ -134,7 +134,7 @@ class FakeReads:
     unsettled: frozenset[str] = frozenset()
     taken: set[str] = field(default_factory=set)
     absent: set[str] = field(default_factory=set)
-    refused: dict[str, Refusal] = field(default_factory=dict)
+    refused: dict[str, CreateError] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     odd: dict[str, str] = field(default_factory=dict)
     routes: bool = False
@@ -164,16 +164,16 @@ class FakeReads:
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
         return self.newest
 
-    def unsettled_scopes(self, owner_uid: str) -> frozenset[str]:
+    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
         return self.unsettled
 
-    def is_taken(self, resource: Resource[Any], key: str) -> bool:
+    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
         return f"{resource.kind}/{key}" in self.taken
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
         return key in self.absent
 
-    def refusal(self, resource: Resource[Any], key: str) -> Refusal | None:
+    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         return self.refused.get(f"{resource.kind}/{key}")
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
@@ -182,10 +182,10 @@ class FakeReads:
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
         return self.logs.get(lookup.label_selector)
 
-    def begun_units(self, owner_uid: str) -> dict[str, int]:
+    def incomplete_replicas(self, owner_uid: str) -> dict[str, int]:
         return self.begun
 
-    def doubts(self, owner_uid: str) -> tuple[str, ...]:
+    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         return self.said
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:

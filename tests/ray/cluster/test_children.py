@@ -35,7 +35,7 @@ EMBEDDED: dict[str, Any] = {"backend": "rocksdb", "storage": {"size": "1Gi"}}
 
 
 def parts(made: Plan) -> list[Write]:
-    all_writes = [write for stage in made.stages for write in stage] + list(made.aside)
+    all_writes = [write for stage in made.stages for write in stage] + list(made.independent)
     return [write for write in all_writes if write.target.resource.kind != "Pod"]
 
 
@@ -153,7 +153,7 @@ def test_what_pods_depend_on_is_made_before_them_and_the_rest_beside_them():
     ]
     assert [write.target.resource.kind for write in made.stages[1]] == ["RoleBinding"]
     assert [write.target.resource.kind for write in made.stages[2]] == ["Pod"]
-    assert [write.target.name for write in made.aside] == [
+    assert [write.target.name for write in made.independent] == [
         "example-serve-svc",
         "example-head-ingress",
     ]
@@ -174,7 +174,7 @@ def test_an_administrator_may_want_ingresses_on_openshift():
     settings = ClusterSettings.from_environment({"USE_INGRESS_ON_OPENSHIFT": "True"})
     kept = reads(cluster(SAMPLES["route"]), routes=True)
     made = plan(kept, RayClusterKind(settings))
-    assert [write.target.resource.kind for write in made.aside] == ["Ingress"]
+    assert [write.target.resource.kind for write in made.independent] == ["Ingress"]
 
 
 def test_the_name_of_a_route_leaves_room_for_the_namespace():
@@ -220,7 +220,7 @@ def test_a_secret_of_that_name_that_is_not_ours_is_waited_for():
     kept = reads(cluster(SAMPLES["auth"]), taken={"Secret/default/example"})
     made = plan(kept)
     assert "Pod" not in {write.target.resource.kind for stage in made.stages for write in stage}
-    assert made.wake_after == HINDERED_RETRY
+    assert made.requeue_after == HINDERED_RETRY
 
 
 @pytest.mark.parametrize("policy", ["DeleteWithCluster", "Retain"])
@@ -240,7 +240,7 @@ def test_a_claim_of_the_user_is_not_made_and_its_absence_is_said():
     assert event.reason == "FailedToCreatePVC"
     assert "PersistentVolumeClaim mine does not exist" in event.note
     assert "Pod" in {write.target.resource.kind for stage in made.stages for write in stage}
-    assert made.wake_after == HINDERED_RETRY, "nobody need tell us when it is made"
+    assert made.requeue_after == HINDERED_RETRY, "nobody need tell us when it is made"
     claim = CLAIMS.view(metadata=meta("mine"))
     assert plan(reads(obj).add(CLAIMS, claim)).events == ()
 
@@ -263,7 +263,7 @@ def test_a_serve_service_without_a_port_to_serve_on_is_said_and_stops_nothing():
     (event,) = made.events
     assert event.reason == "FailedToCreateService"
     assert "no port named `serve`" in event.note
-    assert made.aside == ()
+    assert made.independent == ()
     assert "create Service example-head-svc" in writes(made)
     assert "Pod" in {write.target.resource.kind for stage in made.stages for write in stage}
 
@@ -321,7 +321,7 @@ def test_a_claim_that_belongs_to_another_cluster_keeps_the_head_waiting():
 def test_a_foreign_serve_service_is_said_and_stops_nothing():
     foreign = SERVICES.view(metadata=meta("example-serve-svc"))
     made = plan(reads(cluster(SAMPLES["serve-service"])).add(SERVICES, foreign))
-    assert made.aside == ()
+    assert made.independent == ()
     assert [event.reason for event in made.events] == ["FailedToCreateService"]
     assert "Pod" in {write.target.resource.kind for stage in made.stages for write in stage}
 
@@ -335,8 +335,8 @@ def test_a_binding_that_somebody_changes_again_and_again_is_not_remade_in_haste(
             subjects=(),
         )
         made = plan(reads(cluster(SAMPLES["autoscaler"])).add(ROLE_BINDINGS, changed))
-        deletes = [write for write in made.aside if isinstance(write, Delete)]
-        return [write.target.resource.kind for write in deletes], made.wake_after
+        deletes = [write for write in made.independent if isinstance(write, Delete)]
+        return [write.target.resource.kind for write in deletes], made.requeue_after
 
     assert remade("2026-08-20T09:59:55Z") == ([], HINDERED_RETRY)
     assert remade("2026-08-20T09:59:45Z") == (["RoleBinding"], None)

@@ -14,7 +14,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion.steps import DEFAULT_TIMEOUT
-from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, Refusal
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.reconcile.plan import NOTHING, Create, Delete, LiveList, MergePatch, Plan
 from tests.ray.cluster import redis
 from tests.ray.cluster.redis import FINALIZER, JOB, cleanup_job, redis_cluster
@@ -58,8 +58,8 @@ JOBS_SEEN: dict[str, Job | None] = {
 }
 DEADLINE = NOW + timedelta(seconds=DEFAULT_TIMEOUT - 1)  # of what was deleted a second ago
 KEY = f"Job/default/{JOB}"
-QUOTA = Refusal("Forbidden", "exceeded quota")
-GOING = Refusal(NAMESPACE_TERMINATING, "because it is being terminated")
+QUOTA = CreateError("Forbidden", "exceeded quota")
+GOING = CreateError(NAMESPACE_TERMINATING, "because it is being terminated")
 ENABLED, DISABLED = RayClusterKind(), RayClusterKind(ClusterSettings(redis_cleanup=False))
 
 
@@ -152,7 +152,7 @@ def test_first_every_pod_is_deleted_the_head_first():
     ]
     assert next(every_write(made)).uid == "uid-of-example-head-aaaaaaaa"
     assert made.commit is None
-    assert made.wake_after == DEFAULT_TIMEOUT - 1
+    assert made.requeue_after == DEFAULT_TIMEOUT - 1
     assert ready_message(made) == (
         "BeingDeleted: cluster: being deleted; waiting for head pod example-head-aaaaaaaa to go, "
         f"so that its state can be removed from Redis, until {rfc3339(DEADLINE)}"
@@ -182,7 +182,9 @@ def test_bug_62_a_head_that_only_the_status_knows_is_looked_for_first():
     known = with_status(redis_cluster(deleted=1), {"head": {"podName": "example-head-zzz"}})
     made = plan_now(observed(known))
     assert [lookup.target.name for lookup in made.lookups] == ["example-head-zzz"]
-    assert made.wake_after == DEFAULT_TIMEOUT - 1, "a read that fails does not put off the deadline"
+    assert made.requeue_after == DEFAULT_TIMEOUT - 1, (
+        "a read that fails does not put off the deadline"
+    )
     absent = plan_now(observed(known, absent={"default/example-head-zzz"}))
     assert writes(absent) == [f"create Job {JOB}"]
 
@@ -278,7 +280,7 @@ def test_bug_67_a_job_that_cannot_be_created_is_named_at_the_deadline():
 )  # fmt: skip
 def test_the_deadline_is_an_annotation_in_seconds(annotation: str | None, seconds: int):
     made = plan_now(observed(redis_cluster(deleted=0, timeout=annotation), head()))
-    assert made.wake_after == seconds
+    assert made.requeue_after == seconds
 
 
 @pytest.mark.parametrize("job", ["absent", "of another"])
@@ -339,13 +341,13 @@ def test_bug_70_finalizers_of_others_stay_and_starve_nobody():
     assert finalizers_after(plan_now(observed(shared, job=cleanup_job("Complete")))) == [*theirs]
     left = with_meta(shared, finalizers=theirs)
     made = plan_now(observed(left, head()))
-    assert (made.commit, made.stages, made.wake_after) == (None, (), None)
+    assert (made.commit, made.stages, made.requeue_after) == (None, (), None)
     assert "held by the finalizers a/first, b/second" in ready_message(made)
 
 
 def test_without_the_finalizer_a_deleted_cluster_is_left_to_the_garbage_collector():
     made = plan_now(observed(redis_cluster(held=False, deleted=1000), head(), *workers(1)))
-    assert (made.commit, made.stages, made.wake_after) == (None, (), None)
+    assert (made.commit, made.stages, made.requeue_after) == (None, (), None)
 
 
 # -- the whole table ------------------------------------------------------------------------------
@@ -357,7 +359,11 @@ HEADS: dict[str, dict[str, Any]] = {
     "gone": {},
     "unanswered": {"unsettled": frozenset({"head"})},
 }
-REFUSED: dict[str, dict[str, Refusal]] = {"": {}, "quota": {KEY: QUOTA}, "namespace": {KEY: GOING}}
+REFUSED: dict[str, dict[str, CreateError]] = {
+    "": {},
+    "quota": {KEY: QUOTA},
+    "namespace": {KEY: GOING},
+}
 TABLE = list(
     itertools.product(
         (False, True), (None, 10.0, 300.0), SPECS, (False, True), HEADS, JOBS_SEEN, REFUSED
@@ -392,7 +398,7 @@ def _judge(made: Plan, case: str, *, held: bool, overdue: bool, job: str) -> str
         assert (finalizers_after(made), made.stages) == ([], ()), case
         return "let go"
     assert not overdue, f"must let go: {case}"
-    assert made.wake_after == DEFAULT_TIMEOUT - 10.0, case
+    assert made.requeue_after == DEFAULT_TIMEOUT - 10.0, case
     done = writes(made)
     if done and done[0].startswith("delete"):
         return "delete"
@@ -471,8 +477,8 @@ class Deleting:
 
     def _pass_time(self, made: Plan, kept: FakeReads, going: dict[str, float]) -> None:
         """To the next thing that wakes the key: an event, the back-off, the deadline."""
-        until = self.seconds + (made.wake_after or 1.0)
-        refused = kept.refusal(JOBS, f"default/{JOB}")
+        until = self.seconds + (made.requeue_after or 1.0)
+        refused = kept.create_error(JOBS, f"default/{JOB}")
         if refused is not None:
             until = min(until, self.seconds + (1.0 if refused is GOING else 20.0))
         until = min([until, *going.values()])

@@ -239,11 +239,11 @@ def test_a_cluster_wakes_when_its_patience_ends():
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": since}
     starting = pod("p", phase="Pending", conditions=[scheduled])
     kept = reads(cluster(), head(), *workers(1), starting)
-    assert patch_of(kept).good_for == PATIENCE.total_seconds() - 60
-    assert patch_of(kept, refused()).good_for == PATIENCE.total_seconds() - 60
+    assert patch_of(kept).valid_for == PATIENCE.total_seconds() - 60
+    assert patch_of(kept, refused()).valid_for == PATIENCE.total_seconds() - 60
     going = pod("p", terminating=True, ends="2026-08-20T10:00:10Z")
-    assert patch_of(reads(cluster(), head(), *workers(1), going)).good_for == 40
-    assert patch_of(reads(cluster(), *READY)).good_for is None
+    assert patch_of(reads(cluster(), head(), *workers(1), going)).valid_for == 40
+    assert patch_of(reads(cluster(), *READY)).valid_for is None
 
 
 def test_every_reason_is_there_once_and_refusals_are_among_them():

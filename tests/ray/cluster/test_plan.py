@@ -110,7 +110,7 @@ def test_a_cluster_that_is_as_it_should_be_is_left_alone():
     made = plan(settled(cluster(), head(), *workers(2)))
     assert made.stages == ()
     assert made.lookups == ()
-    assert made.wake_after is None
+    assert made.requeue_after is None
 
 
 def test_a_cluster_that_is_gone_is_not_observed():
@@ -396,7 +396,7 @@ def test_a_service_of_that_name_that_is_not_ours_is_waited_for():
     foreign = with_meta(SERVICE, owner_references=(owner("uid-of-the-previous-example"),))
     made = plan(reads(cluster()).add(SERVICES, foreign))
     assert made.stages == ()
-    assert made.wake_after == HINDERED_RETRY
+    assert made.requeue_after == HINDERED_RETRY
     taken = plan(reads(cluster(), taken={"Service/default/example-head-svc"}))
     assert taken.stages == ()
 
@@ -405,7 +405,7 @@ def test_a_head_service_under_an_earlier_name_stays_beside_the_new_one():
     earlier = with_meta(SERVICE, name="earlier")
     made = plan(reads(cluster(), head(), *workers(2)).add(SERVICES, earlier))
     assert writes(made) == ["create Service example-head-svc"], "new pods use the new name"
-    assert made.aside == (), "running pods use the earlier one"
+    assert made.independent == (), "running pods use the earlier one"
 
 
 def suspension(suspending: str, suspended: str) -> dict[str, Any]:
@@ -543,7 +543,7 @@ def test_a_pod_that_cannot_be_read_is_not_taken_for_absent():
     )
     made = plan(hidden)
     assert made.stages == ()
-    assert made.wake_after == HINDERED_RETRY
+    assert made.requeue_after == HINDERED_RETRY
     assert made.status is not None
     [ready] = [c for c in made.status.wanted["conditions"] if c["type"] == "Ready"]
     assert (ready["status"], ready["reason"]) == ("False", "PodUnreadable")

@@ -94,7 +94,7 @@ def test_without_recreate_a_change_reaches_new_pods_only(strategy: str | None):
 
 
 def stamps(made: Plan) -> list[Write]:
-    return [write for write in made.aside if write.target.resource is PODS]
+    return [write for write in made.independent if write.target.resource is PODS]
 
 
 @pytest.mark.parametrize(

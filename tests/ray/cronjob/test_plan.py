@@ -47,7 +47,7 @@ def scheduled(last: datetime) -> dict[str, Any]:
 def test_before_the_first_tick_nothing_is_made_and_the_clock_is_set():
     made = plan(cron_job(), now=at(9, 59, 30.5))
     assert writes(made) == []
-    assert made.wake_after == 29.5
+    assert made.requeue_after == 29.5
     assert ready(made) == ("True", "Scheduled", "the next RayJob is due at 2026-08-20T10:00:00Z")
     assert made.status is not None
     assert "lastScheduleTime" not in made.status.wanted
@@ -80,7 +80,7 @@ def test_at_a_tick_its_rayjob_is_made():
         },
         "spec": job_spec(),
     }
-    assert made.wake_after == 3600
+    assert made.requeue_after == 3600
     assert made.status is None  # nothing is said of a RayJob that nobody has seen
     assert write.on_success is not None
     assert write.on_success.reason == "CreatedRayJob"
@@ -108,7 +108,7 @@ def test_a_rayjob_that_is_seen_is_written_into_the_status_and_not_made_again():
             "uid": f"uid-of-{name_of(at(10))}",
         }
     ]
-    assert made.wake_after == 3599
+    assert made.requeue_after == 3599
 
 
 def test_at_rest_nothing_is_written():
@@ -130,7 +130,7 @@ def test_of_many_missed_ticks_only_the_latest_is_made_up_for(last: datetime | No
     status = scheduled(last) if last else {}
     made = plan(cron_job(status, schedule="*/10 * * * *"), now=at(20, 5))
     assert created(made) == [name_of(at(20))]
-    assert made.wake_after == 300
+    assert made.requeue_after == 300
 
 
 def test_ticks_before_its_creation_are_not_made_up_for():
@@ -139,17 +139,17 @@ def test_ticks_before_its_creation_are_not_made_up_for():
 
 def test_an_interval_counts_from_the_creation_and_then_from_the_last_tick():
     every = {"schedule": "@every 70m"}
-    assert plan(cron_job(**every), now=at(9, 31)).wake_after == 69 * 60
+    assert plan(cron_job(**every), now=at(9, 31)).requeue_after == 69 * 60
     assert created(plan(cron_job(**every), now=at(10, 40))) == [name_of(at(10, 40))]
     later = plan(cron_job(scheduled(at(10, 40)), **every), now=at(14, 30))
     assert created(later) == [name_of(at(14, 10))]
-    assert later.wake_after == 50 * 60
+    assert later.requeue_after == 50 * 60
 
 
 def test_a_time_zone_counts_and_without_one_the_operators_own():
     nine = {"schedule": "0 9 * * *"}
     taipei = plan(cron_job(timeZone="Asia/Taipei", **nine), now=at(10))
-    assert taipei.wake_after == 15 * 3600
+    assert taipei.requeue_after == 15 * 3600
     local = RayCronJobKind(CronJobSettings(local_zone=ZoneInfo("America/New_York")))
     assert created(plan(cron_job(**nine), now=at(13), kind=local)) == [name_of(at(13))]
 
@@ -157,7 +157,7 @@ def test_a_time_zone_counts_and_without_one_the_operators_own():
 def test_what_a_clock_that_runs_ahead_has_written_is_waited_for():
     made = plan(cron_job(scheduled(at(12))), now=at(11, 30))
     assert created(made) == []
-    assert made.wake_after == 90 * 60
+    assert made.requeue_after == 90 * 60
 
 
 @pytest.mark.parametrize("odd", ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "soon", 5, None])
@@ -192,7 +192,7 @@ def test_a_rayjob_made_by_hand_uses_up_no_tick():
 def test_a_schedule_that_never_ticks_says_so_once():
     kept = cron_job(schedule="0 0 30 2 *")
     made = plan(kept, now=at(10))
-    assert (writes(made), made.wake_after) == ([], None)
+    assert (writes(made), made.requeue_after) == ([], None)
     assert ready(made)[:2] == ("False", "NeverDue")
     assert told(made) == ["Warning NeverDue"]
     assert told(plan(with_status(kept, made), now=at(11))) == []
@@ -204,7 +204,7 @@ def test_a_schedule_that_never_ticks_says_so_once():
 def test_a_suspended_one_makes_nothing_and_says_so_once():
     kept = cron_job(suspend=True)
     made = plan(kept, now=at(10))
-    assert (writes(made), made.wake_after) == ([], None)
+    assert (writes(made), made.requeue_after) == ([], None)
     assert ready(made)[:2] == ("False", "SuspendedRayCronJob")
     assert told(made) == ["Normal SuspendedRayCronJob"]
     assert told(plan(with_status(kept, made), now=at(11))) == []
@@ -242,7 +242,7 @@ def test_a_name_that_belongs_to_somebody_else_is_a_condition_until_it_is_free():
     assert "belongs to RayCronJob cron (uid uid-of-another)" in message
     assert told(made) == ["Warning NameTaken"]
     assert told(plan(with_status(kept, made), foreign, now=at(10, 6))) == []
-    assert made.wake_after == 55 * 60
+    assert made.requeue_after == 55 * 60
     assert created(plan(with_status(kept, made), now=at(10, 7))) == [name_of(at(10))]
 
 
@@ -266,7 +266,7 @@ def test_while_a_write_is_unknown_nothing_is_made_and_nothing_deleted():
         unsettled=frozenset({"rayjobs"}),
     )
     assert (writes(made), made.status) == ([], None)
-    assert made.wake_after == 3600
+    assert made.requeue_after == 3600
 
 
 def test_where_there_are_no_rayjobs_the_server_is_asked_to_make_one_all_the_same():
@@ -302,7 +302,7 @@ def test_forbid_waits_for_the_end_of_the_earlier_one_and_then_makes_up_for_the_l
         f"RayJob {name_of(at(10))}, because spec.concurrencyPolicy is Forbid"
     )
     assert told(made) == ["Normal JobAlreadyActive"]
-    assert made.wake_after == 40 * 60
+    assert made.requeue_after == 40 * 60
     assert told(plan(with_status(kept, made), job(at(10)), now=at(12, 21))) == []
     assert created(plan(kept, succeeded(at(10)), now=at(12, 25))) == [name_of(at(12))]
 
@@ -364,7 +364,7 @@ def test_a_missed_deadline_is_told_once_and_the_next_tick_is_made():
         "the next one is due at 2026-08-20T11:00:00Z"
     )
     assert told(made) == ["Warning MissSchedule"]
-    assert made.wake_after == 55 * 60
+    assert made.requeue_after == 55 * 60
     assert made.status is not None
     assert "lastScheduleTime" not in made.status.wanted
     assert told(plan(with_status(kept, made), now=at(10, 6))) == []
@@ -375,9 +375,9 @@ def test_what_waits_for_an_earlier_one_is_given_up_at_its_deadline():
     spec = {"concurrencyPolicy": "Forbid", "startingDeadlineSeconds": 600}
     kept = cron_job(scheduled(at(10)), **spec)
     waiting = plan(kept, job(at(10)), now=at(11, 2))
-    assert (ready(waiting)[1], waiting.wake_after) == ("JobAlreadyActive", 480)
+    assert (ready(waiting)[1], waiting.requeue_after) == ("JobAlreadyActive", 480)
     given_up = plan(kept, job(at(10)), now=at(11, 10))
-    assert (ready(given_up)[1], given_up.wake_after) == ("MissSchedule", 50 * 60)
+    assert (ready(given_up)[1], given_up.requeue_after) == ("MissSchedule", 50 * 60)
 
 
 # -- history

@@ -48,7 +48,7 @@ class World:
 
     def attach(self) -> None:
         loop = asyncio.get_running_loop()
-        self.dashboards.attach(lambda key: self.woken.append((loop.time(), key)))
+        self.dashboards.start(lambda key: self.woken.append((loop.time(), key)))
 
     def joined(self, controller: str) -> World:
         """The same as another controller sees it."""
@@ -71,14 +71,14 @@ class World:
         command = SubmitJob(
             f"submit-{job_id}", self.in_(within), JobSubmission("python job.py", job_id)
         )
-        self.dashboards.hand_over(key, (HeadCommand(at, command),))
+        self.dashboards.submit(key, (HeadCommand(at, command),))
         return command.id
 
     def stop(
         self, key: str = "ns/job", at: Head = HEAD, *, job_id: str = "job", within: float = 60
     ) -> str:
         command = StopJob(f"stop-{job_id}", self.in_(within), job_id)
-        self.dashboards.hand_over(key, (HeadCommand(at, command),))
+        self.dashboards.submit(key, (HeadCommand(at, command),))
         return command.id
 
     async def until(self, condition: Callable[[], bool]) -> None:

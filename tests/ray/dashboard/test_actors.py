@@ -254,7 +254,7 @@ async def test_a_refusal_is_final():
     async with world() as it:
         it.watch()
         command = SubmitJob("c", it.in_(60), JobSubmission("", "job"))
-        it.dashboards.hand_over("ns/job", (HeadCommand(HEAD, command),))
+        it.dashboards.submit("ns/job", (HeadCommand(HEAD, command),))
         await asyncio.sleep(30)
         outcome = it.outcome("c")
         assert isinstance(outcome, CommandRefused)
@@ -305,7 +305,7 @@ async def test_a_running_job_is_deleted_as_soon_as_it_has_ended():
     async with world() as it:
         it.ray.add(HEAD, "job", course=Course(running=10))
         it.watch()
-        it.dashboards.hand_over("ns/job", (HeadCommand(HEAD, DeleteJob("d", it.in_(60), "job")),))
+        it.dashboards.submit("ns/job", (HeadCommand(HEAD, DeleteJob("d", it.in_(60), "job")),))
         await asyncio.sleep(9)
         assert it.outcome("d") is None
         await asyncio.sleep(20)

@@ -50,7 +50,7 @@ class AttachedDeploy(Deploy):
 
 def deploy(it: World, name: str = "v1", **changes: object) -> str:
     command = replace(Deploy(name, it.in_(600)), **changes)
-    it.dashboards.hand_over("ns/job", (HeadCommand(HEAD, command),))
+    it.dashboards.submit("ns/job", (HeadCommand(HEAD, command),))
     return name
 
 
@@ -122,7 +122,7 @@ async def test_only_a_command_that_needs_a_subscriber_ends_without_one():
         it.watch()
         it.ray.fault(Fault.ERROR)
         deploy(it, "v1")
-        it.dashboards.hand_over("ns/job", (HeadCommand(HEAD, AttachedDeploy("v2", it.in_(600))),))
+        it.dashboards.submit("ns/job", (HeadCommand(HEAD, AttachedDeploy("v2", it.in_(600))),))
         await asyncio.sleep(5)
         assert it.actors.statistics().commands == 2
         it.leave()

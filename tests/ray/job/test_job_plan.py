@@ -20,7 +20,7 @@ from controller.ray.dashboard import (
     SubmitJob,
     Submitted,
 )
-from controller.runtime.reconcile.kind import LogText, Refusal
+from controller.runtime.reconcile.kind import CreateError, LogText
 from controller.runtime.reconcile.plan import NOTHING, Create, Delete, JsonPatch, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes
 from tests.ray.job.scenes import (
@@ -113,7 +113,7 @@ def test_a_job_managed_by_somebody_else_is_left_alone():
 def test_the_cluster_is_made_under_its_stored_name():
     made = Scene("Initializing", runs_on="").plan()
     assert writes(made) == [f"create RayCluster {CLUSTER}"]
-    assert made.interests == ()
+    assert made.subscriptions == ()
 
 
 @pytest.mark.parametrize("why", ["unsettled", "taken", "foreign", "selected"])
@@ -181,14 +181,16 @@ def test_the_causes_of_the_cluster_are_the_jobs_causes():
 
 def test_a_refused_cluster_is_said_with_the_words_of_the_server():
     scene = Scene("Initializing", runs_on="")
-    scene.reads.refused[f"RayCluster/default/{CLUSTER}"] = Refusal("Forbidden", "exceeded quota")
+    scene.reads.refused[f"RayCluster/default/{CLUSTER}"] = CreateError(
+        "Forbidden", "exceeded quota"
+    )
     assert "exceeded quota" in ready(reported(scene.plan()))["message"]
 
 
 def test_a_deadline_wakes_a_job_that_waits_and_nothing_else_does():
-    assert Scene("Initializing", runs_on="").with_cluster("").plan().wake_after is None
+    assert Scene("Initializing", runs_on="").with_cluster("").plan().requeue_after is None
     waiting = Scene("Initializing", runs_on="", preRunningDeadlineSeconds=100).with_cluster("")
-    assert waiting.plan().wake_after == 40
+    assert waiting.plan().requeue_after == 40
     late = waiting.plan(seconds=40)
     assert status_of(late)["reason"] == "PreRunningDeadlineExceeded"
 
@@ -248,8 +250,8 @@ def test_what_ray_says_is_reported_and_wakes_nobody():
     status = reported(made)
     assert status["jobStatus"] == "RUNNING"
     assert ready(status)["status"] == "True"
-    assert made.wake_after is None
-    assert len(made.interests) == 1
+    assert made.requeue_after is None
+    assert len(made.subscriptions) == 1
 
 
 def test_a_success_is_counted_with_the_write_that_ends_the_job():
@@ -313,7 +315,7 @@ def test_secrets_in_what_ray_says_are_not_kept():
 def test_a_silent_dashboard_counts_after_five_minutes_of_failed_probes():
     made = running().fails(200).plan()
     assert reported(made)["jobStatusCheckFailureStartTime"] == rfc3339(NOW - timedelta(seconds=200))
-    assert made.wake_after == 100
+    assert made.requeue_after == 100
     assert status_of(running().fails(300).plan())["reason"] == "JobStatusCheckTimeoutExceeded"
 
 
@@ -337,7 +339,7 @@ def test_no_such_job_counts_only_if_it_was_said_after_the_submitter_had_ended():
 
     early = scene(-1).plan()
     assert early.commit is None
-    assert early.wake_after is not None
+    assert early.requeue_after is not None
     assert status_of(scene(30).plan())["reason"] == "SubmissionFailed"
 
 
@@ -345,7 +347,7 @@ def test_a_head_that_is_gone_is_stored_and_given_ninety_seconds():
     scene = Scene("Running").with_cluster()
     made = scene.plan()
     assert reported(made)["jobStatusCheckFailureStartTime"] == rfc3339(NOW)
-    assert made.wake_after == 90
+    assert made.requeue_after == 90
     since = {"jobStatusCheckFailureStartTime": rfc3339(NOW - timedelta(seconds=90))}
     assert status_of(Scene("Running", status=since).with_cluster().plan())["reason"] == "HeadLost"
 
@@ -405,7 +407,7 @@ def test_a_head_whose_ray_has_ended_is_no_head(state: dict[str, Any]):
         "lastState": {"terminated": {"exitCode": 1}},
     }
     scene = Scene("Running").with_cluster().with_head(containers=[status])
-    assert scene.plan().interests == ()
+    assert scene.plan().subscriptions == ()
 
 
 def test_a_job_taken_over_while_it_ran_gets_its_head_recorded_and_nothing_else():
@@ -427,10 +429,10 @@ def test_a_deadline_asks_ray_to_stop_first():
 
 def test_the_head_service_is_made_only_for_a_cluster_of_ones_own():
     made = running().plan()
-    assert [write.target.resource for write in made.aside] == [SERVICES]
+    assert [write.target.resource for write in made.independent] == [SERVICES]
     foreign = Scene("Running", rayClusterSpec=None, clusterSelector={"ray.io/cluster": CLUSTER})
     foreign.with_cluster(owner="somebody").with_head()
-    assert foreign.plan().aside == ()
+    assert foreign.plan().independent == ()
 
 
 # Suspending, Retrying and the end
@@ -442,7 +444,7 @@ def test_a_suspension_stops_then_deletes_then_waits():
     first = scene.plan()
     assert [type(order.command) for order in first.commands] == [StopJob]
     assert not first.stages
-    assert len(first.interests) == 1
+    assert len(first.subscriptions) == 1
     scene.dashboards.outcomes[STOPPED] = CommandRefused("whatever")
     (delete,) = scene.plan().stages[0]
     assert isinstance(delete, Delete)
@@ -454,7 +456,7 @@ def test_a_retry_deletes_by_uid_what_the_attempt_was_made_of_and_asks_ray_nothin
     made = scene.plan()
     deletes = [write for write in made.stages[0] if isinstance(write, Delete)]
     assert {delete.uid for delete in deletes} == {CLUSTER_UID, "uid-of-submitter"}
-    assert (made.commands, made.interests) == ((), ())
+    assert (made.commands, made.subscriptions) == ((), ())
 
 
 def test_a_retry_deletes_clusters_of_former_attempts_and_none_of_somebody_else():
@@ -508,7 +510,7 @@ def test_a_deleted_job_is_let_go_when_ray_was_asked_to_stop():
     made = scene.plan()
     assert [type(order.command) for order in made.commands] == [StopJob]
     assert made.commit is None
-    assert made.wake_after == 30
+    assert made.requeue_after == 30
     scene.dashboards.outcomes[STOPPED] = CommandExpired("no answer")
     commit = scene.plan().commit
     assert isinstance(commit, MergePatch)
@@ -531,10 +533,10 @@ def test_a_job_that_has_ended_writes_nothing_and_wakes_for_its_time_to_live():
     spec: dict[str, Any] = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 60}
     scene = Scene("Complete", status=ended, **spec).with_cluster()
     made = scene.plan()
-    assert made.wake_after == 60
+    assert made.requeue_after == 60
     assert not made.stages
     assert writes(scene.plan(seconds=60)) == [f"delete RayCluster {CLUSTER}"]
-    assert Scene("Complete", status=ended, **spec).plan(seconds=60).wake_after is None
+    assert Scene("Complete", status=ended, **spec).plan(seconds=60).requeue_after is None
 
 
 def test_workers_are_suspended_under_the_revision_that_was_seen():
@@ -566,7 +568,7 @@ def test_an_invalid_job_says_what_is_wrong_and_touches_nothing():
     assert made.commit.on_success is not None
     assert made.commit.on_success.reason == "InvalidRayJobSpec"
     resting = Scene("ValidationFailed", backoffLimit=-1).with_cluster().with_head().plan()
-    assert (resting.stages, resting.wake_after, resting.interests) == ((), None, ())
+    assert (resting.stages, resting.requeue_after, resting.subscriptions) == ((), None, ())
 
 
 def test_a_submitter_that_failed_is_not_tried_again_once_ray_has_said_the_result():
@@ -578,10 +580,12 @@ def test_a_submitter_that_failed_is_not_tried_again_once_ray_has_said_the_result
         made.reads.add(JOBS, msgspec.structs.replace(job, spec=spec, status=status))
         return made
 
-    patches = [w for w in scene(1, 2).plan().aside if w.target.resource is JOBS]
+    patches = [w for w in scene(1, 2).plan().independent if w.target.resource is JOBS]
     assert [getattr(patch, "patch", None) for patch in patches] == [{"spec": {"backoffLimit": 0}}]
     for failed, limit in ((0, 2), (1, 0)):
-        assert [w for w in scene(failed, limit).plan().aside if w.target.resource is JOBS] == []
+        assert [
+            w for w in scene(failed, limit).plan().independent if w.target.resource is JOBS
+        ] == []
 
 
 def test_a_changed_cluster_specification_is_said_and_reaches_the_next_attempt():
@@ -627,7 +631,7 @@ def test_a_job_that_another_head_knows_is_stopped_there():
 def test_a_job_whose_end_nobody_wrote_down_is_cleaned_up_all_the_same():
     spec: dict[str, Any] = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 90}
     scene = Scene("Complete", status={"jobStatus": "SUCCEEDED"}, **spec).with_cluster()
-    assert scene.plan().wake_after == 30
+    assert scene.plan().requeue_after == 30
     assert writes(scene.plan(seconds=30)) == [f"delete RayCluster {CLUSTER}"]
 
 

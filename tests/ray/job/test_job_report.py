@@ -9,7 +9,7 @@ import pytest
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.dashboard import JobStatus
-from controller.runtime.reconcile.kind import Refusal
+from controller.runtime.reconcile.kind import CreateError
 from controller.runtime.reconcile.plan import Delete, Failure, Target
 from tests.ray.cluster.support import NOW, pod
 from tests.ray.job.scenes import CLUSTER, Scene, running
@@ -66,7 +66,7 @@ def test_what_hinders_the_cleaning_up_is_said_beside_the_result():
 
 def test_a_submitters_refusal_is_said_as_long_as_it_lasts():
     scene = running(submissionMode="K8sJobMode").knows_nothing()
-    scene.reads.refused["Job/default/example"] = Refusal("Forbidden", "no pods here")
+    scene.reads.refused["Job/default/example"] = CreateError("Forbidden", "no pods here")
     assert "no pods here" in condition(report(scene))["message"]
 
 
@@ -121,7 +121,7 @@ def test_only_events_wake_a_job_that_has_no_deadline(state: str, spec: dict[str,
         scene.says(JobStatus.RUNNING)
     if state == "Retrying":
         scene.with_cluster(terminating=True)
-    assert scene.plan().wake_after is None
+    assert scene.plan().requeue_after is None
 
 
 def test_the_status_of_the_cluster_is_copied_and_what_has_gone_from_it_goes():

@@ -9,7 +9,7 @@ import pytest
 
 from controller.kube.resources import JOBS, PODS
 from controller.runtime.caches.diagnostics import explain, failing
-from controller.runtime.expectations.cache_barrier import Selection
+from controller.runtime.expectations.cache_barrier import CacheScope
 from informers import ConnectionRefused, Failed
 from tests.runtime.flock import FLOCKS
 
@@ -18,7 +18,7 @@ def cache(resource: Any, error: Exception | None, namespace: str = "") -> Any:
     where = f"in namespace {namespace}" if namespace else "in all namespaces"
     seen = SimpleNamespace(description=f"{resource} {where}")
     return SimpleNamespace(
-        selection=Selection(resource, namespace),
+        scope=CacheScope(resource, namespace),
         informer=SimpleNamespace(statistics=lambda: seen),
         last_error=error,
     )

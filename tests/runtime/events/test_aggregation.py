@@ -6,33 +6,37 @@ import asyncio
 
 import pytest
 
-from controller.runtime.events.aggregation import MOST_TOLD_SINGLY, summarised
+from controller.runtime.events.aggregation import MAX_INDIVIDUAL, aggregate_events
 from controller.runtime.reconcile.plan import Event, Plan
 from tests.runtime.kit import create
 from tests.runtime.reconcile.test_executor import Bench
 
 
 def made(name: str, *, reason: str = "CreatedWorkerPod") -> Event:
-    return Event("Normal", reason, "Create", f"Created pod {name}", of_many="Created {count} pods")
+    return Event(
+        "Normal", reason, "Create", f"Created pod {name}", aggregate_note="Created {count} pods"
+    )
 
 
-@pytest.mark.parametrize("count", [1, MOST_TOLD_SINGLY])
+@pytest.mark.parametrize("count", [1, MAX_INDIVIDUAL])
 def test_a_few_events_are_told_one_by_one(count: int):
     events = [made(f"p{n}") for n in range(count)]
-    assert list(summarised(events)) == events
+    assert list(aggregate_events(events)) == events
 
 
 def test_many_like_events_are_one_with_their_number_and_others_stay():
     head, alone = made("h", reason="CreatedHeadPod"), Event("Warning", "Odd", "Create", "Odd")
     events = [head, *(made(f"p{n}") for n in range(64)), *[alone] * 9]
-    told = list(summarised(events))
+    told = list(aggregate_events(events))
     assert [event.note for event in told] == ["Created pod h", "Created 64 pods", *["Odd"] * 9]
     assert {event.reason for event in told} == {"CreatedHeadPod", "CreatedWorkerPod", "Odd"}
 
 
 def test_batches_of_one_size_are_told_in_the_same_words():
     first, second = ([made(f"{batch}{n}") for n in range(64)] for batch in "ab")
-    assert list(summarised(first)) == list(summarised(second)), "so they become one series"
+    assert list(aggregate_events(first)) == list(aggregate_events(second)), (
+        "so they become one series"
+    )
 
 
 async def test_a_batch_is_told_as_one_event_even_if_it_was_interrupted():

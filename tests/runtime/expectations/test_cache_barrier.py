@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import ObjectList
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.cache_barrier import Confirmation, Selection
+from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from informers import Store
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule, watch_lag
 from tests.runtime.flock import flock_world
@@ -72,8 +72,8 @@ class Server:
 
 @asynccontextmanager
 async def confirming(server: Server, cache: Cache) -> AsyncIterator[asyncio.Task[None]]:
-    confirmation = Confirmation(server, Selection(CONFIG_MAPS), cache)  # type: ignore[arg-type]
-    task = asyncio.create_task(confirmation.confirm())
+    confirmation = CacheBarrier(server, CacheScope(CONFIG_MAPS), cache)  # type: ignore[arg-type]
+    task = asyncio.create_task(confirmation.wait())
     yield task
     task.cancel()
     await asyncio.wait([task])

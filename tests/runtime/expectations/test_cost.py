@@ -15,13 +15,13 @@ def crowded(entries: int) -> Book:
     """A book in which another owner has so many writes that no cache shows yet."""
     book = Book()
     other = Owner("uid-other", "default/other", OWNER.controller)
-    book.ledger.enter(other)
+    book.expectations.add_owner(other)
     for number in range(entries):
         write = create(f"other-{number}", owner=other.uid)
-        book.ledger.intend(other, write)
+        book.expectations.expect(other, write)
         if number % 2:
             obj = bird(f"other-{number}", 1000 + number, owner=other.uid)
-            book.ledger.answered(other, write, obj)
+            book.expectations.confirm(other, write, obj)
     return book
 
 
@@ -29,8 +29,12 @@ def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> Counter[str]:
     """How often entries are judged or fetched while one object is made, seen and read."""
     book = crowded(entries)
     counts: Counter[str] = Counter()
-    overlay = book.ledger._overlays.of(CONFIG_MAPS)
-    for holder, name in (book.ledger, "_judge"), (overlay, "entry"), (overlay, "put"):
+    overlay = book.expectations._overlays.get(CONFIG_MAPS)
+    for holder, name in (
+        (book.expectations, "_compare_with_store"),
+        (overlay, "get_expectation"),
+        (overlay, "put"),
+    ):
         inner = getattr(holder, name)
 
         def counted(*arguments, inner=inner, name=name):
@@ -38,13 +42,13 @@ def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> Counter[str]:
             return inner(*arguments)
 
         monkeypatch.setattr(holder, name, counted)
-    monkeypatch.setattr(overlay, "entries", lambda: pytest.fail("goes through all entries"))
+    monkeypatch.setattr(overlay, "expectations", lambda: pytest.fail("goes through all entries"))
     book.make("mine", 10)
     book.show(bird("mine", 10))
-    reads = book.ledger.reads
-    assert reads.unsettled_scopes(OWNER.uid) == frozenset()
+    reads = book.expectations.reader
+    assert reads.pending_scopes(OWNER.uid) == frozenset()
     assert book.names() == ["mine"]
-    assert reads.doubts(OWNER.uid) == ()
+    assert reads.consistency_warnings(OWNER.uid) == ()
     return counts
 
 
@@ -52,5 +56,5 @@ def test_bug_86_an_event_costs_the_same_beside_two_thousand_own_writes_as_beside
     monkeypatch: pytest.MonkeyPatch,
 ):
     alone = looks(monkeypatch, 0)
-    assert alone["_judge"] > 0
+    assert alone["_compare_with_store"] > 0
     assert looks(monkeypatch, 2000) == alone

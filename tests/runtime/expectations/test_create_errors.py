@@ -7,7 +7,7 @@ import pytest
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations import create_errors as refusals
-from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, Refusal
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create, delete, status_error
 
@@ -19,7 +19,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.book, self.client = Book(), ScriptedClient(seconds=0.01)
-        self.writer = Writer(self.client, self.book.ledger)
+        self.writer = Writer(self.client, self.book.expectations)
 
     async def create(self, name: str, error: Exception | None, *, repeat: bool = False) -> None:
         def script(call: Call):
@@ -30,15 +30,15 @@ class Desk:
         self.client.script = script
         await self.writer.perform(OWNER, create(name), repetition=repeat)
 
-    def refusal(self, name: str = "a") -> Refusal | None:
-        return self.book.ledger.reads.refusal(CONFIG_MAPS, f"default/{name}")
+    def refusal(self, name: str = "a") -> CreateError | None:
+        return self.book.expectations.reader.create_error(CONFIG_MAPS, f"default/{name}")
 
 
 async def test_a_refusal_is_remembered_until_a_create_succeeds():
     desk = Desk()
     assert desk.refusal() is None
     await desk.create("a", QUOTA)
-    assert desk.refusal() == Refusal("Forbidden", str(QUOTA))
+    assert desk.refusal() == CreateError("Forbidden", str(QUOTA))
     assert desk.refusal("b") is None
     await desk.create("a", None)
     assert desk.refusal() is None
@@ -74,7 +74,7 @@ async def test_a_refused_delete_is_none_of_it():
 async def test_refusals_go_with_their_owner():
     desk = Desk()
     await desk.create("a", QUOTA)
-    desk.book.ledger.forget(OWNER.controller, OWNER.key)
+    desk.book.expectations.remove_owner(OWNER.controller, OWNER.key)
     assert desk.refusal() is None
 
 

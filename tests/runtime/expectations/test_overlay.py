@@ -16,10 +16,10 @@ def test_index_functions_run_on_overlaid_objects_too():
     book = Book()
     book.show(bird("moved", 2))
     book.show(bird("stays", 3))
-    book.ledger.answered(OWNER, patch("moved"), bird("moved", 10, owner="uid-else"))
+    book.expectations.confirm(OWNER, patch("moved"), bird("moved", 10, owner="uid-else"))
     assert book.names() == ["stays"]
     assert book.names("uid-else") == ["moved"]
-    book.ledger.answered(OWNER, create("new"), bird("new", 11))
+    book.expectations.confirm(OWNER, create("new"), bird("new", 11))
     assert book.names() == ["new", "stays"]
     book.show(bird("moved", 12))
     assert book.names() == ["moved", "new", "stays"], "moved back since"
@@ -28,14 +28,14 @@ def test_index_functions_run_on_overlaid_objects_too():
 def test_an_object_that_changes_its_index_twice_is_found_once():
     book = Book()
     for revision, owner in enumerate(["x", "y", "x", OWNER.uid], start=10):
-        book.ledger.answered(OWNER, patch("a"), bird("a", revision, owner=owner))
+        book.expectations.confirm(OWNER, patch("a"), bird("a", revision, owner=owner))
     assert (book.names("x"), book.names("y"), book.names()) == ([], [], ["a"])
 
 
 def test_what_a_live_read_did_not_find_is_hidden_although_the_store_shows_it():
     book = Book()
     book.show(bird("a", 2))
-    book.ledger.absent(OWNER, delete("a"), "uid-a")
+    book.expectations.confirm_gone(OWNER, delete("a"), "uid-a")
     assert (book.get(), book.names()) == (None, [])
     book.show(bird("a", 3, terminating=True))
     assert book.names() == [], "late news of its end"
@@ -47,28 +47,28 @@ def test_corrections_are_counted():
     book = Book()
     book.show(bird("a", 2))
     book.names()
-    assert book.ledger.statistics().corrections == 0
+    assert book.expectations.statistics().corrections == 0
     book.unmake("a")
     book.names()
     book.get()
-    assert book.ledger.statistics().corrections == 2
+    assert book.expectations.statistics().corrections == 2
 
 
 def test_what_nobody_watches_is_an_error_and_not_absent():
     book = Book()
     with pytest.raises(NotCached, match="pods are not watched"):
-        book.ledger.reads.get(PODS, "default/a")
+        book.expectations.reader.get(PODS, "default/a")
     with pytest.raises(NotCached, match="pods are not watched"):
-        book.ledger.reads.by_index(PODS, "owner", "x")
+        book.expectations.reader.by_index(PODS, "owner", "x")
 
 
 def test_T273_with_several_namespaces_each_is_read_from_its_own_cache_and_no_other():
     book = Book()
-    reads = book.ledger.reads
+    reads = book.expectations.reader
     stores = {name: Store({"owner": lambda _o: ("x",)}) for name in ("one", "two")}
     for namespace, store in stores.items():
         store.replace([], "5")
-        book.ledger.add_cache(PODS, namespace, store, {"owner": lambda _o: ("x",)})
+        book.expectations.add_cache(PODS, namespace, store, {"owner": lambda _o: ("x",)})
     stores["one"].put(bird("a", 6))
     assert reads.by_index(PODS, "owner", "x") == [bird("a", 6)]
     assert reads.get(PODS, "two/a") is None
@@ -81,8 +81,8 @@ def test_what_a_cache_cannot_show_is_named_unless_it_shows_an_earlier_state():
     quarantined = {"default/odd": "phase: not a str", "default/once-good": "x", "else/odd": "x"}
     store = Store({})
     store.replace([bird("once-good", 3)], "5")
-    book.ledger.add_cache(SERVICES, "", store, {}, quarantined=quarantined)
-    reads = book.ledger.reads
+    book.expectations.add_cache(SERVICES, "", store, {}, quarantined=quarantined)
+    reads = book.expectations.reader
     assert reads.unreadable(SERVICES, "default") == {"odd": "phase: not a str"}
     quarantined.clear()
     assert reads.unreadable(SERVICES, "default") == {}
@@ -101,12 +101,12 @@ def test_whatever_happens_in_which_order_reads_show_the_newest_that_is_known(dat
         if name not in truth:
             truth[name] = revision
             history.append((revision, name, True))
-            book.ledger.answered(OWNER, create(name), bird(name, revision, uid=f"u{revision}"))
+            book.expectations.confirm(OWNER, create(name), bird(name, revision, uid=f"u{revision}"))
             answered[name] = (revision, True)
         else:
             uid = f"u{truth.pop(name)}"
             history.append((revision, name, False))
-            book.ledger.deleted(OWNER, delete(name, uid=uid), uid)
+            book.expectations.confirm_delete(OWNER, delete(name, uid=uid), uid)
             answered[name] = (revision, False)
         for _ in range(data.draw(st.integers(0, len(history) - shown))):
             at, what, exists = history[shown]
@@ -133,8 +133,8 @@ def test_what_is_known_to_have_gone_is_not_believed_to_a_cache_that_shows_it_lat
     book = Book()
     made = book.make(revision=10)
     write = delete()
-    book.ledger.intend(OWNER, write)
-    book.ledger.absent(OWNER, write, made.metadata.uid)
+    book.expectations.expect(OWNER, write)
+    book.expectations.confirm_gone(OWNER, write, made.metadata.uid)
     assert book.names() == []
     book.bookmark(5)
     book.show(made)  # the cache has got as far as its creation, not to its end
@@ -149,7 +149,7 @@ def test_after_a_reset_of_the_server_what_had_gone_is_not_waited_for():
     book = Book()
     made = book.make(revision=10)
     write = delete()
-    book.ledger.intend(OWNER, write)
-    book.ledger.absent(OWNER, write, made.metadata.uid)
-    book.ledger.reset(CONFIG_MAPS)
+    book.expectations.expect(OWNER, write)
+    book.expectations.confirm_gone(OWNER, write, made.metadata.uid)
+    book.expectations.observe_reset(CONFIG_MAPS)
     assert book.entries == 0

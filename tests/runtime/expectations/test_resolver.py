@@ -13,7 +13,7 @@ import pytest
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.resolver import CONCURRENCY, Settler
+from controller.runtime.expectations.resolver import CONCURRENCY, ExpectationResolver
 from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import (
     OWNER,
@@ -38,11 +38,11 @@ class Settling(Book):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.get_running_loop()
-        self.ledger._now = self.loop.time
+        self.expectations._now = self.loop.time
         self.client = ScriptedClient(seconds=0.01)
-        self.settler = Settler(
-            self.ledger,
-            Writer(self.client, self.ledger),
+        self.settler = ExpectationResolver(
+            self.expectations,
+            Writer(self.client, self.expectations),
             clock=self.loop,
             rng=random.Random(1),
         )
@@ -58,12 +58,12 @@ async def settling() -> AsyncIterator[Settling]:
 
 
 def unsettled(book: Book) -> frozenset[str]:
-    return book.ledger.reads.unsettled_scopes(OWNER.uid)
+    return book.expectations.reader.pending_scopes(OWNER.uid)
 
 
 async def test_a_lost_create_that_did_not_happen_is_made_now():
     async with settling() as book:
-        book.ledger.lost(OWNER, create("a"))
+        book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         assert book.client.verbs("create") == ["a"]
         assert (book.names(), unsettled(book)) == (["a"], frozenset())
@@ -73,7 +73,7 @@ async def test_a_lost_create_that_did_not_happen_is_made_now():
 async def test_a_lost_create_that_did_happen_is_recognised():
     async with settling() as book:
         book.client.objects["a"] = bird("a", 50)
-        book.ledger.lost(OWNER, create("a"))
+        book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["create", "get"]
         assert (book.names(), unsettled(book)) == (["a"], frozenset())
@@ -86,7 +86,7 @@ def unreachable(_call: Call) -> Any:
 async def test_a_lost_create_that_the_cache_has_shown_is_not_repeated_under_a_name_that_was_used():
     async with settling() as book:
         book.client.script = unreachable
-        book.ledger.lost(OWNER, create("a"))
+        book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         book.show(bird("a", 2))
         assert (book.names(), unsettled(book)) == (["a"], frozenset())
@@ -102,13 +102,13 @@ async def test_a_lost_create_that_the_cache_has_shown_is_not_repeated_under_a_na
 async def test_a_foreign_or_a_deleted_object_of_its_name_does_not_settle_a_lost_create():
     async with settling() as book:
         book.client.script = unreachable
-        book.ledger.lost(OWNER, create("a"))
+        book.expectations.mark_unknown(OWNER, create("a"))
         book.show(bird("a", 2, owner="uid-of-another"))
         assert unsettled(book) == {"birds"}
         book.show(bird("b", 3))
-        book.ledger.absent(OWNER, delete("b"), "uid-b")
-        book.ledger.lost(OWNER, create("b"))
-        assert book.ledger.statistics().unknown == 2
+        book.expectations.confirm_gone(OWNER, delete("b"), "uid-b")
+        book.expectations.mark_unknown(OWNER, create("b"))
+        assert book.expectations.statistics().unknown == 2
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -125,7 +125,7 @@ async def test_a_repetition_that_is_refused_says_nothing_about_the_first_attempt
         book.client.script = refuse
         if exists:
             book.client.objects["a"] = bird("a", 50)
-        book.ledger.lost(OWNER, create("a"))
+        book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["create", "get"]
         assert states == [{"birds"}, {"birds"}], "the scope is at rest until it is known"
@@ -142,7 +142,7 @@ async def test_as_long_as_nothing_is_known_it_is_asked_with_back_off():
             raise OutcomeUnknown("reset")
 
         book.client.script = lose
-        book.ledger.lost(OWNER, create("a"))
+        book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(120)
         assert unsettled(book) == {"birds"}
         gaps = [b - a for a, b in itertools.pairwise(times)]
@@ -157,7 +157,7 @@ async def test_a_lost_delete_is_repeated_with_its_uid():
     async with settling() as book:
         book.show(bird("a", 2))
         book.client.objects["a"] = bird("a", 2)
-        book.ledger.lost(OWNER, delete("a"))
+        book.expectations.mark_unknown(OWNER, delete("a"))
         await asyncio.sleep(1)
         assert book.client.calls[0].body["uid"] == "uid-a"
         assert (book.live(), unsettled(book)) == ([], frozenset())
@@ -167,7 +167,7 @@ async def test_a_lost_patch_is_settled_by_looking():
     async with settling() as book:
         book.show(bird("a", 2))
         book.client.objects["a"] = bird("a", 50, data={"k": "v"})
-        book.ledger.lost(OWNER, patch("a", k="v"))
+        book.expectations.mark_unknown(OWNER, patch("a", k="v"))
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["get"]
         assert book.get().data == {"k": "v"}
@@ -176,8 +176,8 @@ async def test_a_lost_patch_is_settled_by_looking():
 
 async def test_nothing_is_made_for_an_owner_that_is_gone():
     async with settling() as book:
-        book.ledger.lost(OWNER, create("a"))
-        book.ledger.forget(OWNER.controller, OWNER.key)
+        book.expectations.mark_unknown(OWNER, create("a"))
+        book.expectations.remove_owner(OWNER.controller, OWNER.key)
         await asyncio.sleep(60)
         assert book.client.calls == []
         assert book.entries == 0
@@ -223,19 +223,19 @@ async def test_a_live_read_that_was_overtaken_by_a_write_counts_for_nothing():
         book.bookmark(11)
         await asyncio.sleep(1)
         newer = bird("a", 20, data={"k": "new"})
-        book.ledger.answered(OWNER, patch("a", k="new"), newer)
+        book.expectations.confirm(OWNER, patch("a", k="new"), newer)
         await asyncio.sleep(5)
         assert book.get().data == {"k": "new"}
 
 
 async def test_an_answer_not_found_is_forgotten_after_a_while_without_another_request():
     async with settling() as book:
-        book.ledger.looked_up(OWNER, target("a"), None)
-        assert book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
+        book.expectations.record_lookup(OWNER, target("a"), None)
+        assert book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
         await asyncio.sleep(29)
-        assert book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
+        assert book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
         await asyncio.sleep(2)
-        assert not book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
+        assert not book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
         assert book.client.calls == []
         assert book.entries == 0
 
@@ -243,21 +243,21 @@ async def test_an_answer_not_found_is_forgotten_after_a_while_without_another_re
 async def test_a_taken_name_is_free_again_when_its_holder_has_gone():
     async with settling() as book:
         book.client.objects["a"] = bird("a", 50, uid="theirs", owner="")
-        book.ledger.occupied(OWNER, create("a"))
+        book.expectations.name_conflict(OWNER, create("a"))
         await asyncio.sleep(31)
-        assert book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+        assert book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
         del book.client.objects["a"]
         await asyncio.sleep(61)
-        assert not book.ledger.reads.is_taken(CONFIG_MAPS, "default/a")
+        assert not book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
         assert book.woken[-1] == OWNER
 
 
 async def test_a_write_under_way_is_left_alone():
     async with settling() as book:
-        book.ledger.intend(OWNER, create("a"))
+        book.expectations.expect(OWNER, create("a"))
         await asyncio.sleep(120)
         assert book.client.calls == []
-        book.ledger.answered(OWNER, create("a"), bird("a", 10))
+        book.expectations.confirm(OWNER, create("a"), bird("a", 10))
         book.show(bird("a", 10))
         assert book.entries == 0
 
@@ -276,8 +276,8 @@ async def test_many_questions_are_answered_a_few_at_a_time():
 
 async def test_EXP12_for_an_owner_that_is_going_nothing_is_made():
     async with settling() as book:
-        book.ledger.enter(dataclasses.replace(OWNER, terminating=True))
-        book.ledger.lost(OWNER, create("a"))
+        book.expectations.add_owner(dataclasses.replace(OWNER, terminating=True))
+        book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["get"]
         assert (book.names(), unsettled(book)) == ([], frozenset())

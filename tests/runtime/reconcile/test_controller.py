@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.operator import Operator
-from controller.runtime.reconcile.controller import LEAST_INTERVAL
+from controller.runtime.reconcile.controller import MIN_INTERVAL
 from controller.runtime.reconcile.plan import Plan
 from controller.runtime.settings import Settings
 from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Rule, watch_lag
@@ -51,7 +51,7 @@ async def test_a_key_runs_at_most_twenty_times_a_second_however_often_it_is_woke
     await flocks.eventually(lambda: kind.seen)
     before = len(kind.seen)
     for _ in range(1000):
-        operator.operator.controllers[NAME].wake("default/f")
+        operator.operator.controllers[NAME].enqueue("default/f")
         await asyncio.sleep(0.001)
     assert 15 <= len(kind.seen) - before <= 21
     await flocks.settle(1)
@@ -82,7 +82,7 @@ async def test_a_key_that_takes_long_to_plan_leaves_nine_tenths_of_the_time_to_o
     running = asyncio.create_task(operator.run(stop))
     await flocks.create(size=0)
     for _ in range(1000):
-        operator.controllers[NAME].wake("default/f")
+        operator.controllers[NAME].enqueue("default/f")
         await asyncio.sleep(0.01)
     stop.set()
     assert await running == 0
@@ -157,8 +157,8 @@ async def test_bug_81_batches_follow_each_other_at_once(flocks: FlockWorld):
     flocks.start(kind=kind, registry=registry)
     await flocks.create(size=0)
     await flocks.eventually(lambda: len(times) >= 4)
-    assert times[2] - times[0] < LEAST_INTERVAL, "a run that is to get on with a plan is not late"
-    assert times[3] - times[2] >= LEAST_INTERVAL, "one that only looks is"
+    assert times[2] - times[0] < MIN_INTERVAL, "a run that is to get on with a plan is not late"
+    assert times[3] - times[2] >= MIN_INTERVAL, "one that only looks is"
     await flocks.settle(1)
     labels = {"controller": NAME, "name": NAME}
     assert registry.get_sample_value("workqueue_retries_total", labels) == 0
@@ -185,7 +185,7 @@ async def test_the_back_off_of_a_failure_does_not_put_off_a_deadline(flocks: Flo
         times.append(flocks.loop.time())
         left = deadline - times[-1]
         write = kind.create(seen.flock, "refused")
-        return Plan(stages=((write,),), wake_after=left if left > 0 else None)
+        return Plan(stages=((write,),), requeue_after=left if left > 0 else None)
 
     kind.plan_hook = fail
     refused = Rule(ErrorResponse(403, "Forbidden", "no"), verbs=frozenset({"create"}))

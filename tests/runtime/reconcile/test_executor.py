@@ -12,7 +12,7 @@ import pytest
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.reconcile.executor import Executor, Job, Next, Outcome
+from controller.runtime.reconcile.executor import Executor, PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING
 from controller.runtime.reconcile.plan import (
     Event,
@@ -25,7 +25,7 @@ from controller.runtime.reconcile.plan import (
     StatusPatch,
     Target,
 )
-from controller.runtime.reconcile.writer import Fate, Writer
+from controller.runtime.reconcile.writer import WriteOutcome, Writer
 from tests.runtime.flock import FLOCKS, Flock, FlockStatus
 from tests.runtime.kit import (
     OWNER,
@@ -58,12 +58,14 @@ class Bench:
     primary: Flock = field(default_factory=lambda: Flock(metadata=META))
 
     def __post_init__(self) -> None:
-        self.executor = Executor(Writer(self.client, self.book.ledger), now=lambda: self.book.time)
+        self.executor = Executor(
+            Writer(self.client, self.book.expectations), now=lambda: self.book.time
+        )
         self.client.objects["f"] = KubeObject(metadata=META)
 
-    async def execute(self, plan: Plan) -> Outcome:
+    async def execute(self, plan: Plan) -> PlanOutcome:
         return await self.executor.execute(
-            Job(
+            PlanExecution(
                 owner=OWNER,
                 resource=FLOCKS,
                 primary=self.primary,
@@ -104,7 +106,7 @@ async def test_commit_stages_status_in_this_order():
         events=(Event("Normal", "Planned", "Reconcile", ""),),
     )
     outcome = await bench.execute(plan)
-    assert outcome.next is Next.DONE
+    assert outcome.result is Result.DONE
     assert bench.order == [
         "patch f", "delete old", "create a", "create b", "create c", "patch/status f"
     ]  # fmt: skip
@@ -117,9 +119,9 @@ async def test_lookups_are_answered_first_and_nothing_else_is_done():
     plan = Plan(lookups=(Lookup(target("a")), Lookup(target("b"))), stages=((create("c"),),))
     bench.client.objects["a"] = bird("a", 50)
     outcome = await bench.execute(plan)
-    assert outcome.next is Next.MORE
+    assert outcome.result is Result.MORE
     assert sorted(bench.order) == ["get a", "get b"]
-    reads = bench.book.ledger.reads
+    reads = bench.book.expectations.reader
     assert not reads.looked_up_absent(CONFIG_MAPS, "default/a")
     assert reads.looked_up_absent(CONFIG_MAPS, "default/b")
     assert bench.book.names() == ["a"]
@@ -129,28 +131,28 @@ async def test_a_lookup_without_an_answer_is_tried_again_with_back_off():
     bench = Bench()
     bench.fail("get", OutcomeUnknown("reset"))
     outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),)))
-    assert outcome.next is Next.FAILED
+    assert outcome.result is Result.FAILED
     assert bench.emitted == ["FailedRead"]
-    assert not bench.book.ledger.reads.looked_up_absent(CONFIG_MAPS, "default/a")
+    assert not bench.book.expectations.reader.looked_up_absent(CONFIG_MAPS, "default/a")
 
 
 @pytest.mark.parametrize(
     ("error", "next_", "status"),
     [
-        (status_error(409, "Conflict"), Next.AGAIN, False),
-        (OutcomeUnknown("reset"), Next.WAIT, False),
-        (status_error(403, "Forbidden"), Next.FAILED, True),
+        (status_error(409, "Conflict"), Result.AGAIN, False),
+        (OutcomeUnknown("reset"), Result.WAIT, False),
+        (status_error(403, "Forbidden"), Result.FAILED, True),
     ],
     ids=["conflict", "unknown", "refused"],
 )
-async def test_without_its_commit_nothing_is_done(error: Exception, next_: Next, status: bool):
+async def test_without_its_commit_nothing_is_done(error: Exception, next_: Result, status: bool):
     bench = Bench()
     bench.fail("patch", error)
     bench.client.objects["b"] = bird("b", 2)
     stages = ((create("a"), delete("b")),)
     plan = Plan(commit=COMMIT, stages=stages, status=StatusPatch({"birds": 1}))
     outcome = await bench.execute(plan)
-    assert outcome.next is next_
+    assert outcome.result is next_
     assert {"create a", "delete b"}.isdisjoint(bench.order)
     assert ("patch/status f" in bench.order) is status, "a refusal is said on the object"
 
@@ -162,7 +164,7 @@ async def test_a_failed_stage_stops_the_next_and_the_status_names_the_first_caus
     stages = ((create("a"),), (create("b"), delete("c")))
     plan = Plan(stages=stages, status=StatusPatch({"birds": 2}))
     outcome = await bench.execute(plan)
-    assert outcome.next is Next.FAILED
+    assert outcome.result is Result.FAILED
     assert bench.order == ["create a", "patch/status f"]
     (failures,) = bench.told
     assert [(f.reason, f.message) for f in failures] == [("Invalid", "too wide")]
@@ -172,14 +174,14 @@ async def test_a_failed_stage_stops_the_next_and_the_status_names_the_first_caus
 async def test_what_is_aside_neither_waits_for_stages_nor_stops_them():
     bench = Bench()
     bench.fail("create", status_error(422, "Invalid"), name="a")
-    plan = Plan(stages=((create("a"),), (create("b"),)), aside=(create("c"), create("d")))
+    plan = Plan(stages=((create("a"),), (create("b"),)), independent=(create("c"), create("d")))
     outcome = await bench.execute(plan)
-    assert outcome.next is Next.FAILED
+    assert outcome.result is Result.FAILED
     assert sorted(bench.order[:3]) == ["create a", "create c", "create d"]
     bench = Bench()
     bench.fail("create", status_error(422, "Invalid"), name="c")
     outcome = await bench.execute(plan)
-    assert outcome.next is Next.FAILED
+    assert outcome.result is Result.FAILED
     assert bench.order[:2] == ["create a", "create b"]
     assert [failure.write for failure in outcome.failures] == [create("c")]
 
@@ -187,7 +189,7 @@ async def test_what_is_aside_neither_waits_for_stages_nor_stops_them():
 async def test_without_its_commit_nothing_is_done_aside_either():
     bench = Bench()
     bench.fail("patch", status_error(403, "Forbidden"))
-    await bench.execute(Plan(commit=COMMIT, aside=(create("c"),)))
+    await bench.execute(Plan(commit=COMMIT, independent=(create("c"),)))
     assert "create c" not in bench.order
 
 
@@ -201,7 +203,7 @@ async def test_a_secret_part_is_made_for_each_request_and_kept_nowhere():
     await bench.execute(Plan(stages=((write,),)))
     created = [call.body for call in bench.client.calls if call.verb == "create"]
     assert [body["stringData"]["token"] for body in created] == ["token-1", "token-2"]
-    entry = bench.book.ledger.entry(bench.book.ledger_reference("a"))
+    entry = bench.book.expectations.get(bench.book.ledger_reference("a"))
     assert entry is not None
     assert "token-1" not in repr(entry)
     assert "token-2" not in repr(entry)
@@ -212,7 +214,7 @@ async def test_an_unknown_outcome_is_told_as_unknown():
     bench.fail("create", OutcomeUnknown("reset"))
     plan = Plan(stages=((create("a"),),), status=StatusPatch({"birds": 2}))
     outcome = await bench.execute(plan)
-    assert outcome.next is Next.WAIT
+    assert outcome.result is Result.WAIT
     ((told,),) = bench.told
     assert told.unknown
     assert outcome.failures == (told,)
@@ -225,15 +227,15 @@ async def test_a_deleted_owner_hears_at_once_that_its_namespace_takes_nothing_mo
     for bench in (living, going):
         bench.fail("create", refused)
     plan = Plan(stages=((create("a"),),))
-    assert (await living.execute(plan)).next is Next.DONE
-    assert (await going.execute(plan)).next is Next.AGAIN
+    assert (await living.execute(plan)).result is Result.DONE
+    assert (await going.execute(plan)).result is Result.AGAIN
 
 
 async def test_a_failed_lookup_does_not_put_off_a_deadline():
     bench = Bench()
     bench.fail("get", status_error(403, "Forbidden"))
-    outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),), wake_after=7.0))
-    assert (outcome.next, outcome.wake_after) == (Next.FAILED, 7.0)
+    outcome = await bench.execute(Plan(lookups=(Lookup(target("a")),), requeue_after=7.0))
+    assert (outcome.result, outcome.requeue_after) == (Result.FAILED, 7.0)
 
 
 async def test_a_write_that_succeeded_is_told_and_no_other():
@@ -294,9 +296,9 @@ async def test_counters_alone_are_written_at_most_once_a_second():
     quiet = [StatusPatch({"birds": n}, urgent=False) for n in (1, 2, 3)]
     assert (await bench.execute(Plan(status=quiet[0]))).writes == {"status": 1}
     bench.book.time = 0.4
-    held_back = await bench.execute(Plan(status=quiet[1], wake_after=60.0))
+    held_back = await bench.execute(Plan(status=quiet[1], requeue_after=60.0))
     assert held_back.writes == {}
-    assert held_back.wake_after == pytest.approx(0.6)
+    assert held_back.requeue_after == pytest.approx(0.6)
     urgent = await bench.execute(Plan(status=StatusPatch({"birds": 9})))
     assert urgent.writes == {"status": 1}
     bench.book.time = 1.4
@@ -307,7 +309,7 @@ async def test_a_batch_counts_over_all_stages():
     bench = Bench()
     stages = (tuple(create(f"a{n}") for n in range(40)), tuple(create(f"b{n}") for n in range(40)))
     outcome = await bench.execute(Plan(stages=stages))
-    assert outcome.next is Next.MORE
+    assert outcome.result is Result.MORE
     assert len(bench.client.verbs("create")) == 64
 
 
@@ -327,7 +329,7 @@ def writer(script: Callable[[Call], Any] | None = None) -> tuple[Writer, Book, S
     book, client = Book(), ScriptedClient(script, seconds=0.01)
     book.show(bird("a", 2))
     client.objects["a"] = bird("a", 2, data={"theirs": "1"})
-    return Writer(client, book.ledger), book, client
+    return Writer(client, book.expectations), book, client
 
 
 async def test_a_merge_patch_carries_its_preconditions():
@@ -343,7 +345,7 @@ async def test_a_replacement_changes_what_is_there_and_puts_the_whole():
     write, book, client = writer()
     change = Replace(target("a"), "uid-a", {"data": {"ours": "2"}})
     result = await write.perform(OWNER, change)
-    assert result.fate is Fate.DONE
+    assert result.outcome is WriteOutcome.DONE
     body = client.calls[-1].body
     assert body["data"] == {"theirs": "1", "ours": "2"}
     assert body["metadata"]["resourceVersion"] == "2"
@@ -354,7 +356,7 @@ async def test_a_replacement_that_changes_nothing_is_not_sent():
     write, book, client = writer()
     change = Replace(target("a"), "uid-a", {"data": {"theirs": "1"}})
     result = await write.perform(OWNER, change)
-    assert result.fate is Fate.DONE
+    assert result.outcome is WriteOutcome.DONE
     assert client.verbs("replace") == []
     assert book.entries == 0
 
@@ -362,15 +364,16 @@ async def test_a_replacement_that_changes_nothing_is_not_sent():
 async def test_a_replacement_of_another_object_is_a_conflict():
     write, _, client = writer()
     result = await write.perform(OWNER, Replace(target("a"), "uid-before", {"data": {"k": "v"}}))
-    assert result.fate is Fate.CONFLICT
+    assert result.outcome is WriteOutcome.CONFLICT
     assert client.verbs("replace") == []
 
 
 @pytest.mark.parametrize(
-    ("live", "fate"), [(bird("a", 2), Fate.FAILED), (bird("a", 9), Fate.CONFLICT)]
+    ("live", "outcome"),
+    [(bird("a", 2), WriteOutcome.FAILED), (bird("a", 9), WriteOutcome.CONFLICT)],
 )
 async def test_a_json_patch_that_does_not_apply_is_a_conflict_only_if_the_object_has_moved(
-    live: KubeObject, fate: Fate
+    live: KubeObject, outcome: WriteOutcome
 ):
     def script(call: Call) -> Any:
         if call.verb == "json_patch":
@@ -380,8 +383,8 @@ async def test_a_json_patch_that_does_not_apply_is_a_conflict_only_if_the_object
     write, book, _ = writer(script)
     operations = ({"op": "test", "path": "/metadata/resourceVersion", "value": "2"},)
     result = await write.perform(OWNER, JsonPatch(target("a"), "uid-a", operations))
-    assert result.fate is fate
-    assert (result.failure is not None) is (fate is Fate.FAILED)
+    assert result.outcome is outcome
+    assert (result.failure is not None) is (outcome is WriteOutcome.FAILED)
     assert book.get().metadata.resource_version == live.metadata.resource_version
 
 
@@ -389,7 +392,7 @@ async def test_a_change_of_what_is_gone_is_planned_again_without_it():
     write, book, client = writer()
     del client.objects["a"]
     result = await write.perform(OWNER, patch("a", k="v"))
-    assert result.fate is Fate.CONFLICT
+    assert result.outcome is WriteOutcome.CONFLICT
     assert book.names() == []
 
 
@@ -401,7 +404,7 @@ async def test_a_conflict_on_delete_of_the_same_object_is_planned_again():
 
     write, book, _ = writer(script)
     result = await write.perform(OWNER, delete("a"))
-    assert result.fate is Fate.CONFLICT
+    assert result.outcome is WriteOutcome.CONFLICT
     assert book.live() == ["a"]
 
 
@@ -421,8 +424,8 @@ async def test_a_name_whose_holder_cannot_be_read_is_unknown():
 
     write, book, _ = writer(script)
     result = await write.perform(OWNER, create("b"))
-    assert result.fate is Fate.UNKNOWN
-    assert book.ledger.reads.unsettled_scopes(OWNER.uid) == {"birds"}
+    assert result.outcome is WriteOutcome.UNKNOWN
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
 
 
 async def test_concurrent_writes_of_one_stage_do_not_wait_for_each_other():
@@ -456,18 +459,18 @@ async def test_events_of_a_status_are_recorded_with_the_write_that_stores_it():
 
 async def test_a_status_that_changes_with_time_wakes_its_key():
     bench = Bench()
-    status = StatusPatch({"birds": 3}, good_for=40.0)
-    assert (await bench.execute(Plan(status=status))).wake_after == 40.0
-    assert (await bench.execute(Plan(status=status, wake_after=7.0))).wake_after == 7.0
-    assert (await bench.execute(Plan(status=status, wake_after=70.0))).wake_after == 40.0
+    status = StatusPatch({"birds": 3}, valid_for=40.0)
+    assert (await bench.execute(Plan(status=status))).requeue_after == 40.0
+    assert (await bench.execute(Plan(status=status, requeue_after=7.0))).requeue_after == 7.0
+    assert (await bench.execute(Plan(status=status, requeue_after=70.0))).requeue_after == 40.0
 
 
 async def test_who_does_not_lead_sends_nothing():
     book, client = Book(), ScriptedClient()
     leads = [True, False]
-    write = Writer(client, book.ledger, may_write=lambda: leads.pop(0))
-    assert (await write.perform(OWNER, create("a"))).fate is Fate.DONE
-    assert (await write.perform(OWNER, create("b"))).fate is Fate.FAILED
+    write = Writer(client, book.expectations, may_write=lambda: leads.pop(0))
+    assert (await write.perform(OWNER, create("a"))).outcome is WriteOutcome.DONE
+    assert (await write.perform(OWNER, create("b"))).outcome is WriteOutcome.FAILED
     assert client.verbs("create") == ["a"]
     assert book.entries == 1
 
@@ -480,9 +483,13 @@ async def test_bug_81_a_batch_goes_on_at_the_speed_that_the_last_one_came_to():
     bench = Bench()
     loop = asyncio.get_running_loop()
     took: list[float] = []
-    for first, count, next_ in (0, 200, Next.MORE), (64, 200, Next.MORE), (128, 64, Next.DONE):
+    for first, count, next_ in (
+        (0, 200, Result.MORE),
+        (64, 200, Result.MORE),
+        (128, 64, Result.DONE),
+    ):
         began = loop.time()
-        assert (await bench.execute(batch(first, count))).next is next_
+        assert (await bench.execute(batch(first, count))).result is next_
         took.append(round((loop.time() - began) / bench.client.seconds))
     assert took == [8, 4, 4], "1, 2, 4, 8, 16, ...; then 16 at once from the beginning"
 
@@ -493,7 +500,7 @@ async def test_EXP10_a_batch_that_is_refused_costs_one_call_when_it_is_tried_aga
     bench.fail("create", status_error(403, "Forbidden"))
     for calls in (64, 1, 1):
         outcome = await bench.execute(batch(64, 200))
-        assert outcome.next is Next.FAILED
+        assert outcome.result is Result.FAILED
         assert outcome.writes["create"] == calls
 
 
@@ -508,7 +515,7 @@ async def test_EXP10_a_refusal_stops_the_creates_of_its_scope_and_no_others():
     bench.client.script = invalid
     refused = [replace(create(f"bad{n}"), target=target(f"bad{n}", "bad")) for n in range(8)]
     outcome = await bench.execute(Plan(stages=((*refused, *batch(0, 8).stages[0]), (create("c"),))))
-    assert outcome.next is Next.FAILED
+    assert outcome.result is Result.FAILED
     assert outcome.writes["create"] == 1 + 8, "and no later stage begins"
 
 

@@ -30,14 +30,14 @@ class Weather:
     broken: Callable[[str, str], bool] = lambda _verb, _key: False
     closed: bool = False
 
-    def attach(self, wake: Callable[[str], None]) -> None:
+    def start(self, wake: Callable[[str], None]) -> None:
         assert not self.told
         self.wake = wake
 
     def sync(self, key: str, interests: tuple[Any, ...]) -> None:
         self._tell("sync", key, interests)
 
-    def hand_over(self, key: str, commands: tuple[Any, ...]) -> None:
+    def submit(self, key: str, commands: tuple[Any, ...]) -> None:
         self._tell("hand over", key, commands)
 
     async def aclose(self) -> None:
@@ -66,12 +66,14 @@ def commit(seen: Seen, **data: str) -> MergePatch:
 
 
 def kind_of(weather: Weather, plan: Callable[[Seen], Plan]) -> FlockKind:
-    return FlockKind(outside=weather, plan_hook=plan)
+    return FlockKind(external_source=weather, plan_hook=plan)
 
 
 async def test_interests_are_synced_after_every_plan_and_commands_follow(flocks: FlockWorld):
     weather = Weather()
-    flocks.start(kind=kind_of(weather, lambda _seen: Plan(interests=("wind",), commands=("blow",))))
+    flocks.start(
+        kind=kind_of(weather, lambda _seen: Plan(subscriptions=("wind",), commands=("blow",)))
+    )
     await flocks.create(size=0)
     await flocks.eventually(lambda: weather.of("hand over"))
     assert weather.told[:2] == [("sync", KEY, ("wind",)), ("hand over", KEY, ("blow",))]
@@ -94,7 +96,7 @@ async def test_a_plan_with_lookups_syncs_its_interests_and_hands_nothing_over(
 
     def plan(_seen: Seen) -> Plan:
         lookups = () if len(weather.of("sync")) else (lookup,)
-        return Plan(lookups=lookups, interests=("wind",), commands=("blow",))
+        return Plan(lookups=lookups, subscriptions=("wind",), commands=("blow",))
 
     flocks.start(kind=kind_of(weather, plan))
     await flocks.create(size=0)
@@ -105,17 +107,17 @@ async def test_a_plan_with_lookups_syncs_its_interests_and_hands_nothing_over(
 async def test_commands_are_handed_over_once_their_commit_is_stored(flocks: FlockWorld):
     weather = Weather()
     stored: list[Any] = []
-    handed = weather.hand_over
+    handed = weather.submit
 
     def hand_over(key: str, commands: tuple[Any, ...]) -> None:
         entry = flocks.server.store.table("flocks.test.dev").items[key]
         stored.append(entry.object["status"])
         handed(key, commands)
 
-    weather.hand_over = hand_over  # pyright: ignore[reportAttributeAccessIssue]
+    weather.submit = hand_over  # pyright: ignore[reportAttributeAccessIssue]
 
     def plan(seen: Seen) -> Plan:
-        return Plan(commit=commit(seen, song="first"), interests=("wind",), commands=("blow",))
+        return Plan(commit=commit(seen, song="first"), subscriptions=("wind",), commands=("blow",))
 
     flocks.start(kind=kind_of(weather, plan))
     await flocks.create(size=0)
@@ -128,7 +130,7 @@ async def test_no_command_is_handed_over_when_the_commit_met_another_state(flock
 
     def plan(seen: Seen) -> Plan:
         outdated = replace(commit(seen, song="first"), resource_version="1")
-        return Plan(commit=outdated, interests=("wind",), commands=("blow",))
+        return Plan(commit=outdated, subscriptions=("wind",), commands=("blow",))
 
     flocks.start(kind=kind_of(weather, plan))
     await flocks.create(size=0)
@@ -144,7 +146,7 @@ async def test_no_command_is_handed_over_until_a_commit_is_confirmed(
     weather = Weather()
 
     def plan(seen: Seen) -> Plan:
-        return Plan(commit=commit(seen, song="first"), interests=("wind",), commands=("blow",))
+        return Plan(commit=commit(seen, song="first"), subscriptions=("wind",), commands=("blow",))
 
     rule = Rule(trouble, "flocks.test.dev", frozenset({"patch"}))
     operator = flocks.start(kind=kind_of(weather, plan), rules=[rule])
@@ -159,7 +161,7 @@ async def test_no_command_is_handed_over_until_a_commit_is_confirmed(
 
 async def test_an_object_that_is_gone_has_no_interests_any_more(flocks: FlockWorld):
     weather = Weather()
-    flocks.start(kind=kind_of(weather, lambda _seen: Plan(interests=("wind",))))
+    flocks.start(kind=kind_of(weather, lambda _seen: Plan(subscriptions=("wind",))))
     await flocks.create(size=0)
     await flocks.eventually(lambda: weather.of("sync"))
     await flocks.user.delete(FLOCKS, "default", "f")
@@ -170,11 +172,11 @@ async def test_an_object_that_is_gone_has_no_interests_any_more(flocks: FlockWor
 async def test_a_namesake_does_not_inherit_interests(flocks: FlockWorld):
     weather = Weather()
     slow = Rule(DelayedResponse(3.0), "configmaps", frozenset({"create"}))
-    kind = FlockKind(outside=weather)
+    kind = FlockKind(external_source=weather)
 
     def plan(seen: Seen) -> Plan:
         stages = ((kind.create(seen.flock, "a"),),) if not seen.birds else ()
-        return Plan(interests=(seen.flock.metadata.uid,), stages=stages)
+        return Plan(subscriptions=(seen.flock.metadata.uid,), stages=stages)
 
     kind.plan_hook = plan
     flocks.start(kind=kind, rules=[slow])
@@ -201,7 +203,7 @@ async def test_whoever_stands_outside_can_wake_a_key(flocks: FlockWorld):
 
 async def test_the_outside_is_closed_after_the_last_worker(flocks: FlockWorld):
     weather = Weather()
-    kind = FlockKind(outside=weather)
+    kind = FlockKind(external_source=weather)
     kind.plan_hook = lambda seen: Plan(stages=((kind.create(seen.flock, "a"),),))
     slow = Rule(DelayedResponse(3.0), "configmaps", frozenset({"create"}))
     operator = flocks.start(kind=kind, rules=[slow])
@@ -230,7 +232,7 @@ async def test_an_outside_that_raises_costs_only_the_key_that_it_raised_for(
 ):
     weather = Weather()
     weather.broken = lambda told, key: (told, key) == (verb, KEY) and len(weather.of(verb)) < 3
-    flocks.start(kind=kind_of(weather, lambda _: Plan(interests=("wind",), commands=("blow",))))
+    flocks.start(kind=kind_of(weather, lambda _: Plan(subscriptions=("wind",), commands=("blow",))))
     await flocks.create("f", size=0)
     await flocks.create("g", size=0)
     await flocks.settle(5)

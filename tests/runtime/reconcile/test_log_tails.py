@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.logs import SimulatedLogs
 from controller.kube.client import Client
 from controller.kube.resources import PODS
-from controller.runtime.expectations.owners import MOST_LOGS
+from controller.runtime.expectations.owners import MAX_LOG_TAILS
 from controller.runtime.reconcile.kind import LogText
 from controller.runtime.reconcile.plan import LogTail, Plan
 from controller.runtime.reconcile.writer import Writer
@@ -19,7 +19,7 @@ from tests.runtime.flock import FlockKind
 from tests.runtime.kit import OWNER, Book
 
 if TYPE_CHECKING:
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.kind import CacheReader
     from tests.faults.faulty_transport import RequestFault
     from tests.runtime.flock import FlockWorld, Seen
 
@@ -46,8 +46,8 @@ async def look(world: FlockWorld, tail: LogTail = TAIL, *, fault: RequestFault |
     transport = FaultyTransport(world.server, rules, clock=world.loop)
     book = Book()
     client = Client(transport, user_agent="reader", clock=world.loop)
-    assert await Writer(client, book.ledger).look_up(OWNER, tail) is None
-    return book.ledger.reads.log_tail(tail, OWNER.uid)
+    assert await Writer(client, book.expectations).look_up(OWNER, tail) is None
+    return book.expectations.reader.log_tail(tail, OWNER.uid)
 
 
 async def test_the_newest_pod_is_asked_for_its_last_lines(flocks: FlockWorld):
@@ -101,7 +101,7 @@ async def test_a_planner_gets_the_answer_and_goes_on(flocks: FlockWorld):
     answers: list[LogText | None] = []
 
     class Listener(FlockKind):
-        def observe(self, key: str, reads: Reads) -> Seen | None:
+        def observe(self, key: str, reads: CacheReader) -> Seen | None:
             seen = super().observe(key, reads)
             if seen is not None:
                 answers.append(reads.log_tail(TAIL, seen.flock.metadata.uid))
@@ -118,20 +118,22 @@ async def test_a_planner_gets_the_answer_and_goes_on(flocks: FlockWorld):
 
 def test_answers_belong_to_their_owner_and_go_with_it():
     book = Book()
-    book.ledger.read_log(OWNER, TAIL, LogText("la"))
-    reads = book.ledger.reads
+    book.expectations.record_log_tail(OWNER, TAIL, LogText("la"))
+    reads = book.expectations.reader
     assert reads.log_tail(TAIL, OWNER.uid) == LogText("la")
     assert reads.log_tail(TAIL, "another owner") is None
     assert reads.log_tail(replace(TAIL, container="other"), OWNER.uid) is None
-    book.ledger.forget(OWNER.controller, OWNER.key)
-    book.ledger.enter(OWNER)
+    book.expectations.remove_owner(OWNER.controller, OWNER.key)
+    book.expectations.add_owner(OWNER)
     assert reads.log_tail(TAIL, OWNER.uid) is None
 
 
 def test_only_the_newest_answers_are_kept():
     book = Book()
-    tails = [replace(TAIL, container=f"c{number}") for number in range(MOST_LOGS + 1)]
+    tails = [replace(TAIL, container=f"c{number}") for number in range(MAX_LOG_TAILS + 1)]
     for tail in tails:
-        book.ledger.read_log(OWNER, tail, LogText("la"))
-    kept = [tail for tail in tails if book.ledger.reads.log_tail(tail, OWNER.uid) is not None]
+        book.expectations.record_log_tail(OWNER, tail, LogText("la"))
+    kept = [
+        tail for tail in tails if book.expectations.reader.log_tail(tail, OWNER.uid) is not None
+    ]
     assert kept == tails[1:]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observe import Design
     from controller.ray.head.identity import Identity
     from controller.ray.settings import ClusterSettings
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.kind import CacheReader
 
 _NOUNS: Final = {CLAIMS: "PVC"}
 _REMEDY: Final = "delete that object, or rename the cluster"
@@ -103,7 +103,7 @@ class _Findings:
 def observe_fixed_parts(
     cluster: RayCluster,
     design: Design,
-    reads: Reads,
+    reads: CacheReader,
     settings: ClusterSettings,
     *,
     has_head: bool,
@@ -138,11 +138,11 @@ def observe_fixed_parts(
 
 
 def _look_at(
-    part: Part, identity: Identity, reads: Reads, found: _Findings, *, has_head: bool
+    part: Part, identity: Identity, reads: CacheReader, found: _Findings, *, has_head: bool
 ) -> None:
     key = f"{identity.namespace}/{part.name}"
     present = reads.get(part.resource, key)
-    if present is None and not reads.is_taken(part.resource, key):
+    if present is None and not reads.has_name_conflict(part.resource, key):
         found.absent.append(part)
     elif present is None or not _is_ours(part, present, identity.uid):
         _look_at_stranger(part, found, has_head=has_head)
@@ -181,7 +181,7 @@ def _look_at_stranger(part: Part, found: _Findings, *, has_head: bool) -> None:
 
 
 def _surplus(
-    parts: Iterable[Part], identity: Identity, reads: Reads, *, routes: bool
+    parts: Iterable[Part], identity: Identity, reads: CacheReader, *, routes: bool
 ) -> Iterator[tuple[Resource[Any], KubeObject]]:
     """Ways in from outside that are no longer asked for."""
     wanted = {(part.resource, part.name) for part in parts}
@@ -194,7 +194,7 @@ def _surplus(
                 yield resource, obj
 
 
-def _own_head_service(identity: Identity, reads: Reads) -> Service | None:
+def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:
     """The service in front of the head, under its present or, for a while, an earlier name."""
     services_of_head = [
         service

@@ -70,10 +70,10 @@ def finalize(seen: Observation, settings: ClusterSettings, now: datetime) -> Pla
         case Step.OVERDUE:
             return _let_go(seen, _overdue(seen))
         case Step.FIND_HEAD:
-            return Plan(lookups=(_find_head(seen),), wake_after=_seconds_left(seen, now))
+            return Plan(lookups=(_find_head(seen),), requeue_after=_seconds_left(seen, now))
         case Step.STOP_HEAD | Step.CLEAN_UP | Step.AWAIT_JOB:
             stages = _stages(seen, settings, clean_up=step is Step.CLEAN_UP)
-            return Plan(stages=stages, wake_after=_seconds_left(seen, now))
+            return Plan(stages=stages, requeue_after=_seconds_left(seen, now))
 
 
 def _find_head(seen: Observation) -> Lookup | LiveList:

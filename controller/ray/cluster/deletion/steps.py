@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import Job
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observe import Design, Observation
-    from controller.runtime.reconcile.kind import Reads, Refusal
+    from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 CLEANUP_SCOPE: Final = "redis-cleanup"
 DEFAULT_TIMEOUT: Final = 300
@@ -60,14 +60,14 @@ class Cleanup:
 
     Attributes:
         job: the Job, if there is one of ours.
-        is_taken: whether an object of that name belongs to somebody else.
+        has_name_conflict: whether an object of that name belongs to somebody else.
         refusal: why it could not be created the last time.
         heads_listed: whether the heads were listed live, so that the cache misses none.
     """
 
     job: Job | None = None
-    is_taken: bool = False
-    refusal: Refusal | None = None
+    has_name_conflict: bool = False
+    refusal: CreateError | None = None
     heads_listed: bool = False
 
     @property
@@ -78,7 +78,7 @@ class Cleanup:
         return next(("Complete" if kind == "Complete" else "Failed" for kind in ended), "")
 
 
-def observe_cleanup(cluster: RayCluster, reads: Reads) -> Cleanup:
+def observe_cleanup(cluster: RayCluster, reads: CacheReader) -> Cleanup:
     """What is known of the cleanup of this cluster; nothing while it is not deleted."""
     meta = cluster.metadata
     if not meta.terminating:
@@ -88,8 +88,8 @@ def observe_cleanup(cluster: RayCluster, reads: Reads) -> Cleanup:
     is_ours = job is not None and is_cleanup_job_of(job, meta.uid)
     return Cleanup(
         job=job if is_ours else None,
-        is_taken=not is_ours and (job is not None or reads.is_taken(JOBS, key)),
-        refusal=reads.refusal(JOBS, key),
+        has_name_conflict=not is_ours and (job is not None or reads.has_name_conflict(JOBS, key)),
+        refusal=reads.create_error(JOBS, key),
         heads_listed=reads.has_listed(every_head(cluster), meta.uid),
     )
 
@@ -113,7 +113,7 @@ def step_of(seen: Observation, now: datetime, *, enabled: bool) -> Step:
         (Step.OVERDUE, now >= deadline_of(seen.cluster)),
         (Step.FIND_HEAD, seen.lost_head is not None),
         (Step.STOP_HEAD, bool(what_may_write(seen))),
-        (Step.AWAIT_JOB, cleanup.job is not None or cleanup.is_taken),
+        (Step.AWAIT_JOB, cleanup.job is not None or cleanup.has_name_conflict),
         (Step.AWAIT_JOB, CLEANUP_SCOPE in seen.unsettled),
         (Step.FIND_HEAD, not cleanup.heads_listed),
     )
@@ -166,7 +166,7 @@ def _redis_cleanup(seen: Observation) -> str:
     name = cleanup_job_name(seen.cluster.metadata.name)
     if writer:
         return f"{writer} to go, so that its state can be removed from Redis"
-    if seen.cleanup.is_taken:
+    if seen.cleanup.has_name_conflict:
         return f"Job {name} to go, which belongs to somebody else"
     if seen.cleanup.job is None and seen.cleanup.refusal is not None:
         return f"Job {name}, which cannot be created: {seen.cleanup.refusal.message}"

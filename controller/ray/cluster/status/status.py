@@ -75,7 +75,7 @@ def cluster_status(
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
     patch = _patch(present, wanted, now, announce(seen.conditions, cause))
-    return replace(patch, good_for=seconds_of_patience(seen, troubles, now))
+    return replace(patch, valid_for=seconds_of_patience(seen, troubles, now))
 
 
 def refusal_status(seen: Observation, problem: Problem, now: datetime) -> StatusPatch:

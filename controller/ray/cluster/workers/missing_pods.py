@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observe import Design
     from controller.ray.cluster.workers.multi_host import Slice
     from controller.ray.head.identity import Identity
-    from controller.runtime.reconcile.kind import Reads
+    from controller.runtime.reconcile.kind import CacheReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def find_openings(
     heads: Sequence[Pod],
     workers: Mapping[str, Sequence[Pod]],
     slices: Mapping[str, Sequence[Slice]],
-    reads: Reads,
+    reads: CacheReader,
     *,
     batch: int,
 ) -> dict[str, tuple[Opening, ...]]:
@@ -51,7 +51,7 @@ def find_openings(
     refused leave nothing to the others; one with a write of unknown outcome has no part in it.
     """
     identity = design.identity
-    unsettled = reads.unsettled_scopes(identity.uid)
+    unsettled = reads.pending_scopes(identity.uid)
     found: dict[str, tuple[Opening, ...]] = {}
     if not heads:
         names = _names(f"{identity.name}-head", labels.HEAD_GROUP, 1, identity, reads)
@@ -96,19 +96,21 @@ def _places(group: WorkerGroup, pods: Sequence[Pod], batch: int) -> Sequence[Pla
 
 
 def _places_in_slices(
-    group: WorkerGroup, slices: Sequence[Slice], identity: Identity, reads: Reads, batch: int
+    group: WorkerGroup, slices: Sequence[Slice], identity: Identity, reads: CacheReader, batch: int
 ) -> Sequence[Place]:
     return vacancies(
         group,
         slices,
-        reads.begun_units(identity.uid),
+        reads.incomplete_replicas(identity.uid),
         owner_uid=identity.uid,
         revision=reads.revision(PODS, identity.uid),
         batch=batch,
     )
 
 
-def _names(prefix: str, group: str, count: int, identity: Identity, reads: Reads) -> list[str]:
+def _names(
+    prefix: str, group: str, count: int, identity: Identity, reads: CacheReader
+) -> list[str]:
     """Names that nobody has: the same observed state gives the same ones."""
     revision = reads.revision(PODS, identity.uid)
     names: list[str] = []
@@ -123,6 +125,6 @@ def _names(prefix: str, group: str, count: int, identity: Identity, reads: Reads
         )
         position += 1
         key = f"{identity.namespace}/{name}"
-        if not reads.is_taken(PODS, key) and reads.get(PODS, key) is None:
+        if not reads.has_name_conflict(PODS, key) and reads.get(PODS, key) is None:
             names.append(name)
     return names

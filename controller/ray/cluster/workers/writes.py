@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from controller.ray.cluster.pod_writes import create_pod, delete_pod
 from controller.ray.cluster.workers import multi_host, scale_down
 from controller.ray.head.identity import worker_scope
-from controller.runtime.reconcile.plan import Member
+from controller.runtime.reconcile.plan import ReplicaMember
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def _victims(
 def _create(seen: Observation, design: Design, group: WorkerGroup, opening: Opening) -> Create:
     place, member = opening.place, None
     if place is not None and place.replica_name:
-        member = Member(place.replica_name, place.host_index, group.hosts)
+        member = ReplicaMember(place.replica_name, place.host_index, group.hosts)
     return create_pod(
         seen,
         design.builder.worker(group, opening.name, place),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ControllerDashboards:
-    """What a controller gives to the runtime as `Outside`, and to its kind as `Dashboards`.
+    """What a controller gives to the runtime as `ExternalSource`, and to its kind as `Dashboards`.
 
     Made by `DashboardActors.for_controller`. Keys and ids of commands are the controller's own;
     probes that several controllers want of one head are shared.
@@ -33,17 +33,17 @@ class ControllerDashboards:
         self._closed = False
         self._enqueue: Callable[[str], None] | None = None
 
-    def attach(self, wake: Callable[[str], None]) -> None:
-        """See `Outside.attach`."""
-        self._enqueue = wake
+    def start(self, enqueue: Callable[[str], None]) -> None:
+        """See `ExternalSource.start`."""
+        self._enqueue = enqueue
 
-    def sync(self, key: str, interests: tuple[ProbeSubscription, ...]) -> None:
-        """See `Outside.sync`."""
+    def sync(self, key: str, subscriptions: tuple[ProbeSubscription, ...]) -> None:
+        """See `ExternalSource.sync`."""
         if not self._closed:
-            self._actors.sync(Subscriber(self._name, key), interests)
+            self._actors.sync(Subscriber(self._name, key), subscriptions)
 
-    def hand_over(self, key: str, commands: tuple[HeadCommand, ...]) -> None:
-        """See `Outside.hand_over`.
+    def submit(self, key: str, commands: tuple[HeadCommand, ...]) -> None:
+        """See `ExternalSource.submit`.
 
         An outcome can be read for as long as the object subscribes to a probe of the same head.
         """
@@ -51,7 +51,7 @@ class ControllerDashboards:
             self._actors.submit(Subscriber(self._name, key), commands)
 
     async def aclose(self) -> None:
-        """See `Outside.aclose`; the dashboards of other controllers stay open."""
+        """See `ExternalSource.aclose`; the dashboards of other controllers stay open."""
         self._closed = True
         await self._actors.leave(self._name)
 

@@ -40,13 +40,13 @@ def finalize(seen: JobObservation, clock: Deadlines) -> Plan:
     over = clock.passed(time_of(meta.deletion_timestamp), LONGEST_HOLD)
     if seen.state.terminal or over or is_stopped(seen, clock):
         removal = remove_finalizer(_target(seen), meta, labels.RAYJOB_FINALIZER)
-        return Plan(commit=removal, interests=interests(seen))
+        return Plan(commit=removal, subscriptions=interests(seen))
     stages = (tuple(delete_submitter(seen)),) if seen.state is State.RUNNING else ()
     return Plan(
         commands=stop(seen, clock.now),
-        interests=interests(seen),
+        subscriptions=interests(seen),
         stages=tuple(filter(None, stages)),
-        wake_after=clock.seconds_to_next,
+        requeue_after=clock.seconds_to_next,
     )
 
 
