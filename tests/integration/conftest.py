@@ -1,4 +1,4 @@
-"""The `world` fixture: embedded by default, real when `make test-real` says where one is."""
+"""The fixtures `world`, embedded by default and real for `make test-real`, and `rays` in it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.harness import REAL_KUBECONFIG, embedded_world, real_world
+from tests.integration.rays import Rays
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,3 +30,11 @@ async def world() -> AsyncIterator[World]:
     opened = real_world(REAL_KUBECONFIG) if REAL_KUBECONFIG else embedded_world()
     async with opened as world:
         yield world
+
+
+@pytest.fixture
+async def rays(world: World) -> Rays:
+    """The world with a simulated dashboard for every head."""
+    rays = Rays(world)
+    await rays.open()
+    return rays

@@ -17,17 +17,9 @@ from tests.ray.dashboard.simulated import Course, Fault
 
 if TYPE_CHECKING:
     from controller.kube.objects import Pod
-    from tests.integration.harness import World
 
 pytestmark = pytest.mark.timeout(300)
 embedded_only = pytest.mark.embedded_only
-
-
-@pytest.fixture
-async def rays(world: World) -> Rays:
-    rays = Rays(world)
-    await rays.open()
-    return rays
 
 
 async def running(rays: Rays, status: str = "RUNNING", name: str = "job") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,18 +17,8 @@ from tests.integration.test_at_rest import requests
 from tests.integration.test_rayjob_bugs import annotate, ready, running
 from tests.ray.dashboard.simulated import Course, Fault
 
-if TYPE_CHECKING:
-    from tests.integration.harness import World
-
 pytestmark = pytest.mark.timeout(300)
 embedded_only = pytest.mark.embedded_only
-
-
-@pytest.fixture
-async def rays(world: World) -> Rays:
-    rays = Rays(world)
-    await rays.open()
-    return rays
 
 
 async def gone(rays: Rays, name: str = "job", *, seconds: float = 60.0) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -18,17 +18,7 @@ from tests.integration.test_rayjob_bugs import ready, running
 from tests.integration.test_rayjob_life import gone, no_clusters, stops
 from tests.ray.dashboard.simulated import NEVER, Course, Fault
 
-if TYPE_CHECKING:
-    from tests.integration.harness import World
-
 pytestmark = pytest.mark.embedded_only
-
-
-@pytest.fixture
-async def rays(world: World) -> Rays:
-    rays = Rays(world)
-    await rays.open()
-    return rays
 
 
 SHARED: dict[str, Any] = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": "shared"}}

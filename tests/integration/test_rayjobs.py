@@ -7,20 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.ray.dashboard import JobStatus
-from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import Course
 
 if TYPE_CHECKING:
-    from tests.integration.harness import World
+    from tests.integration.rays import Rays
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-async def rays(world: World) -> Rays:
-    rays = Rays(world)
-    await rays.open()
-    return rays
 
 
 async def test_a_job_over_http_runs_once_and_completes(rays: Rays):

@@ -13,6 +13,7 @@ import yaml
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observe import Design
 from tests.ray.cluster.support import NOW, cluster, head, manifest, reads, workers
+from tests.ray.plain_data import paths, with_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,23 +59,6 @@ def full() -> dict[str, Any]:
     assert plan.status is not None
     wanted = {key: value for key, value in plan.status.wanted.items() if value is not None}
     return raw | {"status": wanted}
-
-
-def paths(node: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield above
-    members = node.items() if isinstance(node, dict) else []
-    members = enumerate(node) if isinstance(node, list) else members
-    for name, member in members:
-        yield from paths(member, (*above, name))
-
-
-def with_value(raw: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    changed = copy.deepcopy(raw)
-    node: Any = changed
-    for name in path[:-1]:
-        node = node[name]
-    node[path[-1]] = value
-    return changed
 
 
 FULL = full()
