@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.options import WriteOptions
+from controller.devcluster.apiserver.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json

@@ -13,7 +13,7 @@ from controller.devcluster.apiserver.store import Stored
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.devcluster.apiserver.options import DeleteOptions
+    from controller.devcluster.apiserver.delete_options import DeleteOptions
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Store
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.audit import Attributes
+from controller.devcluster.apiserver.delete_options import DeleteOptions
 from controller.devcluster.apiserver.deletion import Deleter
 from controller.devcluster.apiserver.identity import uid_precondition_failed, wrong_name
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.kinds import Quotas
+from controller.devcluster.apiserver.list_options import ListOptions
 from controller.devcluster.apiserver.lists import list_page
 from controller.devcluster.apiserver.messages import (
     Response,
@@ -18,14 +20,8 @@ from controller.devcluster.apiserver.messages import (
     plain_not_found,
 )
 from controller.devcluster.apiserver.negotiation import JSON, accepted, content_type, decode_object
-from controller.devcluster.apiserver.options import (
-    DeleteOptions,
-    ListOptions,
-    WriteOptions,
-    flag,
-    revision,
-)
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
+from controller.devcluster.apiserver.query import flag, revision
 from controller.devcluster.apiserver.representation import MetadataOnly, WholeObjects
 from controller.devcluster.apiserver.resource import METADATA_FIELDS
 from controller.devcluster.apiserver.selectors import (
@@ -47,6 +43,7 @@ from controller.devcluster.apiserver.status import (
 from controller.devcluster.apiserver.subresources import Subresources
 from controller.devcluster.apiserver.tables import TableRows
 from controller.devcluster.apiserver.watch import Watch
+from controller.devcluster.apiserver.write_options import WriteOptions
 from controller.devcluster.apiserver.writer import Writer
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from controller.devcluster.apiserver.field_table import table
 from controller.devcluster.apiserver.jsondata import child
 from controller.devcluster.apiserver.status import (
     MODIFIED,
@@ -16,12 +17,11 @@ from controller.devcluster.apiserver.status import (
     invalid,
     invalid_value,
 )
-from controller.devcluster.apiserver.typed import table
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.options import WriteOptions
     from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.write_options import WriteOptions
 
 
 def undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool) -> ApiError:

@@ -12,7 +12,7 @@ from controller.devcluster.apiserver.status import bad_request, expired, too_lar
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.options import ListOptions
+    from controller.devcluster.apiserver.list_options import ListOptions
     from controller.devcluster.apiserver.selectors import Selection
     from controller.devcluster.apiserver.store import Store, Stored, Table
 

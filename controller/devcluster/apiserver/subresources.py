@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from controller.devcluster.apiserver.delete_options import DeleteOptions
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.messages import bytes_response, json_response
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.negotiation import content_type, decode_object
-from controller.devcluster.apiserver.options import DeleteOptions
 from controller.devcluster.apiserver.representation import WholeObjects
 from controller.devcluster.apiserver.status import (
     ApiError,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.apiserver.typed import Field, table
+from controller.devcluster.apiserver.field_table import Field, table
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json

@@ -1,11 +1,4 @@
-"""Typed decoding of built-in kinds: wrong types are refused, unknown fields are found and dropped.
-
-`fields.txt` lists for each type its fields as `name=type`. Types are scalars, names of other
-types, `[T]` for lists and `{T}` for maps with string keys. Behind a type may stand `/key` (a
-strategic merge patch merges the list by that key, or as a set if the key is empty), `(keys)` (the
-list is a map by these keys, or a set), `~` (a patch may retain keys), `!` (required) and `+`
-(upstream shows it even if it is empty).
-"""
+"""Typed decoding of built-in kinds: refuses wrong types, finds and drops unknown fields."""
 
 from __future__ import annotations
 
@@ -14,18 +7,14 @@ import binascii
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from controller.devcluster.apiserver.field_table import Field, table
 from controller.devcluster.apiserver.quantity import QuantityError, canonical_quantity
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
-_FIELD = re.compile(
-    r"(?P<name>[^=]+)=(?P<type>[^/(~!+]+)(?P<merge>/(?P<merge_key>\w*))?"
-    r"(?P<map>\((?P<map_keys>[\w,]*)\))?(?P<retain>~)?(?P<required>!)?(?P<always>\+)?"
-)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INTEGERS = {"int32": 31, "int64": 63}
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
@@ -72,30 +61,6 @@ class Place(NamedTuple):
     exact: str
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a type.
-
-    Attributes:
-        name: its name.
-        type: its type in the notation of the table.
-        merge_key: the key by which patches merge the list; empty for a set of scalars, None for
-            fields that patches replace.
-        map_keys: the keys by which server-side apply merges the list; None for others.
-        retains_keys: whether a patch may say which keys to keep.
-        required: whether it must be given; empty lists are then shown as null.
-        always: whether it is shown even if it was not given.
-    """
-
-    name: str
-    type: str
-    merge_key: str | None = None
-    map_keys: tuple[str, ...] | None = None
-    retains_keys: bool = False
-    required: bool = False
-    always: bool = False
-
-
 @dataclass(slots=True)
 class Decoded:
     """What was found while decoding.
@@ -105,43 +70,6 @@ class Decoded:
     """
 
     unknown: list[str] = field(default_factory=list[str])
-
-
-@cache
-def table() -> dict[str, dict[str, Field]]:
-    """Fields by type and name."""
-    text = (
-        resources.files("controller.devcluster.apiserver")
-        .joinpath("fields.txt")
-        .read_text(encoding="utf-8")
-    )
-    types: dict[str, dict[str, Field]] = {}
-    current: dict[str, Field] = {}
-    for word in re.sub(r"^#.*", "", text).split():
-        if word.endswith(":"):
-            current = types[word[:-1]] = {}
-        else:
-            parsed = _parse_field(word)
-            current[parsed.name] = parsed
-    return types
-
-
-def _parse_field(text: str) -> Field:
-    match = _FIELD.fullmatch(text)
-    assert match is not None, text
-    merge_key = match["merge_key"] if match["merge"] else None
-    map_keys = tuple(filter(None, match["map_keys"].split(","))) if match["map"] else None
-    if map_keys is None and merge_key is not None:
-        map_keys = (merge_key,) if merge_key else ()
-    return Field(
-        match["name"],
-        match["type"],
-        merge_key,
-        map_keys,
-        retains_keys=bool(match["retain"]),
-        required=bool(match["required"]),
-        always=bool(match["always"]),
-    )
 
 
 def decode_kind(kind: str, object_: Json) -> list[str]:

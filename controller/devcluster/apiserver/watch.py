@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator
 
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.options import ListOptions
+    from controller.devcluster.apiserver.list_options import ListOptions
     from controller.devcluster.apiserver.representation import Representation
     from controller.devcluster.apiserver.selectors import Selection
     from controller.devcluster.apiserver.store import Store, StoredEvent, Table

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.apply.fields import Path
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.kinds import Quotas
-    from controller.devcluster.apiserver.options import WriteOptions
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.write_options import WriteOptions
 
 NAME_ATTEMPTS = 8
 

@@ -5,7 +5,7 @@ namespace life cycle. Begin reading in `running.py`; the life of a pod is in `li
 """
 
 from controller.devcluster.nodes.kubelet import Kubelet
-from controller.devcluster.nodes.running import COMPONENTS, Nodes, run_nodes
+from controller.devcluster.nodes.running import COMPONENTS, run_nodes
 from controller.devcluster.nodes.settings import ANNOTATION_PREFIX, NodeSettings
 
-__all__ = ["ANNOTATION_PREFIX", "COMPONENTS", "Kubelet", "NodeSettings", "Nodes", "run_nodes"]
+__all__ = ["ANNOTATION_PREFIX", "COMPONENTS", "Kubelet", "NodeSettings", "run_nodes"]

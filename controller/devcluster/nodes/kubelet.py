@@ -18,7 +18,6 @@ from controller.devcluster.nodes.control import last_seen
 from controller.devcluster.nodes.lifecycle import Bind, Evict, Remove, Report, Rest, Wait
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.registration import Registration, is_lost
-from controller.devcluster.nodes.settings import ANNOTATION_PREFIX
 from controller.devcluster.nodes.statuses import status_patch
 from controller.devcluster.nodes.stopwatches import Stopwatches
 from controller.devcluster.nodes.transitions import StepContext
@@ -66,48 +65,7 @@ class Kubelet:
             group.create_task(self.nodes.run())
             group.create_task(self._loop.run())
 
-    async def fail_pod(self, namespace: str, name: str, *, exit_code: int = 1) -> None:
-        """Make a pod fail as a whole, whatever its restart policy.
-
-        Raises:
-            controller.kube.errors.KubeError: the pod could not be annotated.
-        """
-        await self._instruct(namespace, name, "fail", exit_code)
-
-    async def crash_pod(self, namespace: str, name: str, *, exit_code: int = 1) -> None:
-        """Make a pod's containers exit from now on; its restart policy decides what follows.
-
-        Raises:
-            controller.kube.errors.KubeError: the pod could not be annotated.
-        """
-        await self._instruct(namespace, name, "crash", exit_code)
-
-    async def lose_node(self, name: str) -> None:
-        """Cut a node off: its pods stay as they are, not Ready, and are evicted after a while.
-
-        Raises:
-            controller.kube.errors.KubeError: the Node object could not be changed.
-        """
-        await self.nodes.lose(name)
-
-    async def restore_node(self, name: str) -> None:
-        """Connect a node again.
-
-        Raises:
-            controller.kube.errors.KubeError: the Node object could not be changed.
-        """
-        await self.nodes.restore(name)
-
-    async def _instruct(self, namespace: str, name: str, outcome: str, exit_code: int) -> None:
-        annotations = {
-            ANNOTATION_PREFIX + "outcome": outcome,
-            ANNOTATION_PREFIX + "fail-after": "0",
-            ANNOTATION_PREFIX + "exit-code": str(exit_code),
-        }
-        patch = {"metadata": {"annotations": annotations}}
-        await self._client.merge_patch(PODS, namespace, name, patch)
-
-    # What the handlers tell.
+    # Called by the informer handlers.
 
     def pod_appeared(self, pod: Pod, *, initial: bool) -> None:
         """A pod is there, since when only itself can say if it is an `initial` one."""

@@ -88,26 +88,6 @@ class Registration:
         """Whether the node `name` is out of reach."""
         return is_lost(self._nodes.get(name))
 
-    async def lose(self, name: str) -> None:
-        """Cut the node `name` off: its pods are frozen, and evicted after a while.
-
-        Raises:
-            controller.kube.errors.KubeError: the Node object could not be changed.
-        """
-        await self._annotate(name, "true")
-
-    async def restore(self, name: str) -> None:
-        """Connect the node `name` again.
-
-        Raises:
-            controller.kube.errors.KubeError: the Node object could not be changed.
-        """
-        await self._annotate(name, None)
-
-    async def _annotate(self, name: str, value: str | None) -> None:
-        patch = {"metadata": {"annotations": {LOST: value}}}
-        await self._client.merge_patch(NODES, "", name, patch)
-
     def _ours(self, node: Node) -> tuple[str, ...]:
         name = node.metadata.name
         return (name,) if name in self._numbers else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.caches import Caches
@@ -40,13 +39,6 @@ COMPONENTS = frozenset(_MAKERS)
 """Everything that can run. A real API server with its controller manager needs `kubelet` only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Nodes:
-    """The running components that a test may want to talk to."""
-
-    kubelet: Kubelet | None
-
-
 @asynccontextmanager
 async def run_nodes(
     client: Client,
@@ -57,7 +49,7 @@ async def run_nodes(
     settings: NodeSettings | None = None,
     components: AbstractSet[str] = COMPONENTS,
     kubelet: Callable[[ComponentContext], Component] = Kubelet,
-) -> AsyncGenerator[Nodes]:
+) -> AsyncGenerator[None]:
     """Run `components` until the context is left. It is entered when all caches are filled.
 
     Args:
@@ -94,8 +86,7 @@ async def run_nodes(
                 await caches.wait_for_sync()
                 for component in made.values():
                     spawn(component.run())
-                simulated = made.get("kubelet")
-                yield Nodes(simulated if isinstance(simulated, Kubelet) else None)
+                yield
             finally:
                 for task in tasks:
                     task.cancel()

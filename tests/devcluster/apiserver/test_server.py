@@ -72,7 +72,7 @@ async def test_requests_are_counted_by_client_verb_and_resource(embedded):
 
 
 async def test_rules_forbid_as_rbac_does(embedded):
-    embedded.server.audit.allows = lambda request: (
+    embedded.server.audit.authorizer = lambda request: (
         (request.verb, request.resource) != ("list", "pods")
     )
     answer = await embedded.get(embedded.path("pods"))
@@ -87,7 +87,7 @@ async def test_rules_forbid_as_rbac_does(embedded):
 
 
 async def test_rules_see_subresources_and_answer_reviews(embedded):
-    embedded.server.audit.allows = lambda request: request.resource != "pods/status"
+    embedded.server.audit.authorizer = lambda request: request.resource != "pods/status"
     await embedded.create(embedded.path("pods"), pod("a"))
     answer = await embedded.patch(f"{embedded.path('pods', 'a')}/status", {})
     assert 'cannot patch resource "pods/status"' in answer.message
@@ -140,7 +140,7 @@ async def test_the_log_is_bounded(embedded):
 
 @pytest.mark.parametrize("user", ["", "alice"])
 async def test_an_impersonated_user_is_named(embedded, user):
-    embedded.server.audit.allows = lambda request: False
+    embedded.server.audit.authorizer = lambda request: False
     headers = {"Impersonate-User": user} if user else {"Authorization": "Bearer token-name"}
     status, _, chunks = await embedded.server.request("GET", "/api/v1/pods", {}, headers, None)
     text = b"".join([chunk async for chunk in chunks]).decode()

@@ -13,10 +13,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.nodes import COMPONENTS, Nodes, NodeSettings, run_nodes
+from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.devcluster.nodes.pods import PODS, Pod
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
+from controller.kube.resources import NODES
 from tests.faults.faulty_transport import FaultyTransport
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class World:
     @asynccontextmanager
     async def nodes(
         self, *components: str, rules: tuple[Rule, ...] = (), **settings: Any
-    ) -> AsyncIterator[Nodes]:
+    ) -> AsyncIterator[None]:
         """Run `components`, all unless some are named."""
         self.faulty.rules = list(rules)
         async with run_nodes(
@@ -89,8 +90,28 @@ class World:
             rng=random.Random(2),
             settings=NodeSettings(**settings),
             components=frozenset(components) or COMPONENTS,
-        ) as nodes:
-            yield nodes
+        ):
+            yield
+
+    async def instruct(self, pod: str, outcome: str, *, exit_code: int = 1) -> None:
+        """Annotate a running pod: its containers exit at once, with this outcome."""
+        await self._annotate(
+            PODS, pod, {"outcome": outcome, "fail-after": "0", "exit-code": str(exit_code)}
+        )
+
+    async def lose_node(self, name: str) -> None:
+        """Cut a node off."""
+        await self._annotate(NODES, name, {"lost": "true"})
+
+    async def restore_node(self, name: str) -> None:
+        """Connect a node again."""
+        await self._annotate(NODES, name, {"lost": None})
+
+    async def _annotate(self, resource: Any, name: str, values: Mapping[str, str | None]) -> None:
+        annotations = {f"sim.manta.dev/{key}": value for key, value in values.items()}
+        namespace = "default" if resource is PODS else ""
+        patch = {"metadata": {"annotations": annotations}}
+        await self.user.merge_patch(resource, namespace, name, patch)
 
     async def eventually(
         self, reached: Callable[[], Awaitable[Any]], *, seconds: float = 60.0

@@ -171,11 +171,10 @@ async def test_a_finalizer_holds_a_pod_whose_containers_have_stopped(world: Worl
 
 
 async def test_a_test_can_make_a_pod_fail(world: World) -> None:
-    async with world.nodes("kubelet") as nodes:
-        assert nodes.kubelet is not None
+    async with world.nodes("kubelet"):
         await world.create_pod("a")
         await world.eventually(lambda: world.is_ready("a"))
-        await nodes.kubelet.fail_pod("default", "a", exit_code=137)
+        await world.instruct("a", "fail", exit_code=137)
         await asyncio.sleep(0.5)
         status = (await world.pod("a")).status
     assert status.phase == "Failed"
@@ -184,11 +183,10 @@ async def test_a_test_can_make_a_pod_fail(world: World) -> None:
 
 
 async def test_a_test_can_make_a_pod_crash_and_recover(world: World) -> None:
-    async with world.nodes("kubelet") as nodes:
-        assert nodes.kubelet is not None
+    async with world.nodes("kubelet"):
         await world.create_pod("a")
         await world.eventually(lambda: world.is_ready("a"))
-        await nodes.kubelet.crash_pod("default", "a")
+        await world.instruct("a", "crash")
         await asyncio.sleep(1)
         (container,) = (await world.pod("a")).status.container_statuses
         assert container.state.waiting is not None
@@ -200,18 +198,17 @@ async def test_a_test_can_make_a_pod_crash_and_recover(world: World) -> None:
 
 
 async def test_a_lost_node_freezes_its_pods_and_takes_no_new_ones(world: World) -> None:
-    async with world.nodes("kubelet") as nodes:
-        assert nodes.kubelet is not None
+    async with world.nodes("kubelet"):
         await world.create_pod("a")
         await world.eventually(lambda: world.is_ready("a"))
-        await nodes.kubelet.lose_node("manta-node-0")
+        await world.lose_node("manta-node-0")
         await world.create_pod("b")
         await asyncio.sleep(10)
         assert not await world.is_ready("a")
         assert (await world.pod("b")).spec.node_name == ""
         node = await world.user.get_raw(NODES, "", "manta-node-0")
         assert node["status"]["conditions"][0]["status"] == "Unknown"
-        await nodes.kubelet.restore_node("manta-node-0")
+        await world.restore_node("manta-node-0")
         await world.eventually(lambda: world.is_ready("a"))
         await world.eventually(lambda: world.is_ready("b"))
         node = await world.user.get_raw(NODES, "", "manta-node-0")
@@ -219,11 +216,10 @@ async def test_a_lost_node_freezes_its_pods_and_takes_no_new_ones(world: World) 
 
 
 async def test_pods_of_a_lost_node_are_evicted_and_hang(world: World) -> None:
-    async with world.nodes("kubelet", eviction_delay=60.0) as nodes:
-        assert nodes.kubelet is not None
+    async with world.nodes("kubelet", eviction_delay=60.0):
         await world.create_pod("a")
         await world.eventually(lambda: world.is_ready("a"))
-        await nodes.kubelet.lose_node("manta-node-0")
+        await world.lose_node("manta-node-0")
         await asyncio.sleep(59)
         assert not (await world.pod("a")).metadata.terminating
         await asyncio.sleep(100)

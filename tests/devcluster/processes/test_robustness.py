@@ -326,7 +326,7 @@ async def test_no_moment_is_wrong_to_stop_watching_a_container(steps):
     container = Container(name="main")
     pod = WholePod(metadata=ObjectMeta(name="a"))
     settings = SimpleNamespace(crash_back_off=9.0, crash_back_off_cap=9.0)
-    events = SimpleNamespace(tell=lambda *_, **__: None)
+    events = SimpleNamespace(record=lambda *_, **__: None)
     shop = SimpleNamespace(settings=settings, wall=wall, events=events)
     around = SimpleNamespace(pod_ip="")
     home = ContainerContext(shop, pod, None, around, None, lambda: None)

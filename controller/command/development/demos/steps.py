@@ -16,10 +16,6 @@ class Steps:
 
     done: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
 
-    def last(self) -> str:
-        """Name of the last step that was begun."""
-        return self.done[-1][0] if self.done else "start"
-
     def lines(self) -> list[str]:
         """For a summary."""
         return [f"{name:<28}{seconds:6.2f} s" for name, seconds in self.done]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from controller.devcluster.apiserver.typed import table
+from controller.devcluster.apiserver.field_table import table
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.crd.schema import Schema

@@ -9,9 +9,9 @@ from controller.devcluster.apiserver.crd.columns import DATE, custom_columns
 from controller.devcluster.apiserver.crd.custom import CustomStrategy
 from controller.devcluster.apiserver.crd.jsonpath import PathError
 from controller.devcluster.apiserver.crd.schema import SchemaError, compile_schema
+from controller.devcluster.apiserver.delete_options import DeleteOptions
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.meta import timestamp
-from controller.devcluster.apiserver.options import DeleteOptions
 from controller.devcluster.apiserver.resource import ApiResource
 from controller.devcluster.apiserver.status import Cause, invalid_value, required
 from controller.devcluster.apiserver.strategy import Strategy

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from controller.devcluster.apiserver.field_table import Field, table
 from controller.devcluster.apiserver.jsondata import entries
 from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.apiserver.typed import Field, table
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json

@@ -11,73 +11,35 @@ import itertools
 import os
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from controller.devcluster.processes.isolation.bridge import Bridge
 from controller.devcluster.processes.isolation.cluster_dir import kill_tagged
 from controller.devcluster.processes.isolation.container_dirs import (
     SandboxConfig,
-    create_container_dir,
 )
 from controller.devcluster.processes.isolation.process_tags import TAG_VARIABLE
-from controller.devcluster.processes.isolation.protocols import Mount
+from controller.devcluster.processes.isolation.sandbox import RESOLV, ProcessSandbox
 from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
-from controller.devcluster.processes.network.names import hosts_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
+    from pathlib import Path
 
     from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
-    from controller.devcluster.processes.isolation.container_dirs import ProcessContainerDir
     from controller.devcluster.processes.isolation.protocols import Mode, PodSandbox
-
-_PRIVATE = (Path("/tmp"), Path("/run"), Path("/dev"))  # noqa: S108 - a container has its own
-RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
-"""Nobody listens there, so what is not in the hosts file is refused at once."""
 
 
 @dataclass(slots=True)
-class NamespaceSandbox:
-    """A pod's sandbox: see `PodSandbox`."""
+class NamespaceSandbox(ProcessSandbox):
+    """A pod's sandbox: see `PodSandbox`.
 
-    uid: str
-    namespace: str
-    hostname: str
-    ip: str
-    root: Path
+    Attributes:
+        holder: the process that holds the namespaces.
+    """
+
     holder: asyncio.subprocess.Process
-    setting: SandboxConfig
-    numbers: Iterator[int]
-
-    @property
-    def network(self) -> Path:
-        """Folder with the pod's hosts file."""
-        assert self.setting.network is not None
-        return self.setting.network
-
-    def write_hosts_file(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
-        """Write the hosts file; whoever reads it meanwhile has the old one or the new one."""
-        text = hosts_file(names, namespace=self.namespace, hostname=self.hostname, ip=self.ip)
-        new = self.network / "hosts.new"
-        new.write_text(text)
-        new.replace(self.network / "hosts")
-
-    async def create_container_dir(
-        self,
-        container: str,
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        mounts: Sequence[Mount],
-    ) -> ProcessContainerDir:
-        """A new directory for the next run of `container`."""
-        del container  # its processes share nothing but the pod's network with other runs
-        visible = [*path_mounts(env), *mounts]
-        return create_container_dir(
-            self.setting, next(self.numbers), cwd=cwd, env=env, mounts=visible
-        )
 
 
 class NamespaceIsolation:
@@ -133,7 +95,7 @@ class NamespaceIsolation:
             raise
         setting = SandboxConfig(root, self._cluster_dir.lifeline, pod, host_network, network)
         sandbox = NamespaceSandbox(
-            uid, namespace, hostname, ip, root, holder, setting, itertools.count()
+            uid, namespace, hostname, ip, root, network, setting, itertools.count(), holder
         )
         sandbox.write_hosts_file(self._names)
         self._sandboxes[uid] = sandbox
@@ -234,14 +196,3 @@ async def _read_reply(holder: asyncio.subprocess.Process, word: str) -> str:
     if said == word:
         return rest
     raise OSError(rest or (await holder.stderr.read()).decode().strip().rpartition("\n")[2])
-
-
-def path_mounts(env: Mapping[str, str]) -> list[Mount]:
-    """Environments on PATH in folders that a container has for itself: they must be seen there."""
-    found: list[Mount] = []
-    for entry in env.get("PATH", "").split(":"):
-        folder = Path(entry)
-        private = any(folder.is_relative_to(private) for private in _PRIVATE)
-        if private and folder.name == "bin" and folder.is_dir():
-            found.append(Mount(folder.parent, str(folder.parent)))
-    return found

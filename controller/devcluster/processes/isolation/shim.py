@@ -22,13 +22,12 @@ from controller.devcluster.processes.isolation.container_dirs import (
     SandboxConfig,
     create_container_dir,
 )
-from controller.devcluster.processes.isolation.namespaces import RESOLV, path_mounts
 from controller.devcluster.processes.isolation.preload_library import build_library
+from controller.devcluster.processes.isolation.sandbox import RESOLV, ProcessSandbox
 from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
-from controller.devcluster.processes.network.names import hosts_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
@@ -42,25 +41,14 @@ INSIDE = "/.network"
 
 
 @dataclass(slots=True)
-class ShimSandbox:
-    """A pod's sandbox: see `PodSandbox`."""
+class ShimSandbox(ProcessSandbox):
+    """A pod's sandbox: see `PodSandbox`.
 
-    uid: str
-    namespace: str
-    hostname: str
-    ip: str
-    root: Path
-    network: Path
-    setting: SandboxConfig
-    numbers: Iterator[int]
+    Attributes:
+        translate: replaces names in commands and variables where pods share this machine's files.
+    """
+
     translate: Callable[[str], str]
-
-    def write_hosts_file(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
-        """Write the hosts file; whoever reads it meanwhile has the old one or the new one."""
-        text = hosts_file(names, namespace=self.namespace, hostname=self.hostname, ip=self.ip)
-        new = self.network / "hosts.new"
-        new.write_text(text)
-        new.replace(self.network / "hosts")
 
     async def create_container_dir(
         self,
@@ -71,11 +59,11 @@ class ShimSandbox:
         mounts: Sequence[Mount],
     ) -> ProcessContainerDir:
         """A new directory for the next run of `container`."""
-        del container
-        number = next(self.numbers)
         if self.setting.namespaced:
-            seen = [*path_mounts(env), *mounts]
-            return create_container_dir(self.setting, number, cwd=cwd, env=env, mounts=seen)
+            return await ProcessSandbox.create_container_dir(
+                self, container, cwd=cwd, env=env, mounts=mounts
+            )
+        number = next(self.numbers)
         paths = {mount.target.rstrip("/"): str(mount.source) for mount in mounts}
 
         def here(text: str) -> str:
