@@ -47,18 +47,18 @@ def plan_cron_job(seen: CronJobObservation, now: datetime) -> Plan:
         return Plan(status=cron_job_status(seen, invalid_condition(valid), now))
     timing = read_timing(seen, valid, now)
     if seen.has_pending_writes:
-        return Plan(requeue_after=_wake_after(valid, timing, now))
+        return Plan(requeue_after=_requeue_after(valid, timing, now))
     due = _tick_to_create(seen, valid, timing)
     if due is not None:
         replaced = [_delete(run) for run in active_runs(seen, valid, ConcurrencyPolicy.REPLACE)]
         stages = tuple(filter(None, (tuple(replaced), (_create(seen, valid, due),))))
-        return Plan(stages=stages, requeue_after=_wake_after(valid, timing, now))
+        return Plan(stages=stages, requeue_after=_requeue_after(valid, timing, now))
     status = cron_job_status(seen, ready_condition(seen, valid, timing), now, timing)
     surplus = tuple(_delete(run) for run in _surplus(seen, valid))
     return Plan(
         stages=(surplus,) if surplus else (),
         status=status,
-        requeue_after=_wake_after(valid, timing, now),
+        requeue_after=_requeue_after(valid, timing, now),
     )
 
 
@@ -84,7 +84,7 @@ def _tick_to_create(
     return None if active_runs(seen, valid, ConcurrencyPolicy.FORBID) else timing.due
 
 
-def _wake_after(valid: ValidCronJob, timing: Timing, now: datetime) -> float | None:
+def _requeue_after(valid: ValidCronJob, timing: Timing, now: datetime) -> float | None:
     """Seconds until the next tick or until the starting deadline of the tick that is due."""
     if valid.spec.suspend:
         return None

@@ -66,9 +66,9 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
     uid, name = meta.uid, status.get("rayClusterName", "")
     cluster, foreign = _cluster(job, name, spec, reads)
     cluster_spec = sources.cluster_spec_of(cluster) if cluster is not None else None
-    head, durable = None, False
+    head, fault_tolerant = None, False
     if cluster is not None and cluster_spec is not None:
-        durable = is_gcs_fault_tolerant(cluster, cluster_spec)
+        fault_tolerant = is_gcs_fault_tolerant(cluster, cluster_spec)
         head = find_head(cluster, cluster_spec, reads, domain=sources.settings.cluster_domain)
     found = reads.get(JOBS, f"{meta.namespace}/{submitter_name(meta)}")
     submitter_job = found if found is not None and is_owned_by(found.metadata, uid) else None
@@ -89,7 +89,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
             each for each in reads.by_index(RAYCLUSTERS, "owner", uid) if each.metadata.name != name
         ),
         head=head,
-        gcs_fault_tolerant=durable,
+        gcs_fault_tolerant=fault_tolerant,
         submitter=submitter,
         submitter_job=submitter_job,
         submitter_pods=tuple(reads.by_index(PODS, SUBMITTER_PODS, submitter_key)),

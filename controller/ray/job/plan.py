@@ -51,21 +51,23 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
     """The plan for the RayJob at this moment."""
     if is_managed_elsewhere(seen.job):
         return NOTHING
-    clock = Deadlines(now)
+    deadlines = Deadlines(now)
     if seen.job.metadata.terminating:
-        return finalize(seen, clock)
-    facts = collect_facts(seen, settings, clock)
+        return finalize(seen, deadlines)
+    facts = collect_facts(seen, settings, deadlines)
     step = next_step(seen.state, facts)
     if step is not None:
-        return _plan_transition(seen, step, settings, clock)
-    plan = _plan_state(seen, facts, settings, clock)
-    wake = NAME_CONFLICT_RETRY if seen.foreign_cluster or seen.foreign_submitter else None
-    waits = [wait for wait in (plan.requeue_after, clock.seconds_to_next, wake) if wait is not None]
+        return _plan_transition(seen, step, settings, deadlines)
+    plan = _plan_state(seen, facts, settings, deadlines)
+    retry = NAME_CONFLICT_RETRY if seen.foreign_cluster or seen.foreign_submitter else None
+    waits = [
+        wait for wait in (plan.requeue_after, deadlines.seconds_to_next, retry) if wait is not None
+    ]
     return replace(plan, subscriptions=interests(seen), requeue_after=min(waits, default=None))
 
 
 def _plan_transition(
-    seen: JobObservation, step: Step, settings: JobSettings, clock: Deadlines
+    seen: JobObservation, step: Step, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """The write that enters the next state; a failed attempt's log is read before it."""
     watched = interests(seen)
@@ -75,32 +77,32 @@ def _plan_transition(
     if seen.state is State.NEW and step.state is State.INITIALIZING:
         commit = finalizer_patch(seen)  # added before anything is created
     return Plan(
-        commit=commit or transition_patch(seen, step, settings, clock), subscriptions=watched
+        commit=commit or transition_patch(seen, step, settings, deadlines), subscriptions=watched
     )
 
 
 def _plan_state(
-    seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
+    seen: JobObservation, facts: Facts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """The plan of a state that does not change."""
     match seen.state:
         case State.INITIALIZING | State.WAITING:
-            return _prepare_attempt(seen, facts, settings, clock)
+            return _prepare_attempt(seen, facts, settings, deadlines)
         case State.RUNNING:
-            return _run_attempt(seen, facts, settings, clock)
+            return _run_attempt(seen, facts, settings, deadlines)
         case State.SUSPENDING | State.RETRYING:
-            return _end_attempt(seen, facts, settings, clock)
+            return _end_attempt(seen, facts, settings, deadlines)
         case State.COMPLETE | State.FAILED:
-            return _clean_up(seen, settings, clock)
+            return _clean_up(seen, settings, deadlines)
         case State.SUSPENDED:
             late = _stages(delete_stale_clusters(seen))
-            return Plan(stages=late, status=current_status(seen, settings, clock))
+            return Plan(stages=late, status=current_status(seen, settings, deadlines))
         case _:
-            return Plan(status=current_status(seen, settings, clock))
+            return Plan(status=current_status(seen, settings, deadlines))
 
 
 def _prepare_attempt(
-    seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
+    seen: JobObservation, facts: Facts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """Create the cluster; when it is ready, record the head that the attempt will run on."""
     writes = [*delete_stale_clusters(seen)]
@@ -109,52 +111,54 @@ def _prepare_attempt(
     return Plan(
         commit=record_head(seen) if facts.cluster is ClusterFact.READY else None,
         stages=_stages(writes),
-        status=current_status(seen, settings, clock),
+        status=current_status(seen, settings, deadlines),
     )
 
 
 def _run_attempt(
-    seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
+    seen: JobObservation, facts: Facts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """Submit the job once; after its deadline, stop it."""
     if facts.deadline_passed:
-        return Plan(commands=stop(seen, clock.now), status=current_status(seen, settings, clock))
+        return Plan(
+            commands=stop(seen, deadlines.now), status=current_status(seen, settings, deadlines)
+        )
     if facts.head is HeadFact.UNRECORDED:  # taken over from another operator
-        return Plan(commit=record_head(seen), status=current_status(seen, settings, clock))
+        return Plan(commit=record_head(seen), status=current_status(seen, settings, deadlines))
     here = facts.head is HeadFact.SAME
     return Plan(
-        commands=submit(seen, settings, clock.now) if here else (),
+        commands=submit(seen, settings, deadlines.now) if here else (),
         stages=_stages(create_submitter(seen, settings) if here else ()),
         independent=(
             *stop_submitter_retries(seen),
             *reconcile_head_service(seen, settings),
             *delete_stale_clusters(seen),
         ),
-        status=current_status(seen, settings, clock),
+        status=current_status(seen, settings, deadlines),
     )
 
 
 def _end_attempt(
-    seen: JobObservation, facts: Facts, settings: JobSettings, clock: Deadlines
+    seen: JobObservation, facts: Facts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
     """End an attempt: stop its job in Ray, then delete its cluster and submitter."""
-    status = current_status(seen, settings, clock)
+    status = current_status(seen, settings, deadlines)
     if seen.state is State.SUSPENDING and not facts.stopped:
-        return Plan(commands=stop(seen, clock.now), status=status)
+        return Plan(commands=stop(seen, deadlines.now), status=status)
     return Plan(stages=_stages([*delete_clusters(seen), *delete_submitter(seen)]), status=status)
 
 
-def _clean_up(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> Plan:
+def _clean_up(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Plan:
     """After the last attempt, delete what the deletion rules name."""
-    due = next_deletion(seen, settings, clock.now)
-    wake = due.requeue_after.total_seconds() if due.requeue_after is not None else None
+    due = next_deletion(seen, settings, deadlines.now)
+    delay = due.requeue_after.total_seconds() if due.requeue_after is not None else None
     writes = [*deletion_writes(seen, due.action), *delete_stale_clusters(seen)]
     if seen.state is State.FAILED:
         writes += delete_pending_submitter(seen)
     return Plan(
         stages=_stages(writes),
-        status=current_status(seen, settings, clock),
-        requeue_after=wake,
+        status=current_status(seen, settings, deadlines),
+        requeue_after=delay,
     )
 
 

@@ -32,21 +32,21 @@ def finalizer_patch(seen: JobObservation) -> MergePatch | None:
     return add_finalizer(_target(seen), seen.job.metadata, labels.RAYJOB_FINALIZER)
 
 
-def finalize(seen: JobObservation, clock: Deadlines) -> Plan:
+def finalize(seen: JobObservation, deadlines: Deadlines) -> Plan:
     """The next step of a RayJob that is being deleted."""
     meta = seen.job.metadata
     if labels.RAYJOB_FINALIZER not in meta.finalizers:
         return NOTHING
-    over = clock.passed(time_of(meta.deletion_timestamp), LONGEST_HOLD)
-    if seen.state.terminal or over or is_stopped(seen, clock):
+    over = deadlines.passed(time_of(meta.deletion_timestamp), LONGEST_HOLD)
+    if seen.state.terminal or over or is_stopped(seen, deadlines):
         removal = remove_finalizer(_target(seen), meta, labels.RAYJOB_FINALIZER)
         return Plan(commit=removal, subscriptions=interests(seen))
     stages = (tuple(delete_submitter(seen)),) if seen.state is State.RUNNING else ()
     return Plan(
-        commands=stop(seen, clock.now),
+        commands=stop(seen, deadlines.now),
         subscriptions=interests(seen),
         stages=tuple(filter(None, stages)),
-        requeue_after=clock.seconds_to_next,
+        requeue_after=deadlines.seconds_to_next,
     )
 
 

@@ -1,1 +1,1 @@
-"""The states of a RayJob, the facts that move it, and the table of transitions."""
+"""The states of a RayJob, the facts that they depend on, and the table of transitions."""

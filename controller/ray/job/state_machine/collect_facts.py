@@ -87,11 +87,11 @@ class DashboardOutage:
     length: OutageLength
 
 
-def collect_facts(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> Facts:
-    """The facts at this moment; `clock` remembers when they would be others by themselves."""
+def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Facts:
+    """The facts at this moment; `deadlines` learns when the next of them changes with time."""
     spec = None if isinstance(seen.spec, Problem) else seen.spec
     started = time_of(seen.status.get("startTime"))
-    watch = clock if seen.state is State.RUNNING else clock.untracked
+    watch = deadlines if seen.state is State.RUNNING else deadlines.untracked
     return Facts(
         deleted=seen.job.metadata.terminating,
         valid=spec is not None,
@@ -112,16 +112,16 @@ def collect_facts(seen: JobObservation, settings: JobSettings, clock: Deadlines)
         deadline_passed=_passed(
             started,
             spec and spec.active_deadline_seconds,
-            clock if seen.state in _WITH_DEADLINE else clock.untracked,
+            deadlines if seen.state in _WITH_DEADLINE else deadlines.untracked,
         ),
         pre_running_deadline_passed=_passed(
             started,
             spec and spec.pre_running_deadline_seconds,
-            clock if _waits_to_run(seen) else clock.untracked,
+            deadlines if _waits_to_run(seen) else deadlines.untracked,
         ),
         submitter_grace_passed=_submitter_grace_passed(seen, watch),
         result_grace_passed=watch.passed(_result_time(seen), settings.transition_grace_period),
-        stopped=is_stopped(seen, clock),
+        stopped=is_stopped(seen, deadlines),
         leftovers=has_leftovers(seen),
         failed=max(0, seen.status.get("failed", 0)),
         backoff_limit=spec.backoff_limit if spec is not None else 0,
@@ -138,7 +138,7 @@ def must_stop(seen: JobObservation) -> bool:
     return same or seen.gcs_fault_tolerant or info_of(seen) is not None
 
 
-def is_stopped(seen: JobObservation, clock: Deadlines) -> bool:
+def is_stopped(seen: JobObservation, deadlines: Deadlines) -> bool:
     """Whether nothing is left to stop in Ray, or stopping it has taken too long.
 
     Ray takes some seconds to stop a job, and never stops one that waits for resources.
@@ -150,7 +150,7 @@ def is_stopped(seen: JobObservation, clock: Deadlines) -> bool:
     ):
         return seen.stop_outcome is not None
     answer = seen.answer
-    return answer is None or clock.passed(answer.failing_since or answer.since, STOP_DURATION)
+    return answer is None or deadlines.passed(answer.failing_since or answer.since, STOP_DURATION)
 
 
 def has_leftovers(seen: JobObservation) -> bool:
@@ -175,7 +175,7 @@ def result_of(seen: JobObservation) -> JobStatus | None:
 
 
 def dashboard_outage(
-    seen: JobObservation, settings: JobSettings, clock: Deadlines
+    seen: JobObservation, settings: JobSettings, deadlines: Deadlines
 ) -> DashboardOutage:
     """The present outage of the dashboard; `since` is None if it answers."""
     stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))
@@ -183,19 +183,19 @@ def dashboard_outage(
     lost = head not in {HeadFact.SAME, HeadFact.UNRECORDED}
     if answer is not None and answer.failing_since is not None:
         since = answer.failing_since
-        if stored is not None and (lost or clock.passed(since, _FRESH_FAILURE)):
+        if stored is not None and (lost or deadlines.passed(since, _FRESH_FAILURE)):
             since = min(since, stored)
     elif answer is not None and answer.value is not None:
         return DashboardOutage(None, OutageLength.SHORT)
     elif lost:
-        since = stored or clock.now
+        since = stored or deadlines.now
     else:  # this process has not probed yet, so a stored outage may be over
         return DashboardOutage(stored, OutageLength.SHORT)
     patience = settings.status_check_timeout if seen.gcs_fault_tolerant else LOST_HEAD_PATIENCE
     length = OutageLength.SHORT
-    if clock.passed(since, settings.status_check_timeout):
+    if deadlines.passed(since, settings.status_check_timeout):
         length = OutageLength.TOO_LONG
-    elif lost and clock.passed(since, patience):
+    elif lost and deadlines.passed(since, patience):
         length = OutageLength.TOO_LONG_FOR_LOST_HEAD
     return DashboardOutage(since, length)
 
@@ -226,7 +226,7 @@ def _head(seen: JobObservation) -> HeadFact:
     return HeadFact.TERMINATING if seen.head.terminating else HeadFact.SAME
 
 
-def _ray(seen: JobObservation, clock: Deadlines) -> RayFact:
+def _ray(seen: JobObservation, deadlines: Deadlines) -> RayFact:
     result = result_of(seen)
     if result is not None:
         return _RAY_FACTS[result]
@@ -235,12 +235,12 @@ def _ray(seen: JobObservation, clock: Deadlines) -> RayFact:
         return RayFact.NO_ANSWER
     if isinstance(answer.value, JobInfo):
         return _RAY_FACTS[answer.value.status]
-    if not isinstance(answer.value, NoSuchJob) or not clock.passed(answer.since, NOT_FOUND_FOR):
+    if not isinstance(answer.value, NoSuchJob) or not deadlines.passed(answer.since, NOT_FOUND_FOR):
         return RayFact.NO_ANSWER
-    return RayFact.NOT_FOUND if _asked_after_submitter_ended(seen, clock) else RayFact.NO_ANSWER
+    return RayFact.NOT_FOUND if _asked_after_submitter_ended(seen, deadlines) else RayFact.NO_ANSWER
 
 
-def _asked_after_submitter_ended(seen: JobObservation, clock: Deadlines) -> bool:
+def _asked_after_submitter_ended(seen: JobObservation, deadlines: Deadlines) -> bool:
     """Whether Ray was asked after the submitter ended."""
     ended = seen.submitter.ended
     if seen.submitter.fact not in _ENDED or ended is None:
@@ -248,15 +248,15 @@ def _asked_after_submitter_ended(seen: JobObservation, clock: Deadlines) -> bool
     asked = seen.answer.last_success if seen.answer is not None else None
     if asked is not None and asked > ended + _CLOCKS_DIFFER:
         return True
-    clock.reached(clock.now + _ASK_AGAIN)  # an unchanged answer enqueues nothing
+    deadlines.reached(deadlines.now + _ASK_AGAIN)  # an unchanged answer enqueues nothing
     return False
 
 
-def _submitter_grace_passed(seen: JobObservation, clock: Deadlines) -> bool:
+def _submitter_grace_passed(seen: JobObservation, deadlines: Deadlines) -> bool:
     if seen.submitter.fact not in _ENDED:
         return False
     ended = seen.submitter.ended
-    return ended is None or clock.passed(ended, SUBMITTER_GRACE)
+    return ended is None or deadlines.passed(ended, SUBMITTER_GRACE)
 
 
 def _result_time(seen: JobObservation) -> datetime | None:
@@ -275,5 +275,5 @@ def _waits_to_run(seen: JobObservation) -> bool:
     return seen.state in _BEFORE_RUNNING or seen.submitter.fact is SubmitterFact.ABSENT
 
 
-def _passed(started: datetime | None, seconds: int | None, clock: Deadlines) -> bool:
-    return bool(seconds) and clock.passed(started, timedelta(seconds=seconds or 0))
+def _passed(started: datetime | None, seconds: int | None, deadlines: Deadlines) -> bool:
+    return bool(seconds) and deadlines.passed(started, timedelta(seconds=seconds or 0))

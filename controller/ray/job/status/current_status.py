@@ -39,27 +39,27 @@ _NOT_URGENT: Final = frozenset({"rayClusterStatus", "message", "conditions"})
 def current_status(
     seen: JobObservation,
     settings: JobSettings,
-    clock: Deadlines,
+    deadlines: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> StatusPatch:
     """The wanted status if the state does not change."""
     wanted: Status = {"observedGeneration": seen.job.metadata.generation}
-    cause = job_readiness(seen, settings, clock, failures)
+    readiness = job_readiness(seen, settings, deadlines, failures)
     if seen.state.has_attempt:
         wanted |= {"rayClusterStatus": _cluster_status(seen)}
     if seen.state is State.RUNNING:
         wanted |= ray_fields(seen)
-        since = dashboard_outage(seen, settings, clock).since
+        since = dashboard_outage(seen, settings, deadlines).since
         wanted["jobStatusCheckFailureStartTime"] = rfc3339(since) if since is not None else None
     if seen.state is State.VALIDATION_FAILED and isinstance(seen.spec, Problem):
         wanted["message"] = str(seen.spec)
     conditions = seen.status.get("conditions")
     if conditions:  # KubeRay's CRD drops them: they would be written for ever
-        wanted["conditions"] = _conditions(seen, settings, clock, cause, failures)
+        wanted["conditions"] = _conditions(seen, settings, deadlines, readiness, failures)
     present: Status = dict(seen.status)
     changed = set(difference(present, wanted))
     urgent = bool(changed - _NOT_URGENT) or _condition_states(present) != _condition_states(wanted)
-    return StatusPatch(wanted, urgent=urgent, events=_events(seen, cause))
+    return StatusPatch(wanted, urgent=urgent, events=_events(seen, readiness))
 
 
 def ray_fields(seen: JobObservation) -> Status:
@@ -99,18 +99,18 @@ def replace_mapping(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> St
 def _conditions(
     seen: JobObservation,
     settings: JobSettings,
-    clock: Deadlines,
-    cause: JobReadiness,
+    deadlines: Deadlines,
+    readiness: JobReadiness,
     failures: tuple[Failure, ...],
 ) -> list[dict[str, Any]]:
-    conditions = JobConditions(seen, clock.now)
+    conditions = JobConditions(seen, deadlines.now)
     if seen.state.terminal:
-        conditions.set_cleanup(cause.reason, cause.message if failures else "")
+        conditions.set_cleanup(readiness.reason, readiness.message if failures else "")
         return conditions.as_list()
-    conditions.set_ready(cause)
+    conditions.set_ready(readiness)
     unreachable = ""
     if seen.state is State.RUNNING:
-        quiet = dashboard_outage(seen, settings, clock)
+        quiet = dashboard_outage(seen, settings, deadlines)
         if quiet.since is not None:
             error = seen.answer.error if seen.answer is not None else ""
             unreachable = f"no answer since {rfc3339(quiet.since)}: {error}".rstrip(": ")
@@ -119,12 +119,12 @@ def _conditions(
     return conditions.as_list()
 
 
-def _events(seen: JobObservation, cause: JobReadiness) -> tuple[Event, ...]:
+def _events(seen: JobObservation, readiness: JobReadiness) -> tuple[Event, ...]:
     """The Warning event of a first cause that the stored condition does not have."""
     told = find_condition(seen.status.get("conditions", ()), READY) or {}
-    if not cause.event or told.get("reason") == cause.reason:
+    if not readiness.event or told.get("reason") == readiness.reason:
         return ()
-    return (Event("Warning", cause.event, "Reconcile", cause.message),)
+    return (Event("Warning", readiness.event, "Reconcile", readiness.message),)
 
 
 def _condition_states(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:

@@ -26,14 +26,14 @@ LONGEST_MESSAGE: Final = 2048
 
 
 def failure_message(
-    seen: JobObservation, reason: Reason, settings: JobSettings, clock: Deadlines
+    seen: JobObservation, reason: Reason, settings: JobSettings, deadlines: Deadlines
 ) -> str:
     """The sentence with secrets redacted, at most `LONGEST_MESSAGE` characters."""
-    return excerpt(_sentence(seen, reason, settings, clock), characters=LONGEST_MESSAGE)
+    return excerpt(_sentence(seen, reason, settings, deadlines), characters=LONGEST_MESSAGE)
 
 
 def _sentence(  # noqa: PLR0911  one for each reason
-    seen: JobObservation, reason: Reason, settings: JobSettings, clock: Deadlines
+    seen: JobObservation, reason: Reason, settings: JobSettings, deadlines: Deadlines
 ) -> str:
     match reason:
         case Reason.VALIDATION_FAILED:
@@ -43,7 +43,7 @@ def _sentence(  # noqa: PLR0911  one for each reason
             return f"the attempt took longer than activeDeadlineSeconds ({seconds} s)"
         case Reason.PRE_RUNNING_DEADLINE_EXCEEDED:
             seconds = seen.valid_spec.pre_running_deadline_seconds
-            cause = job_readiness(seen, settings, clock).message
+            cause = job_readiness(seen, settings, deadlines).message
             return f"the job did not start to run within {seconds} s: {cause}"
         case Reason.APP_FAILED:
             return _app_failed(seen)
@@ -52,9 +52,9 @@ def _sentence(  # noqa: PLR0911  one for each reason
         case Reason.HEAD_LOST:
             return _head_lost(seen)
         case Reason.TRANSITION_GRACE_PERIOD_EXCEEDED:
-            return _grace_period_exceeded(seen, settings, clock)
+            return _grace_period_exceeded(seen, settings, deadlines)
         case Reason.STATUS_CHECK_TIMEOUT_EXCEEDED:
-            return _unreachable(seen, settings, clock)
+            return _unreachable(seen, settings, deadlines)
 
 
 def _app_failed(seen: JobObservation) -> str:
@@ -94,7 +94,9 @@ def _head_lost(seen: JobObservation) -> str:
     return f"{lost}: it was replaced by pod {seen.head.pod.metadata.name}"
 
 
-def _grace_period_exceeded(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> str:
+def _grace_period_exceeded(
+    seen: JobObservation, settings: JobSettings, deadlines: Deadlines
+) -> str:
     result = result_of(seen)
     if result is not None:
         seconds = settings.transition_grace_period.total_seconds()
@@ -104,13 +106,13 @@ def _grace_period_exceeded(seen: JobObservation, settings: JobSettings, clock: D
     said = (
         f"the Ray job did not reach a terminal state within {SUBMITTER_GRACE.total_seconds():.0f}s"
     )
-    quiet = dashboard_outage(seen, settings, clock)
-    why = f"; {_unreachable(seen, settings, clock)}" if quiet.since is not None else ""
+    quiet = dashboard_outage(seen, settings, deadlines)
+    why = f"; {_unreachable(seen, settings, deadlines)}" if quiet.since is not None else ""
     return f"The RayJob submitter finished{at} but {said}{why}"
 
 
-def _unreachable(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> str:
-    since = dashboard_outage(seen, settings, clock).since
+def _unreachable(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> str:
+    since = dashboard_outage(seen, settings, deadlines).since
     error = seen.answer.error if seen.answer is not None else ""
     where = str(seen.head.dashboard) if seen.head is not None else f"cluster {seen.cluster_name}"
     at = f" since {rfc3339(since)}" if since is not None else ""

@@ -50,7 +50,7 @@ class JobReadiness:
 def job_readiness(  # noqa: PLR0911  one for each state
     seen: JobObservation,
     settings: JobSettings,
-    clock: Deadlines,
+    deadlines: Deadlines,
     failures: tuple[Failure, ...] = (),
 ) -> JobReadiness:
     """The first cause in the present state; failed writes come before all others."""
@@ -63,7 +63,7 @@ def job_readiness(  # noqa: PLR0911  one for each state
             message = "submit the job to the cluster and set spec.jobId to its submission id"
             return JobReadiness("WaitingForJobId", message)
         case State.RUNNING:
-            return _running(seen, settings, clock)
+            return _running(seen, settings, deadlines)
         case State.SUSPENDING | State.RETRYING:
             return JobReadiness(seen.state.title, _remaining_children(seen))
         case State.SUSPENDED:
@@ -113,22 +113,22 @@ def _no_cluster(seen: JobObservation) -> JobReadiness:
     return JobReadiness("RayClusterNotReady", f"cluster {name} is being created")
 
 
-def _running(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> JobReadiness:
+def _running(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
     info, result = info_of(seen), result_of(seen)
     if result is not None:
         return JobReadiness(
             "JobEnded", f"Ray reports {result.value}; the submitter still prints the log"
         )
-    silent = dashboard_outage(seen, settings, clock).since is not None
+    silent = dashboard_outage(seen, settings, deadlines).since is not None
     if info is None or silent:
         if seen.head is None or (seen.recorded_head and seen.head.id != seen.recorded_head):
-            return _lost(seen, settings, clock)
+            return _lost(seen, settings, deadlines)
         if silent:
-            return _unreachable(seen, settings, clock)
-    return _as_ray_reports(seen, clock)
+            return _unreachable(seen, settings, deadlines)
+    return _as_ray_reports(seen, deadlines)
 
 
-def _as_ray_reports(seen: JobObservation, clock: Deadlines) -> JobReadiness:
+def _as_ray_reports(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
     value = seen.answer.value if seen.answer is not None else None
     match value:
         case JobInfo(status=JobStatus.RUNNING):
@@ -137,21 +137,21 @@ def _as_ray_reports(seen: JobObservation, clock: Deadlines) -> JobReadiness:
             message = redact(value.message) or "Ray has accepted the job and has not started it"
             return JobReadiness("JobPending", message)
         case NoSuchJob():
-            return _not_submitted(seen, clock)
+            return _not_submitted(seen, deadlines)
         case _:
             return JobReadiness("JobStatusUnknown", "the dashboard has not been asked yet")
 
 
-def _lost(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> JobReadiness:
-    since = dashboard_outage(seen, settings, clock).since
+def _lost(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
+    since = dashboard_outage(seen, settings, deadlines).since
     at = f" since {rfc3339(since)}" if since is not None else ""
     what = "is gone" if seen.head is None else "was replaced or restarted"
     message = f"the head of cluster {seen.cluster_name} {what}{at}; the job on it may be lost"
     return JobReadiness("HeadLost", message, event="HeadLost")
 
 
-def _unreachable(seen: JobObservation, settings: JobSettings, clock: Deadlines) -> JobReadiness:
-    since = dashboard_outage(seen, settings, clock).since
+def _unreachable(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> JobReadiness:
+    since = dashboard_outage(seen, settings, deadlines).since
     assert seen.head is not None
     assert since is not None
     error = seen.answer.error if seen.answer is not None else ""
@@ -159,7 +159,7 @@ def _unreachable(seen: JobObservation, settings: JobSettings, clock: Deadlines) 
     return JobReadiness("DashboardUnreachable", f"{message}: {error}".rstrip(": "))
 
 
-def _not_submitted(seen: JobObservation, clock: Deadlines) -> JobReadiness:
+def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
     if seen.foreign_submitter:
         message = f"Job {seen.job.metadata.name} exists and belongs to another owner; delete it"
         return JobReadiness("SubmitterTaken", message, event="FailedToCreateRayJobSubmitter")
@@ -168,7 +168,7 @@ def _not_submitted(seen: JobObservation, clock: Deadlines) -> JobReadiness:
             message = f"the submitter cannot be created: {refusal.message}"
             return JobReadiness(refusal.reason, message, event="FailedToCreateRayJobSubmitter")
     for pod in seen.submitter_pods:
-        found = trouble(pod, clock.now, head_ready=True)
+        found = trouble(pod, deadlines.now, head_ready=True)
         if found is not None and seen.submitter.fact is SubmitterFact.ACTIVE:
             return JobReadiness(found.reason.name, f"submitter: {found.words}")
     return JobReadiness("JobNotSubmitted", f"Ray does not know submission id {seen.job_id} yet")

@@ -48,16 +48,16 @@ _CLEARED: Status = {
 
 
 def transition_patch(
-    seen: JobObservation, step: Step, settings: JobSettings, clock: Deadlines
+    seen: JobObservation, step: Step, settings: JobSettings, deadlines: Deadlines
 ) -> MergePatch:
     """The status write that enters the next state."""
-    move = _TransitionPatch(seen, step, settings, clock)
+    patch = _TransitionPatch(seen, step, settings, deadlines)
     meta = seen.job.metadata
     status = {
         "jobDeploymentStatus": step.state.value or None,
         "observedGeneration": meta.generation,
-        **move.changes(),
-        "conditions": move.conditions(),
+        **patch.changes(),
+        "conditions": patch.conditions(),
     }
     return MergePatch(
         Target(RAYJOBS, meta.namespace, meta.name, scope="status"),
@@ -65,7 +65,7 @@ def transition_patch(
         {"status": status},
         subresource="status",
         resource_version=meta.resource_version,
-        on_success=move.event(),
+        on_success=patch.event(),
     )
 
 
@@ -73,15 +73,15 @@ class _TransitionPatch:
     """The changes, conditions and event of one transition."""
 
     def __init__(
-        self, seen: JobObservation, step: Step, settings: JobSettings, clock: Deadlines
+        self, seen: JobObservation, step: Step, settings: JobSettings, deadlines: Deadlines
     ) -> None:
         self._seen = seen
         self._step = step
-        self._now = clock.now
+        self._now = deadlines.now
         self._failed = max(0, seen.status.get("failed", 0)) + step.failed
         self._message = ""
         if step.reason is not None:
-            self._message = failure_message(seen, step.reason, settings, clock)
+            self._message = failure_message(seen, step.reason, settings, deadlines)
 
     def changes(self) -> Status:  # noqa: PLR0911  one for each state
         """The changed fields; None for removed ones."""
