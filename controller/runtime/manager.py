@@ -193,7 +193,7 @@ class Manager:
             await _cancel(work, wanted)
 
     async def _end(self) -> None:
-        """Stop the groups the other way round; give the lead away only if all writers ended."""
+        """Stop the groups in reverse; release the lead only when no write can follow (MGR-11)."""
         self._stopping = True
         self._wanted.set()
         grace = 0.0 if self._lost else self._grace
@@ -205,10 +205,10 @@ class Manager:
             left = await self._close(group, soft, hard)
             if grace > 0:
                 self._errors += [StopTimeout(f"{name} did not end in time") for name in left]
-            if group is Group.ELECTED:
-                writers_ended = not left
-                if writers_ended and not self._lost:
-                    await self._election.release()
+            if group in {Group.ELECTED, Group.ALWAYS}:  # the last events are writes too
+                writers_ended = writers_ended and not left
+            if group is Group.ALWAYS and writers_ended and not self._lost:
+                await self._election.release()
         await self._election.aclose()
         self._collect_errors()
         _log.info("manager.stopped", writers_ended=writers_ended)

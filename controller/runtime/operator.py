@@ -95,12 +95,17 @@ class Operator:
         writer = Writer(
             client,
             self.expectations,
-            may_write=leads.is_leader,
+            fence=leads,
             concurrency=client.concurrency,
         )
         self._resolver = ExpectationResolver(self.expectations, writer, clock=clock, rng=rng)
         self.recorder = Recorder(
-            client, instance=settings.identity or "manta-operator", clock=clock, wall=wall, rng=rng
+            client,
+            instance=settings.identity or "manta-operator",
+            clock=clock,
+            wall=wall,
+            rng=rng,
+            fence=leads,
         )
         registry.register(EventCollector(lambda: self.recorder.statistics))
         queues = QueueCollector(registry)

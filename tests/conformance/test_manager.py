@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -83,6 +84,9 @@ class Lead:
     def is_leader(self) -> bool:
         return self.won.is_set()
 
+    def time_left(self) -> float:
+        return math.inf
+
     async def acquire(self) -> None:
         await self.won.wait()
         self.log.append("won")
@@ -126,10 +130,13 @@ class Run:
 async def test_T225_the_lead_is_given_away_only_after_everything_that_writes_has_ended():
     log: list[str] = []
     lead = Lead(log)
-    run = Run([(Group.ELECTED, Part("writer", log, lingers=3.0))], lead=lead)
+    recorder = Part("recorder", log, lingers=1.0)
+    parts = [(Group.ALWAYS, recorder), (Group.ELECTED, Part("writer", log, lingers=3.0))]
+    run = Run(parts, lead=lead)
     await asyncio.sleep(1)
     assert await run.end() == []
     assert log.index("writer ended") < log.index("released") < log.index("closed")
+    assert log.index("recorder ended") < log.index("released"), "events are writes too"
 
 
 async def test_T226_who_has_lost_the_lead_gets_no_grace():

@@ -6,35 +6,35 @@ They feed the ledger synchronously and the controllers' handlers at their own pa
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
-from controller.apimachinery.ownership import index_by_owner
 from controller.kube.discovery import is_served
 from controller.kube.errors import Forbidden, KubeError
 from controller.kube.source import ResourceSource, translate_errors
+from controller.runtime.caches.cache import Cache
 from controller.runtime.caches.diagnostics import explain, failing
 from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
+from controller.runtime.caches.watches import merge_watches
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
-from controller.runtime.reconcile.kind import OWNER_INDEX, Owned
 from informers import Added, Deleted, InformerFactory, SourceError, Tombstone, Updated
 from informers import WatchSelection as Watched
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
+    from controller.runtime.caches.watches import Watch
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.reconcile.controller import Controller
     from controller.runtime.reconcile.kind import Kind
-    from informers import Clock, HandlerRegistration, InformerMetrics, Notification, SharedInformer
+    from informers import Clock, HandlerRegistration, InformerMetrics, Notification
 
 STALE = 900.0
 """Seconds without a word from the server after which a cache makes the process unready: three
@@ -45,28 +45,6 @@ OVERDUE = 300.0
 
 _RETRY = 2.0
 _log = structlog.stdlib.get_logger("manta.caches")
-
-
-@dataclass(slots=True)
-class _Wanted:
-    """What the kinds together want of one resource."""
-
-    label_selector: str
-    optional: bool
-    indexes: dict[str, Callable[[Any], Sequence[str]]] = field(
-        default_factory=dict[str, "Callable[[Any], Sequence[str]]"]
-    )
-
-
-@dataclass(slots=True)
-class Cache:
-    """One informer, and what is known of it."""
-
-    scope: CacheScope
-    informer: SharedInformer[Any]
-    barrier: CacheBarrier
-    last_error: SourceError | None = None
-    quarantined: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Caches:
@@ -122,14 +100,14 @@ class Caches:
         self._registrations: list[HandlerRegistration[Any]] = []
         self._namespaces = namespaces
         self._subscribers: list[tuple[Resource[Any], EnqueueHandler[Any], str]] = []
-        self._optional: dict[Resource[Any], _Wanted] = {}
+        self._optional: dict[Resource[Any], Watch] = {}
         self._primaries = {kind.primary for kind in kinds}
         self.caches: list[Cache] = []
-        for resource, wanted in _wanted(kinds).items():
-            if wanted.optional:
-                self._optional[resource] = wanted
+        for resource, watch in merge_watches(kinds).items():
+            if watch.optional:
+                self._optional[resource] = watch
             else:
-                self._watch(resource, wanted)
+                self._watch(resource, watch)
 
     def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
         """Send the events that matter to `kind` to its controller's queue. Call before `run`."""
@@ -218,9 +196,9 @@ class Caches:
 
     async def _watch_optional(self) -> None:
         """Watch those of the optional resources that the server has."""
-        for resource, wanted in self._optional.items():
+        for resource, watch in self._optional.items():
             if await self._is_served(resource):
-                self._watch(resource, wanted)
+                self._watch(resource, watch)
                 for subscribed, handler, name in self._subscribers:
                     if subscribed == resource:
                         self._subscribe(resource, handler, name)
@@ -254,25 +232,25 @@ class Caches:
                 _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
                 await asyncio.sleep(_RETRY)
 
-    def _watch(self, resource: Resource[Any], wanted: _Wanted) -> None:
+    def _watch(self, resource: Resource[Any], watch: Watch) -> None:
         everywhere = not self._namespaces or not resource.namespaced
         for namespace in ("",) if everywhere else self._namespaces:
-            self._add(CacheScope(resource, namespace, wanted.label_selector), wanted)
+            self._add(CacheScope(resource, namespace, watch.label_selector), watch)
 
-    def _add(self, selection: CacheScope, wanted: _Wanted) -> None:
+    def _add(self, selection: CacheScope, watch: Watch) -> None:
         resource, namespace = selection.resource, selection.namespace
         self._resources[str(resource)] = resource
         informer = self._factory.informer(
             Watched(str(resource), namespace, selection.label_selector),
             resource.view,
-            indexes=wanted.indexes,
+            indexes=watch.indexes,
         )
         cache = Cache(selection, informer, CacheBarrier(self._client, selection, informer))
         self._expectations.add_cache(
             resource,
             namespace,
             informer.lister,
-            wanted.indexes,
+            watch.indexes,
             selective=bool(selection.label_selector),
             quarantined=informer.quarantined,
         )
@@ -332,29 +310,3 @@ def _last(change: Deleted[Any]) -> KubeObject:
 
 def _note_error(cache: Cache, error: SourceError) -> None:
     cache.last_error = error
-
-
-def _wanted(kinds: Iterable[Kind[Any]]) -> dict[Resource[Any], _Wanted]:
-    """One selection for each resource; a primary resource is watched whole."""
-    found: dict[Resource[Any], _Wanted] = {}
-    for kind in kinds:
-        for owned in (_primary(kind), *kind.owned):
-            asked = _Wanted(owned.label_selector, owned.optional)
-            wanted = found.setdefault(owned.resource, asked)
-            wanted.optional = wanted.optional and owned.optional
-            if wanted.label_selector != owned.label_selector:
-                raise ValueError(
-                    f"{owned.resource} is watched as {wanted.label_selector!r} already, "
-                    f"{kind.name} wants {owned.label_selector!r}"
-                )
-            for name, function in {OWNER_INDEX: index_by_owner, **owned.indexes}.items():
-                if wanted.indexes.setdefault(name, function) is not function:
-                    raise ValueError(f"{owned.resource} has two indexes named {name!r}")
-    return found
-
-
-def _primary(kind: Kind[Any]) -> Owned[Any]:
-    """The primary resource with the indexes that `References` look it up by."""
-    references = [owned.references for owned in kind.owned if owned.references is not None]
-    indexes = {each.index: each.of_primary for each in references}
-    return Owned(kind.primary, indexes=indexes, optional=kind.optional)

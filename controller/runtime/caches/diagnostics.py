@@ -13,7 +13,7 @@ from informers import ConnectionRefused, Failed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controller.runtime.caches.caches import Cache
+    from controller.runtime.caches.cache import Cache
 
 
 def failing(cache: Cache) -> str:

@@ -29,6 +29,8 @@ from controller.kube.errors import (
     TooManyRequests,
 )
 from controller.kube.resources import EVENTS
+from controller.runtime.leaderelection.election import AlwaysLeader
+from controller.runtime.leaderelection.fence import while_leading
 from workqueue import Closed, WorkQueue
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
+    from controller.runtime.leaderelection.election import Fence
     from controller.runtime.reconcile.plan import Event
     from workqueue import Clock
 
@@ -135,6 +138,7 @@ class Recorder:
         clock: the running event loop, or something like it.
         wall: the time of day, UTC.
         rng: jitter, and names where the object's own is unfit.
+        fence: no event is sent while it is closed, and none takes longer than the lease holds.
     """
 
     name = "event recorder"
@@ -147,12 +151,14 @@ class Recorder:
         clock: Clock,
         wall: Callable[[], datetime],
         rng: random.Random,
+        fence: Fence | None = None,
     ) -> None:
         self._client = client
         self._instance = instance[:LONGEST_FIELD]
         self._clock = clock
         self._wall = wall
         self._rng = rng
+        self._fence: Fence = AlwaysLeader() if fence is None else fence
         self._queue: WorkQueue[_Key] = WorkQueue(clock=clock, rng=rng)
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._buckets: OrderedDict[tuple[str, str], _Bucket] = OrderedDict()
@@ -297,7 +303,8 @@ class Recorder:
         """Whether the server is up to date now. If not, the series was given up or waits."""
         count = series.count
         try:
-            await self._send(series, count)
+            async with while_leading(self._fence):
+                await self._send(series, count)
         except KubeError as error:
             return self._failed(key, series, error)
         if series.sent == 0:

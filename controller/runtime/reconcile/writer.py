@@ -29,6 +29,8 @@ from controller.kube.errors import (
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS
 from controller.runtime.expectations.cache_barrier import PAGE_SIZE
+from controller.runtime.leaderelection.election import AlwaysLeader
+from controller.runtime.leaderelection.fence import while_leading
 from controller.runtime.reconcile.fair_limiter import FairLimiter
 from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError, LogText
 from controller.runtime.reconcile.plan import (
@@ -45,11 +47,12 @@ from controller.runtime.reconcile.plan import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from controller.kube.client import Client
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
+    from controller.runtime.leaderelection.election import Fence
     from controller.runtime.reconcile.plan import Write
 
 
@@ -106,7 +109,7 @@ class Writer:
     Args:
         client: makes the requests.
         ledger: where they are recorded.
-        may_write: whether this process leads; asked before every write (LE-14).
+        fence: stands before every write, and limits its time to that of the lease (LE-14).
         concurrency: writes in flight at most. Owners get these slots in turn, so that one with
             many writes delays none with few.
     """
@@ -116,12 +119,12 @@ class Writer:
         client: Client,
         expectations: Expectations,
         *,
-        may_write: Callable[[], bool] = lambda: True,
+        fence: Fence | None = None,
         concurrency: int = CONCURRENCY,
     ) -> None:
         self._client = client
         self._expectations = expectations
-        self._may_write = may_write
+        self._fence: Fence = AlwaysLeader() if fence is None else fence
         self._limiter = FairLimiter(concurrency)
 
     async def perform(self, owner: Owner, write: Write, *, repetition: bool = False) -> WriteResult:
@@ -135,7 +138,7 @@ class Writer:
         if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
             raise ValueError(f"{write.target.key} must be created under exactly this name")
         async with self._limiter.take(owner.uid):
-            if not self._may_write():
+            if not self._fence.is_leader():
                 return WriteResult(
                     write, WriteOutcome.FAILED, error=NotSent("this process does not lead")
                 )
@@ -146,7 +149,8 @@ class Writer:
     ) -> WriteResult:
         self._expectations.expect(owner, write)
         try:
-            return await self._send(owner, write)
+            async with while_leading(self._fence):
+                return await self._send(owner, write)
         except KubeError as error:
             return self._on_error(owner, write, error, repetition=repetition)
         except asyncio.CancelledError:

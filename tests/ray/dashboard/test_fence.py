@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -13,21 +11,10 @@ import pytest
 from controller.ray.dashboard import CommandDone, CommandExpired, JobStatus, Submitted
 from tests.ray.dashboard.kit import HEAD, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
+from tests.runtime.fences import SwitchableFence
 
 if TYPE_CHECKING:
     from controller.ray.dashboard import Head
-
-
-@dataclass
-class SwitchableFence:
-    leads: bool = True
-    left: float = math.inf
-
-    def is_leader(self) -> bool:
-        return self.leads
-
-    def time_left(self) -> float:
-        return self.left
 
 
 async def test_no_command_is_sent_while_this_process_does_not_lead():

@@ -26,6 +26,7 @@ from controller.runtime.reconcile.plan import (
     Target,
 )
 from controller.runtime.reconcile.writer import WriteOutcome, Writer
+from tests.runtime.fences import SwitchableFence
 from tests.runtime.flock import FLOCKS, Flock, FlockStatus
 from tests.runtime.kit import (
     OWNER,
@@ -467,9 +468,10 @@ async def test_a_status_that_changes_with_time_wakes_its_key():
 
 async def test_who_does_not_lead_sends_nothing():
     book, client = Book(), ScriptedClient()
-    leads = [True, False]
-    write = Writer(client, book.expectations, may_write=lambda: leads.pop(0))
+    fence = SwitchableFence()
+    write = Writer(client, book.expectations, fence=fence)
     assert (await write.perform(OWNER, create("a"))).outcome is WriteOutcome.DONE
+    fence.leads = False
     assert (await write.perform(OWNER, create("b"))).outcome is WriteOutcome.FAILED
     assert client.verbs("create") == ["a"]
     assert book.entries == 1

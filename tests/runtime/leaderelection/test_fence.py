@@ -1,0 +1,72 @@
+"""Writes and events pass one fence, and take no longer than the lease holds (LE-14)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime
+
+import pytest
+
+from controller.kube.errors import NotSent, OutcomeUnknown
+from controller.kube.objects import ObjectMeta
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.events.recorder import Recorder
+from controller.runtime.leaderelection.fence import while_leading
+from controller.runtime.reconcile.plan import Event
+from controller.runtime.reconcile.writer import WriteOutcome, Writer
+from tests.runtime.fences import SwitchableFence
+from tests.runtime.kit import OWNER, Book, ScriptedClient, create
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def test_LE14_a_write_ends_before_the_lease_may_and_its_outcome_is_unknown():
+    book, client = Book(), ScriptedClient(seconds=30.0)
+    loop = asyncio.get_running_loop()
+    writer = Writer(client, book.expectations, fence=SwitchableFence(left=4.0))
+    result = await writer.perform(OWNER, create("a"))
+    assert loop.time() == pytest.approx(4.0)
+    assert result.outcome is WriteOutcome.UNKNOWN
+    assert book.expectations.statistics().unknown == 1
+
+
+async def test_LE14_no_event_is_sent_while_this_process_does_not_lead():
+    client, fence = ScriptedClient(), SwitchableFence(leads=False)
+    loop = asyncio.get_running_loop()
+    recorder = Recorder(
+        client,
+        instance="pod-0",
+        clock=loop,
+        wall=lambda: NOW,
+        rng=random.Random(1),
+        fence=fence,
+    )
+    task = asyncio.create_task(recorder.run())
+    meta = ObjectMeta(name="a", namespace="default", uid="uid-a")
+    recorder.record(CONFIG_MAPS, meta, Event("Normal", "Because", "Reconcile", "it happened"))
+    await asyncio.sleep(60)
+    assert client.calls == []
+    fence.leads = True
+    await asyncio.sleep(60)
+    assert len(client.verbs("create")) == 1
+    await recorder.flush()
+    await task
+
+
+async def test_a_time_out_of_the_request_itself_is_not_blamed_on_the_lease():
+    with pytest.raises(TimeoutError):
+        async with while_leading(SwitchableFence(left=10.0)), asyncio.timeout(1.0):
+            await asyncio.sleep(5)
+
+
+async def test_a_closed_fence_lets_nothing_begin():
+    with pytest.raises(NotSent):
+        async with while_leading(SwitchableFence(leads=False)):
+            pytest.fail("began")
+
+
+async def test_the_limit_names_the_lease():
+    with pytest.raises(OutcomeUnknown, match="lease"):
+        async with while_leading(SwitchableFence(left=2.0)):
+            await asyncio.sleep(5)
