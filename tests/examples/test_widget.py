@@ -1,0 +1,91 @@
+"""The kind that docs/adding-a-kind.md walks through works as the page says."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from controller.devcluster.apiserver import ApiServer
+from controller.kube.client import Client
+from controller.kube.resources import CONFIG_MAPS, CRDS
+from controller.runtime.settings import Settings
+from examples.kinds.widget.api import WIDGETS
+from examples.kinds.widget.operator import widget_operator
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from controller.kube.objects import ConfigMap
+
+FOLDER = Path(__file__).parents[2] / "examples" / "kinds" / "widget"
+
+
+def manifest(name: str) -> dict[str, Any]:
+    return yaml.safe_load((FOLDER / name).read_text())
+
+
+@asynccontextmanager
+async def running_operator() -> AsyncIterator[Client]:
+    loop = asyncio.get_running_loop()
+
+    def wall() -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=loop.time())
+
+    server = ApiServer(wall=wall, clock=loop, rng=random.Random(1))
+    user = Client(server, user_agent="user", clock=loop)
+    await user.create(CRDS, "", manifest("crd.yaml"))
+    operator = widget_operator(
+        Client(server, user_agent="widget-operator", clock=loop),
+        Settings(metrics_address="", health_address=""),
+        wall=wall,
+        rng=random.Random(2),
+    )
+    stop = asyncio.Event()
+    task = asyncio.create_task(operator.run(stop))
+    try:
+        yield user
+    finally:
+        stop.set()
+        assert await task == 0
+        await server.aclose()
+
+
+async def ready_reason(user: Client) -> str:
+    widget = await user.get(WIDGETS, "default", "hello")
+    return next((c["reason"] for c in widget.status.conditions if c["type"] == "Ready"), "")
+
+
+async def copies(user: Client) -> dict[str, ConfigMap]:
+    listed = await user.list(CONFIG_MAPS, "default", label_selector="example.dev/widget")
+    return {copy.metadata.name: copy for copy in listed.items}
+
+
+async def test_a_widget_gets_its_copies_follows_its_spec_and_says_what_is_wrong():
+    async with running_operator() as user:
+        await user.create(WIDGETS, "default", manifest("widget.yaml"))
+        await asyncio.sleep(5)
+        assert sorted(await copies(user)) == ["hello-0", "hello-1", "hello-2"]
+        assert await ready_reason(user) == "Complete"
+
+        await user.merge_patch(WIDGETS, "default", "hello", {"spec": {"copies": 1, "text": "Hi"}})
+        await asyncio.sleep(5)
+        assert {name: copy.data for name, copy in (await copies(user)).items()} == {
+            "hello-0": {"text": "Hi"}
+        }
+
+        await user.merge_patch(WIDGETS, "default", "hello", {"spec": {"copies": -1}})
+        await asyncio.sleep(5)
+        assert await ready_reason(user) == "InvalidWidgetSpec"
+        assert sorted(await copies(user)) == ["hello-0"], "a wrong specification deletes nothing"
+
+
+@pytest.mark.parametrize("path", ["api.py", "kind.py", "operator.py"])
+def test_the_example_stays_small(path: str):
+    assert len((FOLDER / path).read_text().splitlines()) < 200
