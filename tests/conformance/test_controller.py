@@ -24,21 +24,21 @@ from controller.runtime.reconcile.writer import Writer
 from controller.runtime.settings import Settings
 from informers import Tombstone
 from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Refused, Rule
-from tests.runtime.flock import EGGS, FLOCKS, FlockKind, flock_world
-from tests.runtime.kit import OWNER, Book, ScriptedClient, bird, target
+from tests.runtime.kit import OWNER, Book, ScriptedClient, child, target
+from tests.runtime.widgets import GADGETS, WIDGETS, WidgetKind, widget_world
 from workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tests.runtime.flock import FlockWorld, RunningOperator, Seen
+    from tests.runtime.widgets import RunningOperator, Seen, WidgetWorld
 
-CONTROLLER = "flock-controller"
+CONTROLLER = "widget-controller"
 
 
 @pytest.fixture
-async def flocks() -> AsyncIterator[FlockWorld]:
-    async with flock_world() as world:
+async def widgets() -> AsyncIterator[WidgetWorld]:
+    async with widget_world() as world:
         yield world
 
 
@@ -49,7 +49,7 @@ def sample(registry: CollectorRegistry, name: str, **labels: str) -> float:
 
 def failing(names: set[str], error: Exception) -> Callable[[Seen], Plan | None]:
     def plan(seen: Seen) -> Plan | None:
-        if seen.flock.metadata.name in names:
+        if seen.widget.metadata.name in names:
             raise error
         return None
 
@@ -72,34 +72,34 @@ def settings(**changes: Any) -> Settings:
 
 
 async def test_T175_nothing_runs_before_the_caches_are_ready_and_nothing_is_forgotten(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    await flocks.create("early", size=1)
+    await widgets.create("early", size=1)
     refused = Rule(Refused(), "configmaps", frozenset({"list", "watch"}))
-    operator = flocks.start(rules=[refused])
+    operator = widgets.start(rules=[refused])
     operator.operator.controllers[CONTROLLER].enqueue("default/asked-for")
-    await flocks.settle(30)
+    await widgets.settle(30)
     assert operator.kind.seen == []
     assert len(queue_of(operator)) == 2
     assert "configmaps in all namespaces" in operator.operator.caches.unready()
     operator.transport.rules = []
-    await flocks.counted(1, "early")
+    await widgets.counted(1, "early")
     assert operator.operator.caches.unready() is None
 
 
 async def test_T248_M29_a_cache_that_cannot_be_read_is_named_with_verb_scope_and_remedy(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    flocks.server.audit.authorizer = lambda request: request.resource != "configmaps"
+    widgets.server.audit.authorizer = lambda request: request.resource != "configmaps"
     with capture_logs() as logs:
-        operator = flocks.start()
-        await flocks.settle(60)
+        operator = widgets.start()
+        await widgets.settle(60)
         text = operator.operator.health.endpoints["readyz"]["caches"]()
         assert await operator.task == 1
-    assert flocks.loop.time() == pytest.approx(120, abs=5)
+    assert widgets.loop.time() == pytest.approx(120, abs=5)
     (failed,) = [line for line in logs if line["event"] == "operator.failed"]
     for told in (text, failed["error"]):
-        assert "cannot list configmaps in all namespaces (flock)" in told.lower()
+        assert "cannot list configmaps in all namespaces (widget)" in told.lower()
         assert 'cannot list resource "configmaps"' in told
         assert "at the cluster scope" in told
     assert 'Grant the verbs "list" and "watch" on configmaps' in failed["error"]
@@ -107,24 +107,24 @@ async def test_T248_M29_a_cache_that_cannot_be_read_is_named_with_verb_scope_and
     assert "\n" not in failed["error"], "one paragraph"
 
 
-async def test_T249_a_server_that_never_answers_ends_in_the_same_bound(flocks: FlockWorld):
+async def test_T249_a_server_that_never_answers_ends_in_the_same_bound(widgets: WidgetWorld):
     silent = Rule(DelayedResponse(1e5), "configmaps", frozenset({"list", "watch"}))
-    operator = flocks.start(rules=[silent])
+    operator = widgets.start(rules=[silent])
     assert await operator.task == 1
-    assert flocks.loop.time() < 130
+    assert widgets.loop.time() < 130
 
 
 async def test_missing_definitions_are_answered_with_how_to_install_them():
-    async with flock_world() as world:
-        await world.user.delete(CRDS, "", "flocks.test.dev")
+    async with widget_world() as world:
+        await world.user.delete(CRDS, "", "widgets.test.dev")
         with capture_logs() as logs:
             assert await world.start().task == 1
         (failed,) = [line for line in logs if line["event"] == "operator.failed"]
-        assert "does not serve flocks.test.dev" in failed["error"]
+        assert "does not serve widgets.test.dev" in failed["error"]
 
 
 async def test_T250_no_reconcile_before_every_handler_has_seen_the_initial_objects(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
     seen = asyncio.Event()
 
@@ -132,186 +132,186 @@ async def test_T250_no_reconcile_before_every_handler_has_seen_the_initial_objec
         async def wait_for_sync(self) -> None:
             await seen.wait()
 
-    await flocks.create(size=1)
-    operator = flocks.start()
+    await widgets.create(size=1)
+    operator = widgets.start()
     operator.operator.caches._registrations.append(Slow())
-    await flocks.settle(30)
+    await widgets.settle(30)
     assert operator.kind.seen == []
     seen.set()
-    await flocks.counted(1)
+    await widgets.counted(1)
 
 
-async def test_T251_an_operator_runs_once(flocks: FlockWorld):
-    operator = flocks.start()
-    await flocks.settle(1)
+async def test_T251_an_operator_runs_once(widgets: WidgetWorld):
+    operator = widgets.start()
+    await widgets.settle(1)
     with pytest.raises(ManagerMisuse, match="once"):
         await operator.operator.run(asyncio.Event())
 
 
-async def test_T252_kinds_that_watch_the_same_share_one_informer(flocks: FlockWorld):
-    operator = flocks.start(kind=FlockKind())
-    await flocks.settle(5)
-    assert flocks.requests("watch", resource="flocks.test.dev") == 1
+async def test_T252_kinds_that_watch_the_same_share_one_informer(widgets: WidgetWorld):
+    operator = widgets.start(kind=WidgetKind())
+    await widgets.settle(5)
+    assert widgets.requests("watch", resource="widgets.test.dev") == 1
     await operator.stop()
     both = Operator(
-        flocks.user,
-        [FlockKind(), FlockKind(name="egg-controller", bird=EGGS)],
+        widgets.user,
+        [WidgetKind(), WidgetKind(name="gadget-controller", child=GADGETS)],
         settings(),
-        clock=flocks.loop,
-        wall=flocks.wall,
+        clock=widgets.loop,
+        wall=widgets.wall,
         rng=random.Random(1),
         registry=CollectorRegistry(),
     )
     watched = [str(cache.scope.resource) for cache in both.caches.caches]
-    assert sorted(watched) == ["configmaps", "eggs.test.dev", "flocks.test.dev"]
+    assert sorted(watched) == ["configmaps", "gadgets.test.dev", "widgets.test.dev"]
 
 
-async def test_T263_two_controllers_of_one_name_are_refused(flocks: FlockWorld):
+async def test_T263_two_controllers_of_one_name_are_refused(widgets: WidgetWorld):
     with pytest.raises(ValueError, match="same name"):
         Operator(
-            flocks.user,
-            [FlockKind(), FlockKind()],
+            widgets.user,
+            [WidgetKind(), WidgetKind()],
             settings(),
-            clock=flocks.loop,
-            wall=flocks.wall,
+            clock=widgets.loop,
+            wall=widgets.wall,
             rng=random.Random(1),
             registry=CollectorRegistry(),
         )
 
 
-async def test_T271_what_is_woken_before_the_start_is_kept(flocks: FlockWorld):
-    operator = flocks.start()
+async def test_T271_what_is_woken_before_the_start_is_kept(widgets: WidgetWorld):
+    operator = widgets.start()
     operator.operator.controllers[CONTROLLER].enqueue("default/never-made")
     with capture_logs() as logs:
-        await flocks.settle(5)
+        await widgets.settle(5)
     assert [line["result"] for line in lines(logs, "never-made")] == ["gone"]
 
 
 # -- errors and results ---------------------------------------------------------------------------
 
 
-async def test_T245_T253_an_exception_costs_only_its_own_key(flocks: FlockWorld):
+async def test_T245_T253_an_exception_costs_only_its_own_key(widgets: WidgetWorld):
     registry = CollectorRegistry()
     bad = {"bad"}
-    kind = FlockKind(plan_hook=failing(bad, RuntimeError("cannot plan this")))
-    operator = flocks.start(kind=kind, registry=registry, settings=settings(workers=1))
-    await flocks.create("bad", size=1)
-    await flocks.create("good", size=2)
+    kind = WidgetKind(plan_hook=failing(bad, RuntimeError("cannot plan this")))
+    operator = widgets.start(kind=kind, registry=registry, settings=settings(workers=1))
+    await widgets.create("bad", size=1)
+    await widgets.create("good", size=2)
     with capture_logs() as logs:
-        await flocks.counted(2, "good")
-        await flocks.settle(3)
+        await widgets.counted(2, "good")
+        await widgets.settle(3)
     assert "reconcile.exception" in {line["event"] for line in logs}, "with its traceback"
     assert sample(registry, "controller_runtime_reconcile_panics_total") >= 2
     assert sample(registry, "controller_runtime_reconcile_errors_total") >= 2
     assert queue_of(operator).num_requeues("default/bad") >= 2
-    events = await flocks.user.request_json("GET", "/apis/events.k8s.io/v1/events")
+    events = await widgets.user.request_json("GET", "/apis/events.k8s.io/v1/events")
     notes = [(e["regarding"]["name"], e["reason"], e["note"]) for e in events["items"]]
     assert ("bad", "ReconcileError", "RuntimeError: cannot plan this") in notes
-    [said] = (await flocks.flock("bad")).status.conditions
+    [said] = (await widgets.widget("bad")).status.conditions
     assert (said["type"], said["status"]) == ("Ready", "False")
     assert ("bad", said["reason"], said["message"]) in notes
-    writes = flocks.requests("patch", resource="flocks")
+    writes = widgets.requests("patch", resource="widgets")
     with capture_logs():
-        await flocks.settle(60)
-    assert flocks.requests("patch", resource="flocks") == writes, "said once"
+        await widgets.settle(60)
+    assert widgets.requests("patch", resource="widgets") == writes, "said once"
     bad.clear()
-    await flocks.counted(1, "bad", seconds=600)
-    [said] = (await flocks.flock("bad")).status.conditions
+    await widgets.counted(1, "bad", seconds=600)
+    [said] = (await widgets.widget("bad")).status.conditions
     assert said["status"] == "True"
 
 
-async def test_T246_what_takes_too_long_is_cut_off_and_then_unknown(flocks: FlockWorld):
+async def test_T246_what_takes_too_long_is_cut_off_and_then_unknown(widgets: WidgetWorld):
     registry = CollectorRegistry()
     slow = Rule(DelayedResponse(20.0), "configmaps", frozenset({"create"}), times=1)
-    flocks.start(rules=[slow], registry=registry, settings=settings(reconcile_timeout_seconds=5.0))
-    await flocks.create(size=1)
-    await flocks.counted(1)
-    assert flocks.loop.time() < 15
+    widgets.start(rules=[slow], registry=registry, settings=settings(reconcile_timeout_seconds=5.0))
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    assert widgets.loop.time() < 15
     assert sample(registry, "controller_runtime_reconcile_timeouts_total") == 1
     assert sample(registry, "controller_runtime_reconcile_panics_total") == 0
-    assert flocks.created == [flocks.created[0]], "repeated under the same name"
+    assert widgets.created == [widgets.created[0]], "repeated under the same name"
 
 
-class SomebodyElsesTimeout(FlockKind):
+class SomebodyElsesTimeout(WidgetKind):
     def status_after(self, observation, plan, failures, now):
         raise TimeoutError("somebody else's")
 
 
 @pytest.mark.parametrize("cause", ["stop", "own error", "slow but in time"])
-async def test_T247_the_time_out_metric_counts_nothing_else(flocks: FlockWorld, cause: str):
+async def test_T247_the_time_out_metric_counts_nothing_else(widgets: WidgetWorld, cause: str):
     registry = CollectorRegistry()
-    kind = FlockKind()
+    kind = WidgetKind()
     slow = Rule(DelayedResponse(8.0), "configmaps", frozenset({"create"}), times=1)
     if cause == "own error":
         kind = SomebodyElsesTimeout()
         slow = Rule(ErrorResponse(422, "Invalid"), "configmaps", frozenset({"create"}))
-    operator = flocks.start(
+    operator = widgets.start(
         kind=kind,
         rules=[slow],
         registry=registry,
         settings=settings(reconcile_timeout_seconds=10.0, grace_seconds=2.0),
     )
-    await flocks.create(size=1)
-    await flocks.settle(1 if cause == "stop" else 12)
+    await widgets.create(size=1)
+    await widgets.settle(1 if cause == "stop" else 12)
     await operator.stop()
     assert sample(registry, "controller_runtime_reconcile_timeouts_total") == 0
 
 
-async def test_T254_a_terminal_error_is_said_and_not_retried(flocks: FlockWorld):
+async def test_T254_a_terminal_error_is_said_and_not_retried(widgets: WidgetWorld):
     registry = CollectorRegistry()
-    kind = FlockKind(plan_hook=failing({"f"}, Terminal("never", reason="Hopeless")))
-    operator = flocks.start(kind=kind, registry=registry)
-    await flocks.create(size=1)
-    await flocks.settle(600)
+    kind = WidgetKind(plan_hook=failing({"f"}, Terminal("never", reason="Hopeless")))
+    operator = widgets.start(kind=kind, registry=registry)
+    await widgets.create(size=1)
+    await widgets.settle(600)
     assert len(kind.seen) == 2, "the condition that says so wakes it once"
     assert sample(registry, "controller_runtime_terminal_reconcile_errors_total") == 2
     assert sample(registry, "controller_runtime_reconcile_errors_total") == 2
     assert sample(registry, "controller_runtime_reconcile_panics_total") == 0
     assert queue_of(operator).num_requeues("default/f") == 0
-    events = await flocks.user.request_json("GET", "/apis/events.k8s.io/v1/events")
+    events = await widgets.user.request_json("GET", "/apis/events.k8s.io/v1/events")
     assert [e["reason"] for e in events["items"]] == ["Hopeless"]
-    [said] = (await flocks.flock()).status.conditions
+    [said] = (await widgets.widget()).status.conditions
     assert (said["status"], said["reason"]) == ("False", "Hopeless")
 
 
-async def test_T255_the_back_off_is_reset_only_by_success(flocks: FlockWorld):
+async def test_T255_the_back_off_is_reset_only_by_success(widgets: WidgetWorld):
     refused = Rule(ErrorResponse(422, "Invalid"), "configmaps", frozenset({"create"}), times=4)
-    operator = flocks.start(rules=[refused])
+    operator = widgets.start(rules=[refused])
     queue, counts = queue_of(operator), []
-    await flocks.create(size=1)
-    while flocks.birds == 0:
+    await widgets.create(size=1)
+    while widgets.children == 0:
         counts.append(queue.num_requeues("default/f"))
         await asyncio.sleep(0.01)
     assert sorted(set(counts)) == [0, 1, 2, 3, 4]
     assert counts == sorted(counts)
-    await flocks.counted(1)
+    await widgets.counted(1)
     assert queue.num_requeues("default/f") == 0
 
 
-async def test_T256_a_wake_up_comes_in_time_and_without_back_off(flocks: FlockWorld):
-    kind = FlockKind(plan_hook=lambda _seen: Plan(requeue_after=7.0))
-    operator = flocks.start(kind=kind)
-    await flocks.create(size=1)
-    await flocks.settle(30)
+async def test_T256_a_wake_up_comes_in_time_and_without_back_off(widgets: WidgetWorld):
+    kind = WidgetKind(plan_hook=lambda _seen: Plan(requeue_after=7.0))
+    operator = widgets.start(kind=kind)
+    await widgets.create(size=1)
+    await widgets.settle(30)
     assert len(kind.seen) == 5
     assert queue_of(operator).num_requeues("default/f") == 0
 
 
-async def test_T257_an_error_wins_over_a_wake_up(flocks: FlockWorld):
-    kind = FlockKind()
+async def test_T257_an_error_wins_over_a_wake_up(widgets: WidgetWorld):
+    kind = WidgetKind()
     kind.plan_hook = lambda seen: Plan(
-        stages=((kind.create(seen.flock, "bird"),),), requeue_after=5000.0
+        stages=((kind.create(seen.widget, "child"),),), requeue_after=5000.0
     )
     refused = Rule(ErrorResponse(422, "Invalid"), "configmaps", frozenset({"create"}), times=3)
-    flocks.start(kind=kind, rules=[refused])
-    await flocks.create(size=1)
-    await flocks.eventually(lambda: flocks.birds == 1, seconds=10)
+    widgets.start(kind=kind, rules=[refused])
+    await widgets.create(size=1)
+    await widgets.eventually(lambda: widgets.children == 1, seconds=10)
 
 
 async def test_T258_T268_T264_initial_objects_have_low_priority_and_keep_it_after_an_error(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    await flocks.create("old", size=1)
+    await widgets.create("old", size=1)
     errors = [RuntimeError("first")]
 
     def once(_seen: Seen) -> Plan | None:
@@ -320,17 +320,17 @@ async def test_T258_T268_T264_initial_objects_have_low_priority_and_keep_it_afte
         return None
 
     with capture_logs() as logs:
-        flocks.start(kind=FlockKind(plan_hook=once))
-        await flocks.counted(1, "old")
-        await flocks.create("new", size=1)
-        await flocks.counted(1, "new")
+        widgets.start(kind=WidgetKind(plan_hook=once))
+        await widgets.counted(1, "old")
+        await widgets.create("new", size=1)
+        await widgets.counted(1, "new")
     first, second = lines(logs, "old")[:2]
     assert (first["result"], first["priority"]) == ("error", LOW_PRIORITY)
     assert second["priority"] == LOW_PRIORITY
     assert lines(logs, "new")[0]["priority"] == 0
 
 
-async def test_T259_each_result_has_its_label(flocks: FlockWorld):
+async def test_T259_each_result_has_its_label(widgets: WidgetWorld):
     plans: list[Plan | Exception] = []
 
     def next_plan(seen: Seen) -> Plan | None:
@@ -340,16 +340,16 @@ async def test_T259_each_result_has_its_label(flocks: FlockWorld):
         return plan
 
     registry = CollectorRegistry()
-    kind = FlockKind(plan_hook=next_plan)
-    operator = flocks.start(kind=kind, registry=registry)
-    await flocks.settle(1)
+    kind = WidgetKind(plan_hook=next_plan)
+    operator = widgets.start(kind=kind, registry=registry)
+    await widgets.settle(1)
     total = "controller_runtime_reconcile_total"
     labels = ["success", "error", "requeue", "requeue_after"]
     assert [sample(registry, total, result=label) for label in labels] == [0, 0, 0, 0]
-    flock = await flocks.create(size=0)
-    await flocks.settle(1)
+    widget = await widgets.create(size=0)
+    await widgets.settle(1)
     assert sample(registry, total, result="success") == 1
-    many = tuple(kind.create(flock, f"b{number}") for number in range(65))
+    many = tuple(kind.create(widget, f"b{number}") for number in range(65))
     for plan, label in [
         (Plan(requeue_after=1000.0), "requeue_after"),
         (RuntimeError("no"), "error"),
@@ -358,19 +358,19 @@ async def test_T259_each_result_has_its_label(flocks: FlockWorld):
         plans.append(plan)
         before = sample(registry, total, result=label)
         operator.operator.controllers[CONTROLLER].enqueue("default/f")
-        await flocks.settle(1)
+        await widgets.settle(1)
         assert sample(registry, total, result=label) == before + 1, label
 
 
-async def test_T262_each_run_has_an_id_of_its_own_in_its_line(flocks: FlockWorld):
+async def test_T262_each_run_has_an_id_of_its_own_in_its_line(widgets: WidgetWorld):
     with capture_logs() as logs:
-        flocks.start()
-        await flocks.create(size=2)
-        await flocks.counted(2)
+        widgets.start()
+        await widgets.create(size=2)
+        await widgets.counted(2)
     ids = [line["reconcile_id"] for line in lines(logs)]
     assert len(ids) == len({uuid.UUID(text) for text in ids}) >= 2
     first = lines(logs)[0]
-    assert (first["controller"], first["kind"]) == (CONTROLLER, "Flock")
+    assert (first["controller"], first["kind"]) == (CONTROLLER, "Widget")
     assert (first["namespace"], first["name"]) == ("default", "f")
     assert first["writes"] == {"create": 2, "status": 1}
 
@@ -406,7 +406,7 @@ def owned_by(
 ) -> KubeObject:
     api_version = f"test.dev/{version}"
     reference = OwnerReference(
-        api_version=api_version, kind="Flock", name=name, uid=uid, controller=True
+        api_version=api_version, kind="Widget", name=name, uid=uid, controller=True
     )
     return KubeObject(
         metadata=ObjectMeta(
@@ -424,13 +424,13 @@ def orphan(revision: str = "1") -> KubeObject:
             name="child",
             namespace="default",
             resource_version=revision,
-            labels={"flock": "by-label"},
+            labels={"widget": "by-label"},
         )
     )
 
 
 def owner_handler(
-    *, uid: str | None = None, primary=FLOCKS, owned: Owned[Any] | None = None
+    *, uid: str | None = None, primary=WIDGETS, owned: Owned[Any] | None = None
 ) -> tuple[EnqueueHandler[Any], Keys]:
     keys = Keys([])
     mapped = owner_keys(primary, owned or Owned(CONFIG_MAPS), lambda _key: uid)
@@ -448,7 +448,7 @@ def test_T202_a_change_of_owner_wakes_both_and_an_orphan_those_that_its_label_na
     handler.on_update(owned_by("a", revision="1"), owned_by("b", revision="2"))
     assert keys.added == [("default/a", 0), ("default/b", 0)]
     by_label = Owned(
-        CONFIG_MAPS, also_enqueues=lambda obj: [f"default/{(obj.metadata.labels or {})['flock']}"]
+        CONFIG_MAPS, also_enqueues=lambda obj: [f"default/{(obj.metadata.labels or {})['widget']}"]
     )
     handler, keys = owner_handler(owned=by_label)
     handler.on_add(orphan(), initial=False)
@@ -519,7 +519,7 @@ def test_owners_are_matched_by_group_and_kind_whatever_the_version():
 def reference(name: str, *, version: str = "v1", controller: bool = True) -> dict[str, Any]:
     return {
         "apiVersion": f"test.dev/{version}",
-        "kind": "Flock",
+        "kind": "Widget",
         "name": name,
         "uid": f"uid-{name}",
         "controller": controller,
@@ -530,31 +530,31 @@ OURS = ObjectMeta(name="ours", namespace="default", uid="uid-ours")
 
 
 def test_T283_an_object_of_another_controller_is_left_alone():
-    with pytest.raises(AlreadyOwned, match="already owned by Flock theirs"):
-        with_controller([reference("theirs")], FLOCKS, OURS, namespace="default")
+    with pytest.raises(AlreadyOwned, match="already owned by Widget theirs"):
+        with_controller([reference("theirs")], WIDGETS, OURS, namespace="default")
     kept = reference("theirs", controller=False)
-    both = with_controller([kept], FLOCKS, OURS, namespace="default")
+    both = with_controller([kept], WIDGETS, OURS, namespace="default")
     assert [r["name"] for r in both] == ["theirs", "ours"]
 
 
 def test_T284_the_same_owner_under_another_version_is_replaced_where_it_stands():
     others = [reference("a", controller=False), reference("b", controller=False)]
     present = [others[0], reference("ours", version="v0"), others[1]]
-    result = with_controller(present, FLOCKS, OURS, namespace="default")
+    result = with_controller(present, WIDGETS, OURS, namespace="default")
     assert [r["name"] for r in result] == ["a", "ours", "b"]
     assert result[1]["apiVersion"] == "test.dev/v1"
-    assert with_controller(result, FLOCKS, OURS, namespace="default") == result
+    assert with_controller(result, WIDGETS, OURS, namespace="default") == result
 
 
 @pytest.mark.parametrize("namespace", ["elsewhere", ""])
 def test_an_owner_must_share_its_namespace(namespace: str):
     with pytest.raises(ForbiddenOwner):
-        with_controller([], FLOCKS, OURS, namespace=namespace)
+        with_controller([], WIDGETS, OURS, namespace=namespace)
 
 
 async def test_T285_a_change_that_renames_is_refused():
     book, client = Book(), ScriptedClient()
-    client.objects["a"] = bird("a", 5)
+    client.objects["a"] = child("a", 5)
     rename = Replace(target("a"), "uid-a", {"metadata": {"name": "b"}})
     with pytest.raises(ValueError, match="must not rename"):
         await Writer(client, book.expectations).perform(OWNER, rename)

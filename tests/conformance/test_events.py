@@ -271,11 +271,11 @@ async def test_M31_two_notes_for_one_reason_are_both_visible():
 async def test_every_field_is_what_the_api_server_validates():
     async with recording() as (recorder, sink):
         odd = Event("Warning", "R" * 200, "A" * 200, "é" * 1000)
-        recorder.record(PODS, META, odd, reporter="flock-controller")
+        recorder.record(PODS, META, odd, reporter="widget-controller")
     (made,) = sink.events.values()
     assert (len(made["reason"]), len(made["action"])) == (128, 128)
     assert len(made["note"].encode()) == 1024
-    assert made["reportingController"] == "flock-controller"
+    assert made["reportingController"] == "widget-controller"
     assert made["reportingInstance"] == "pod-0"
     assert re.fullmatch(r"2026-01-01T00:00:\d\d\.\d{6}Z", made["eventTime"])
     assert made["regarding"] == {

@@ -31,31 +31,31 @@ from tests.faults.faulty_transport import (
     watch_cut,
     watch_lag,
 )
-from tests.runtime.flock import EGGS, FLOCKS, LABEL, FlockKind, StaleCache, flock_world
 from tests.runtime.kit import (
     OWNER,
     Book,
     Call,
     ScriptedClient,
-    bird,
+    child,
     create,
     delete,
     patch,
     status_error,
 )
+from tests.runtime.widgets import GADGETS, LABEL, WIDGETS, StaleCache, WidgetKind, widget_world
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from controller.kube.resources import Resource
-    from tests.runtime.flock import FlockWorld, Seen
+    from tests.runtime.widgets import Seen, WidgetWorld
 
 LIVE_READ = 30.0
 
 
 @pytest.fixture
-async def flocks() -> AsyncIterator[FlockWorld]:
-    async with flock_world() as world:
+async def widgets() -> AsyncIterator[WidgetWorld]:
+    async with widget_world() as world:
         yield world
 
 
@@ -66,8 +66,8 @@ def test_T188_an_own_create_counts_from_its_answer_on_and_never_expires_blindly(
     book.time = 3600.0
     book.bookmark(9)
     assert book.names() == ["a"], "no time-out makes it disappear"
-    book.show(bird("a", 10))
-    book.show(bird("a", 11))
+    book.show(child("a", 10))
+    book.show(child("a", 11))
     assert book.names() == ["a"]
     assert book.entries == 0, "settled, however often it is observed"
 
@@ -75,13 +75,13 @@ def test_T188_an_own_create_counts_from_its_answer_on_and_never_expires_blindly(
 def test_T189_each_deletion_is_seen_once_and_unknown_objects_do_not_matter():
     book = Book()
     for name in ("a", "b"):
-        book.show(bird(name, 2))
+        book.show(child(name, 2))
     book.unmake("a")
-    book.remove(bird("x", 3, owner="else"), 4)
+    book.remove(child("x", 3, owner="else"), 4)
     assert book.live() == ["b"]
     assert book.names() == ["a", "b"], "terminating counts as existing"
-    book.remove(bird("a", 2), 5)
-    book.remove(bird("x", 3, owner="else"), 6)
+    book.remove(child("a", 2), 5)
+    book.remove(child("x", 3, owner="else"), 6)
     assert book.names() == book.live() == ["b"]
     assert book.entries == 0
 
@@ -93,9 +93,9 @@ def test_T193_whatever_comes_first_answer_or_event_nothing_is_counted_twice():
         book.expectations.expect(OWNER, write)
         for what in order:
             if what == "answer":
-                book.expectations.confirm(OWNER, write, bird("a", 10))
+                book.expectations.confirm(OWNER, write, child("a", 10))
             else:
-                book.show(bird("a", 10))
+                book.show(child("a", 10))
             assert book.names() == ["a"], order
         assert book.entries == 0, order
 
@@ -120,13 +120,13 @@ def test_T195_a_namesake_with_another_uid_starts_clean():
     assert book.entries == 0
     assert book.names(namesake.uid) == []
     assert book.expectations.reader.pending_scopes(namesake.uid) == frozenset()
-    book.expectations.confirm(OWNER, create("a"), bird("a", 10))
+    book.expectations.confirm(OWNER, create("a"), child("a", 10))
     assert book.entries == 0, "a late answer for the old one is not kept either"
 
 
 def test_T196_a_tombstone_settles_a_deletion():
     book = Book()
-    book.show(bird("a", 2))
+    book.show(child("a", 2))
     book.unmake("a")
     book.relist([], 20)
     assert book.names() == []
@@ -136,39 +136,39 @@ def test_T196_a_tombstone_settles_a_deletion():
 
 def test_T197_terminating_is_a_deletion_and_the_real_end_is_not_a_second_one():
     book = Book()
-    book.show(bird("a", 2))
-    book.unmake("a", answer=bird("a", 5, terminating=True))
+    book.show(child("a", 2))
+    book.unmake("a", answer=child("a", 5, terminating=True))
     assert (book.names(), book.live()) == (["a"], [])
-    book.show(bird("a", 5, terminating=True))
+    book.show(child("a", 5, terminating=True))
     assert (book.names(), book.live()) == (["a"], [])
     assert book.entries == 0, "the store says it itself now"
-    book.remove(bird("a", 5, terminating=True), 7)
+    book.remove(child("a", 5, terminating=True), 7)
     assert book.names() == []
-    book.show(bird("b", 8, terminating=True))
+    book.show(child("b", 8, terminating=True))
     assert (book.names(), book.live()) == (["b"], []), "also when it was never seen alive"
 
 
 def test_T197_a_deletion_without_an_object_in_its_answer_is_settled_by_terminating_too():
     book = Book()
-    book.show(bird("a", 2))
+    book.show(child("a", 2))
     book.unmake("a")
     assert (book.live(), book.entries) == ([], 1)
-    book.show(bird("a", 5, terminating=True))
+    book.show(child("a", 5, terminating=True))
     assert (book.live(), book.entries) == ([], 0)
 
 
 async def test_T194_T195_the_controller_closes_the_account_of_an_owner_that_is_gone(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    operator = flocks.start()
-    await flocks.create("first", size=1)
-    await flocks.counted(1, "first")
+    operator = widgets.start()
+    await widgets.create("first", size=1)
+    await widgets.counted(1, "first")
     operator.transport.rules = [watch_lag("configmaps", 300.0)]
-    await flocks.create(size=3)
-    await flocks.counted(3)
+    await widgets.create(size=3)
+    await widgets.counted(3)
     assert operator.operator.expectations.statistics().expectations == 3
-    await flocks.user.delete(FLOCKS, "default", "f")
-    await flocks.settle(1)
+    await widgets.user.delete(WIDGETS, "default", "f")
+    await widgets.settle(1)
     assert operator.operator.expectations.statistics().expectations == 0
 
 
@@ -179,8 +179,8 @@ def test_T204_the_newest_revision_observed_is_kept_and_only_grows():
     book.make("a", 12)
     book.make("b", 10)
     assert reads.revision(CONFIG_MAPS, OWNER.uid) == "12"
-    book.show(bird("a", 12))
-    book.show(bird("c", 15))
+    book.show(child("a", 12))
+    book.show(child("c", 15))
     assert reads.revision(CONFIG_MAPS, OWNER.uid) == "15"
     book.store.replace([], "14")
     assert reads.revision(CONFIG_MAPS, OWNER.uid) == "15"
@@ -201,10 +201,10 @@ def test_T205_an_entry_is_settled_by_what_the_store_shows(
 ):
     book = Book()
     if shown == 9:
-        book.show(bird("a", 9))
-    book.expectations.confirm(OWNER, patch("a"), bird("a", 10))
+        book.show(child("a", 9))
+    book.expectations.confirm(OWNER, patch("a"), child("a", 10))
     if shown is not None and shown > 9:
-        book.show(bird("a", shown))
+        book.show(child("a", shown))
     book.bookmark(passed)
     assert (book.entries == 0) is settled
     assert (book.questions == ["a"]) is asked
@@ -213,7 +213,7 @@ def test_T205_an_entry_is_settled_by_what_the_store_shows(
 
 def test_T205_revisions_that_cannot_be_compared_are_settled_by_a_live_read():
     book = Book(revision="opaque")
-    book.expectations.confirm(OWNER, create("a"), bird("a", 10))
+    book.expectations.confirm(OWNER, create("a"), child("a", 10))
     assert book.names() == ["a"]
     assert book.questions == ["a"]
 
@@ -222,7 +222,7 @@ def test_T206_T207_accounts_go_by_uid_and_all_writes_of_one_owner_share_one():
     book = Book()
     for name in ("a", "b"):
         book.expectations.expect(OWNER, create(name))
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
     second = Owner("uid-second", "default/g", OWNER.controller)
     book.expectations.add_owner(second)
     book.expectations.remove_owner(OWNER.controller, "default/unknown")
@@ -236,7 +236,7 @@ def job(plan: Plan) -> PlanExecution:
     return PlanExecution(
         owner=OWNER,
         resource=CONFIG_MAPS,
-        primary=bird("f", 5, uid=OWNER.uid, owner=""),
+        primary=child("f", 5, uid=OWNER.uid, owner=""),
         plan=plan,
         status_after=lambda failures: None,
         emit=lambda event: None,
@@ -318,7 +318,7 @@ async def test_T198_a_lost_create_is_not_repeated_for_an_owner_that_is_gone():
 
 async def test_T201_a_404_on_delete_is_success():
     book, client = Book(), ScriptedClient()
-    book.show(bird("a", 2))
+    book.show(child("a", 2))
     outcome = await executor(book, client).execute(job(Plan(stages=((delete("a"),),))))
     assert outcome.result is Result.DONE
     assert outcome.failures == ()
@@ -330,8 +330,8 @@ async def test_T208_each_kind_of_write_is_recorded_by_the_writer():
     for write, verb in [(create("a"), "create"), (patch("a", k="v"), "patch"), (delete("a"), "x")]:
         book = Book()
         if verb != "create":
-            book.show(bird("a", 2))
-            client.objects["a"] = bird("a", 2)
+            book.show(child("a", 2))
+            client.objects["a"] = child("a", 2)
         else:
             client.objects.clear()
         result = await Writer(client, book.expectations).perform(OWNER, write)
@@ -339,7 +339,7 @@ async def test_T208_each_kind_of_write_is_recorded_by_the_writer():
         assert book.entries == 1, "the store is behind"
         if verb == "x":
             assert book.live() == []
-            book.remove(bird("a", 2), client.revision)
+            book.remove(child("a", 2), client.revision)
         else:
             assert book.get() is result.obj
             book.show(client.objects["a"])
@@ -348,7 +348,7 @@ async def test_T208_each_kind_of_write_is_recorded_by_the_writer():
 
 def test_T209_every_action_is_expected_by_name_and_has_an_age():
     book = Book()
-    book.show(bird("b", 2))
+    book.show(child("b", 2))
     book.make("a", 10)
     book.time = 4.0
     book.unmake("b")
@@ -356,29 +356,29 @@ def test_T209_every_action_is_expected_by_name_and_has_an_age():
     assert (book.names(), book.live()) == (["a", "b"], ["a"])
     assert book.expectations.statistics().pending == 2
     assert book.expectations.statistics().oldest_age == 7.0
-    book.show(bird("a", 10))
+    book.show(child("a", 10))
     assert book.expectations.statistics().oldest_age == 3.0
 
 
 def test_T210_a_newer_state_seen_first_settles_at_once_and_so_does_a_deletion():
     book = Book()
-    book.show(bird("a", 12))
-    book.expectations.confirm(OWNER, patch("a"), bird("a", 11))
+    book.show(child("a", 12))
+    book.expectations.confirm(OWNER, patch("a"), child("a", 11))
     assert book.entries == 0
     assert book.get().metadata.resource_version == "12"
-    book.expectations.confirm(OWNER, patch("a"), bird("a", 20))
-    book.remove(bird("a", 20, terminating=True), 21)
+    book.expectations.confirm(OWNER, patch("a"), child("a", 20))
+    book.remove(child("a", 20, terminating=True), 21)
     assert book.entries == 0
 
 
 def test_T211_a_patched_object_is_shown_as_patched_until_the_store_shows_it():
     book = Book()
-    book.show(bird("a", 2, data={"hash": "old"}))
-    book.expectations.confirm(OWNER, patch("a", hash="new"), bird("a", 10, data={"hash": "new"}))
+    book.show(child("a", 2, data={"hash": "old"}))
+    book.expectations.confirm(OWNER, patch("a", hash="new"), child("a", 10, data={"hash": "new"}))
     assert book.get().data == {"hash": "new"}
-    book.show(bird("a", 9, data={"hash": "old"}))
+    book.show(child("a", 9, data={"hash": "old"}))
     assert book.get().data == {"hash": "new"}, "an event from before the patch"
-    book.show(bird("a", 10, data={"hash": "new"}))
+    book.show(child("a", 10, data={"hash": "new"}))
     assert book.entries == 0
 
 
@@ -387,9 +387,9 @@ def test_T212_a_delete_after_the_create_of_the_same_object_is_not_forgotten():
     book.make("a", 10)
     book.unmake("a")
     assert (book.names(), book.live()) == (["a"], [])
-    book.show(bird("a", 10))
+    book.show(child("a", 10))
     assert (book.names(), book.live()) == (["a"], []), "the event of the create comes late"
-    book.remove(bird("a", 10), 12)
+    book.remove(child("a", 10), 12)
     assert book.names() == []
     assert book.entries == 0
 
@@ -397,14 +397,14 @@ def test_T212_a_delete_after_the_create_of_the_same_object_is_not_forgotten():
 def test_T213_after_thirty_seconds_the_server_is_asked_and_nothing_is_assumed():
     book = Book()
     book.make("a", 10)
-    book.show(bird("b", 2))
+    book.show(child("b", 2))
     book.unmake("b")
     assert {(r.name, delay) for r, delay in book.asked} == {("a", LIVE_READ), ("b", LIVE_READ)}
     book.time = LIVE_READ
     for name in ("a", "b"):
         expectation = book.expectations.get(book.ledger_reference(name))
         assert book.expectations.next_live_read(expectation) <= 0
-    book.answer("a", bird("a", 10))
+    book.answer("a", child("a", 10))
     book.answer("b", None)
     assert book.names() == ["a"], "the create is there, the deleted one is gone"
     assert book.woken == [OWNER, OWNER]
@@ -421,8 +421,8 @@ def test_EXP20_reads_are_by_owner_uid_and_an_object_may_have_several():
     book = Book()
     other = Owner("uid-other", "default/o", "others")
     book.expectations.add_owner(other)
-    book.expectations.confirm(OWNER, create("a"), bird("a", 10))
-    book.expectations.confirm(other, patch("a"), bird("a", 11))
+    book.expectations.confirm(OWNER, create("a"), child("a", 10))
+    book.expectations.confirm(other, patch("a"), child("a", 11))
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
     assert book.get().metadata.resource_version == "11", "the other still has a claim"
     book.expectations.remove_owner(other.controller, other.key)
@@ -435,7 +435,7 @@ def test_EXP20_the_lost_write_of_another_owner_does_not_hold_this_one_back():
     book.expectations.add_owner(other)
     book.make("a", 10)
     book.expectations.mark_unknown(other, patch("a"))
-    assert book.expectations.reader.pending_scopes(other.uid) == {"birds"}
+    assert book.expectations.reader.pending_scopes(other.uid) == {"children"}
     assert book.expectations.reader.pending_scopes(OWNER.uid) == frozenset()
 
 
@@ -450,11 +450,11 @@ def test_an_answer_to_a_create_outdates_what_was_known_of_the_name():
 
 def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
     book = Book()
-    book.show(bird("a", 2))
-    book.remove(bird("a", 2), 10)
+    book.show(child("a", 2))
+    book.remove(child("a", 2), 10)
     assert book.names() == ["a"], "it may have left the selector alive"
     assert book.questions == ["a"]
-    book.answer("a", bird("a", 10, labels={"flock": "other"}))
+    book.answer("a", child("a", 10, labels={"widget": "other"}))
     assert book.names() == ["a"]
     (doubt,) = book.expectations.reader.consistency_warnings(OWNER.uid)
     assert doubt == "configmaps default/a exists but is not in the watched selection"
@@ -466,23 +466,23 @@ def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
 
 def test_EXP24_without_a_selector_a_deletion_is_a_deletion():
     book = Book(selective=False)
-    book.show(bird("a", 2))
-    book.remove(bird("a", 2), 10)
+    book.show(child("a", 2))
+    book.remove(child("a", 2), 10)
     assert book.names() == []
     assert book.asked == []
 
 
 def test_EXP24_what_was_seen_terminating_needs_no_question():
     book = Book()
-    book.show(bird("a", 2, terminating=True))
-    book.remove(bird("a", 2, terminating=True), 10)
+    book.show(child("a", 2, terminating=True))
+    book.remove(child("a", 2, terminating=True), 10)
     assert (book.names(), book.asked) == ([], [])
 
 
 def test_EXP30_a_namesake_made_by_somebody_else_is_what_counts():
     book = Book()
     book.make("a", 10)
-    book.show(bird("a", 14, uid="uid-foreign", owner="uid-else"))
+    book.show(child("a", 14, uid="uid-foreign", owner="uid-else"))
     assert book.names() == []
     assert book.get().metadata.uid == "uid-foreign"
     assert book.entries == 0
@@ -490,7 +490,7 @@ def test_EXP30_a_namesake_made_by_somebody_else_is_what_counts():
 
 def test_EXP30_an_older_namesake_does_not_hide_what_was_made():
     book = Book()
-    book.show(bird("a", 5, uid="uid-before", owner="uid-else"))
+    book.show(child("a", 5, uid="uid-before", owner="uid-else"))
     book.make("a", 10)
     assert book.names() == ["a"]
     assert book.get().metadata.uid == "uid-a"
@@ -508,7 +508,7 @@ async def test_EXP31_a_create_without_a_name_of_its_own_is_refused():
 @pytest.mark.parametrize("theirs", ["", "uid-else"])
 async def test_EXP33_a_name_taken_by_somebody_else_is_said_and_not_fought_for(theirs: str):
     book, client = Book(), ScriptedClient()
-    client.objects["a"] = bird("a", 50, uid="uid-foreign", owner=theirs)
+    client.objects["a"] = child("a", 50, uid="uid-foreign", owner=theirs)
     outcome = await executor(book, client).execute(job(Plan(stages=((create("a"),),))))
     assert outcome.result is Result.AGAIN
     assert book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
@@ -519,7 +519,7 @@ async def test_EXP33_a_name_taken_by_somebody_else_is_said_and_not_fought_for(th
 
 async def test_EXP33_our_own_object_under_that_name_is_success():
     book, client = Book(), ScriptedClient()
-    client.objects["a"] = bird("a", 50)
+    client.objects["a"] = child("a", 50)
     outcome = await executor(book, client).execute(job(Plan(stages=((create("a"),),))))
     assert outcome.result is Result.DONE
     assert book.names() == ["a"]
@@ -528,8 +528,8 @@ async def test_EXP33_our_own_object_under_that_name_is_success():
 
 async def test_EXP34_a_conflict_is_quiet_and_the_next_plan_sees_the_newer_object():
     book, client = Book(), ScriptedClient()
-    book.show(bird("a", 2, data={"k": "old"}))
-    client.objects["a"] = bird("a", 50, data={"k": "theirs"})
+    book.show(child("a", 2, data={"k": "old"}))
+    client.objects["a"] = child("a", 50, data={"k": "theirs"})
 
     def conflict(call: Call):
         if call.verb == "patch":
@@ -546,8 +546,8 @@ async def test_EXP34_a_conflict_is_quiet_and_the_next_plan_sees_the_newer_object
 
 async def test_EXP36_a_delete_that_meets_another_uid_is_done():
     book, client = Book(), ScriptedClient()
-    book.show(bird("a", 2))
-    client.objects["a"] = bird("a", 50, uid="uid-foreign", owner="uid-else")
+    book.show(child("a", 2))
+    client.objects["a"] = child("a", 50, uid="uid-foreign", owner="uid-else")
     outcome = await executor(book, client).execute(job(Plan(stages=((delete("a"),),))))
     assert outcome.result is Result.DONE
     assert client.objects["a"].metadata.uid == "uid-foreign"
@@ -571,11 +571,11 @@ async def test_EXP40_a_write_cancelled_under_way_is_unknown():
     book, client = Book(), ScriptedClient()
     task = asyncio.create_task(Writer(client, book.expectations).perform(OWNER, create("a")))
     await asyncio.sleep(0.5)
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
     assert book.expectations.statistics().unknown == 1
     assert book.questions == ["a"]
 
@@ -607,7 +607,7 @@ async def test_EXP43_what_admission_made_of_it_is_what_counts():
 
     def webhook(call: Call):
         client.serve(call)
-        return bird("a", 50, labels={"flock": "f", "added": "by-webhook"})
+        return child("a", 50, labels={"widget": "f", "added": "by-webhook"})
 
     client.script = webhook
     await Writer(client, book.expectations).perform(OWNER, create("a"))
@@ -618,8 +618,8 @@ async def test_EXP43_what_admission_made_of_it_is_what_counts():
 @pytest.mark.parametrize(
     ("made", "sentence", "blocks"),
     [
-        (bird("a", 50, labels={"flock": "x"}), "label flock", False),
-        (bird("a", 50, owner=""), "owner reference", True),
+        (child("a", 50, labels={"widget": "x"}), "label widget", False),
+        (child("a", 50, owner=""), "owner reference", True),
     ],
 )
 async def test_EXP43_an_admission_conflict_is_said_and_not_tried_again(made, sentence, blocks):
@@ -628,7 +628,7 @@ async def test_EXP43_an_admission_conflict_is_said_and_not_tried_again(made, sen
     await Writer(client, book.expectations).perform(OWNER, create("a"))
     (doubt,) = book.expectations.reader.consistency_warnings(OWNER.uid)
     assert doubt == f"admission changed {sentence} of configmaps default/a"
-    assert (book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}) is blocks
+    assert (book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}) is blocks
     book.show(made)
     book.asked.clear()
     book.remove(made, 60)
@@ -645,7 +645,7 @@ def test_M25_EXP45_after_a_reset_of_the_server_every_entry_is_asked_about():
     book.store.replace([], "20")
     book.expectations.observe_reset(CONFIG_MAPS)
     assert book.questions == ["a"]
-    book.answer("a", bird("a", 15))
+    book.answer("a", child("a", 15))
     assert book.get().metadata.resource_version == "15", "older, and the truth"
     book.answer("a", None)
     assert book.names() == []
@@ -656,8 +656,8 @@ def test_M25_EXP45_after_a_reset_of_the_server_every_entry_is_asked_about():
 
 async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces():
     book, client = Book(), ScriptedClient()
-    book.show(bird("theirs", 2, owner="uid-else"))
-    book.show(bird("orphan", 3, owner=""))
+    book.show(child("theirs", 2, owner="uid-else"))
+    book.show(child("orphan", 3, owner=""))
     assert book.names() == []
 
     def forbidden(call: Call):
@@ -672,9 +672,9 @@ async def test_T200_foreign_objects_are_not_counted_and_a_failed_patch_surfaces(
 async def test_T192_status_is_written_although_nothing_else_may_be_done():
     book, client = Book(), ScriptedClient()
     book.expectations.mark_unknown(OWNER, create("a"))
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
-    client.objects["f"] = bird("f", 5, uid=OWNER.uid, owner="")
-    plan = Plan(status=StatusPatch({"birds": 3}))
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
+    client.objects["f"] = child("f", 5, uid=OWNER.uid, owner="")
+    plan = Plan(status=StatusPatch({"children": 3}))
     outcome = await executor(book, client).execute(job(plan))
     assert outcome.writes == {"status": 1}
     book.answer("a", None)
@@ -685,231 +685,233 @@ async def test_T192_status_is_written_although_nothing_else_may_be_done():
 # -- the same on an API server --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("resource", [CONFIG_MAPS, EGGS], ids=str)
+@pytest.mark.parametrize("resource", [CONFIG_MAPS, GADGETS], ids=str)
 async def test_M18_a_lost_answer_to_a_create_makes_exactly_one_child(
-    flocks: FlockWorld, resource: Resource
+    widgets: WidgetWorld, resource: Resource
 ):
     for skip in range(4):
         lost = Rule(LostResponse(), str(resource), frozenset({"create"}), skip=skip, times=1)
-        operator = flocks.start(kind=FlockKind(bird=resource), rules=[watch_lag("", 5.0), lost])
-        await flocks.create(f"f{skip}", size=4)
-        await flocks.counted(4, f"f{skip}")
-        assert flocks.birds == 4 * (skip + 1)
-        assert flocks.most == flocks.birds, "there never were more, not even for a moment"
+        operator = widgets.start(kind=WidgetKind(child=resource), rules=[watch_lag("", 5.0), lost])
+        await widgets.create(f"f{skip}", size=4)
+        await widgets.counted(4, f"f{skip}")
+        assert widgets.children == 4 * (skip + 1)
+        assert widgets.most == widgets.children, "there never were more, not even for a moment"
         assert await operator.stop() == 0
-    assert flocks.deleted == []
+    assert widgets.deleted == []
 
 
-@pytest.mark.parametrize("resource", [CONFIG_MAPS, EGGS], ids=str)
+@pytest.mark.parametrize("resource", [CONFIG_MAPS, GADGETS], ids=str)
 async def test_M21_a_deleted_object_is_not_seen_as_alive_by_the_next_sync(
-    flocks: FlockWorld, resource: Resource
+    widgets: WidgetWorld, resource: Resource
 ):
     """Custom resources answer a DELETE with a Status, without a revision."""
-    operator = flocks.start(kind=FlockKind(bird=resource), rules=[watch_lag(str(resource), 10.0)])
-    await flocks.create(size=6)
-    await flocks.counted(6)
-    await flocks.resize(4)
-    await flocks.eventually(lambda: len(flocks.deleted) == 2)
-    operator.operator.controllers["flock-controller"].enqueue("default/f")
-    await flocks.settle(5)
-    assert len(flocks.deleted) == 2
-    alive = [b for b in operator.kind.seen[-1].birds if not b.metadata.terminating]
+    operator = widgets.start(
+        kind=WidgetKind(child=resource), rules=[watch_lag(str(resource), 10.0)]
+    )
+    await widgets.create(size=6)
+    await widgets.counted(6)
+    await widgets.resize(4)
+    await widgets.eventually(lambda: len(widgets.deleted) == 2)
+    operator.operator.controllers["widget-controller"].enqueue("default/f")
+    await widgets.settle(5)
+    assert len(widgets.deleted) == 2
+    alive = [b for b in operator.kind.seen[-1].children if not b.metadata.terminating]
     assert len(alive) == 4
-    await flocks.counted(4)
-    assert (len(flocks.created), len(flocks.deleted)) == (6, 2)
+    await widgets.counted(4)
+    assert (len(widgets.created), len(widgets.deleted)) == (6, 2)
 
 
 @pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 async def test_EXP32_a_lost_delete_is_repeated_with_the_same_uid(
-    flocks: FlockWorld, fault: LostResponse | LostRequest
+    widgets: WidgetWorld, fault: LostResponse | LostRequest
 ):
-    flocks.start(
+    widgets.start(
         rules=[
             watch_lag("configmaps", 5.0),
             Rule(fault, "configmaps", frozenset({"delete"}), times=1),
         ]
     )
-    await flocks.create(size=5)
-    await flocks.counted(5)
-    await flocks.resize(3)
-    await flocks.counted(3)
-    assert (len(flocks.created), len(flocks.deleted)) == (5, 2)
+    await widgets.create(size=5)
+    await widgets.counted(5)
+    await widgets.resize(3)
+    await widgets.counted(3)
+    assert (len(widgets.created), len(widgets.deleted)) == (5, 2)
 
 
 async def test_M19_EXP38_what_was_made_and_removed_while_the_watch_was_down_is_made_again(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    operator = flocks.start()
-    await flocks.create(size=1)
-    await flocks.counted(1)
+    operator = widgets.start()
+    await widgets.create(size=1)
+    await widgets.counted(1)
     down = Rule(Refused(), "configmaps", frozenset({"watch"}))
     operator.transport.rules = [watch_cut("configmaps", 1), down]
-    await flocks.user.merge_patch(CONFIG_MAPS, *split(flocks.created[0]), {"data": {"k": "v"}})
-    await flocks.settle(1)
-    await flocks.resize(2)
-    await flocks.eventually(lambda: len(flocks.created) == 2)
-    await flocks.user.delete(CONFIG_MAPS, *split(flocks.created[1]))
-    flocks.server.compact()
-    await flocks.settle(3)
-    assert len(flocks.created) == 2, "nobody could know yet"
+    await widgets.user.merge_patch(CONFIG_MAPS, *split(widgets.created[0]), {"data": {"k": "v"}})
+    await widgets.settle(1)
+    await widgets.resize(2)
+    await widgets.eventually(lambda: len(widgets.created) == 2)
+    await widgets.user.delete(CONFIG_MAPS, *split(widgets.created[1]))
+    widgets.server.compact()
+    await widgets.settle(3)
+    assert len(widgets.created) == 2, "nobody could know yet"
     (informer,) = [c.informer for c in operator.operator.caches.caches if "configmaps" in str(c)]
     relisted: list[float] = []
-    informer.on_advance(lambda _revision: relisted.append(flocks.loop.time()))
+    informer.on_advance(lambda _revision: relisted.append(widgets.loop.time()))
     operator.transport.rules = []
-    await flocks.eventually(lambda: len(flocks.created) == 3, seconds=25)
-    assert flocks.loop.time() - relisted[0] < 1
+    await widgets.eventually(lambda: len(widgets.created) == 3, seconds=25)
+    assert widgets.loop.time() - relisted[0] < 1
     assert informer.statistics().relists
-    await flocks.counted(2)
-    assert flocks.birds == 2
+    await widgets.counted(2)
+    assert widgets.children == 2
 
 
 async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplicates(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    operator = flocks.start()
-    await flocks.create(size=1)
-    await flocks.counted(1)
+    operator = widgets.start()
+    await widgets.create(size=1)
+    await widgets.counted(1)
     operator.transport.rules = [watch_lag("configmaps", 700.0)]
-    await flocks.resize(5)
-    await flocks.eventually(lambda: flocks.birds == 5)
+    await widgets.resize(5)
+    await widgets.eventually(lambda: widgets.children == 5)
     for _ in range(10):
-        await flocks.settle(60)
-        operator.operator.controllers["flock-controller"].enqueue("default/f")
-    assert (len(flocks.created), flocks.most) == (5, 5)
+        await widgets.settle(60)
+        operator.operator.controllers["widget-controller"].enqueue("default/f")
+    assert (len(widgets.created), widgets.most) == (5, 5)
     overdue = operator.operator.caches.unready()
     assert overdue is not None
     assert "own write has not been seen" in overdue
     operator.transport.rules = []
-    await flocks.settle(900)
+    await widgets.settle(900)
     assert operator.operator.caches.unready() is None
     assert operator.operator.expectations.statistics().expectations == 0
-    assert flocks.birds == 5
+    assert widgets.children == 5
 
 
 async def test_M22_a_child_that_lost_its_label_is_kept_and_the_condition_says_so(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    operator = flocks.start()
-    await flocks.create(size=2)
-    await flocks.counted(2)
-    await flocks.user.merge_patch(
-        CONFIG_MAPS, *split(flocks.created[0]), {"metadata": {"labels": {"flock": None}}}
+    operator = widgets.start()
+    await widgets.create(size=2)
+    await widgets.counted(2)
+    await widgets.user.merge_patch(
+        CONFIG_MAPS, *split(widgets.created[0]), {"metadata": {"labels": {"widget": None}}}
     )
 
     async def message() -> str:
-        return (await flocks.flock()).status.conditions[0]["message"]
+        return (await widgets.widget()).status.conditions[0]["message"]
 
     async def said() -> bool:
         return "is not in the watched selection" in await message()
 
-    await flocks.eventually(said)
-    await flocks.settle(60)
-    assert len(flocks.created) == 2, "it is not replaced: it still runs"
-    await flocks.user.delete(CONFIG_MAPS, *split(flocks.created[0]))
-    await flocks.eventually(lambda: len(flocks.created) == 3, seconds=600)
+    await widgets.eventually(said)
+    await widgets.settle(60)
+    assert len(widgets.created) == 2, "it is not replaced: it still runs"
+    await widgets.user.delete(CONFIG_MAPS, *split(widgets.created[0]))
+    await widgets.eventually(lambda: len(widgets.created) == 3, seconds=600)
 
     async def healed() -> bool:
         return await message() == ""
 
-    await flocks.eventually(healed)
+    await widgets.eventually(healed)
     assert operator.operator.expectations.statistics().expectations == 0
 
 
 async def test_M22_our_own_write_that_leaves_the_selection_does_not_make_a_second_child(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
     def relabelled(seen: Seen) -> Plan | None:
-        if len(seen.birds) != 1 or not seen.birds[0].metadata.labels:
+        if len(seen.children) != 1 or not seen.children[0].metadata.labels:
             return None
-        meta = seen.birds[0].metadata
-        change = {"metadata": {"labels": {"flock": None}}}
-        where = Target(CONFIG_MAPS, meta.namespace, meta.name, "birds")
+        meta = seen.children[0].metadata
+        change = {"metadata": {"labels": {"widget": None}}}
+        where = Target(CONFIG_MAPS, meta.namespace, meta.name, "children")
         return Plan(stages=((MergePatch(where, meta.uid, change),),))
 
-    flocks.start(kind=FlockKind(plan_hook=relabelled))
-    await flocks.create(size=1)
-    await flocks.counted(1)
-    await flocks.settle(120)
-    assert len(flocks.created) == 1
+    widgets.start(kind=WidgetKind(plan_hook=relabelled))
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    await widgets.settle(120)
+    assert len(widgets.created) == 1
 
 
 async def test_M23_EXP27_a_new_operator_does_not_trust_a_cache_older_than_now(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    stale = StaleCache(flocks.server, "/api/v1/configmaps")
+    stale = StaleCache(widgets.server, "/api/v1/configmaps")
     await stale.remember({"labelSelector": LABEL})
-    first = flocks.start()
-    await flocks.create(size=3)
-    await flocks.counted(3)
+    first = widgets.start()
+    await widgets.create(size=3)
+    await widgets.counted(3)
     await first.kill()
-    second = flocks.start(server=stale, rules=[watch_lag("configmaps", 20.0)])
-    await flocks.eventually(lambda: second.kind.seen, seconds=90)
-    assert len(second.kind.seen[0].birds) == 3
-    await flocks.settle(60)
-    assert (len(flocks.created), len(flocks.deleted)) == (3, 0)
+    second = widgets.start(server=stale, rules=[watch_lag("configmaps", 20.0)])
+    await widgets.eventually(lambda: second.kind.seen, seconds=90)
+    assert len(second.kind.seen[0].children) == 3
+    await widgets.settle(60)
+    assert (len(widgets.created), len(widgets.deleted)) == (3, 0)
 
 
 async def test_M25_EXP45_after_the_server_lost_what_was_made_it_is_made_again(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    operator = flocks.start()
-    await flocks.create(size=1)
-    await flocks.counted(1)
+    operator = widgets.start()
+    await widgets.create(size=1)
+    await widgets.counted(1)
     operator.transport.rules = [watch_lag("configmaps", 5000.0)]
-    await flocks.resize(3)
-    await flocks.eventually(lambda: flocks.birds == 3)
-    for key in flocks.created:
-        await flocks.user.delete(CONFIG_MAPS, *split(key))
+    await widgets.resize(3)
+    await widgets.eventually(lambda: widgets.children == 3)
+    for key in widgets.created:
+        await widgets.user.delete(CONFIG_MAPS, *split(key))
     (informer,) = [c.informer for c in operator.operator.caches.caches if "configmaps" in str(c)]
     informer.replace(Replaced([], (), "1", reset=True))
-    await flocks.eventually(lambda: flocks.birds == 3, seconds=20)
-    assert len(set(flocks.created)) == 6, "under names that were never used"
+    await widgets.eventually(lambda: widgets.children == 3, seconds=20)
+    assert len(set(widgets.created)) == 6, "under names that were never used"
 
 
-async def test_M24_EXP44_a_patch_that_changes_nothing_is_settled_at_once(flocks: FlockWorld):
+async def test_M24_EXP44_a_patch_that_changes_nothing_is_settled_at_once(widgets: WidgetWorld):
     done = False
 
     def touch(seen: Seen) -> Plan | None:
         nonlocal done
-        if done or len(seen.birds) != 1:
+        if done or len(seen.children) != 1:
             return None
         done = True
-        meta = seen.birds[0].metadata
-        where = Target(CONFIG_MAPS, meta.namespace, meta.name, "birds")
+        meta = seen.children[0].metadata
+        where = Target(CONFIG_MAPS, meta.namespace, meta.name, "children")
         return Plan(stages=((MergePatch(where, meta.uid, {"data": {}}),),))
 
-    operator = flocks.start(kind=FlockKind(plan_hook=touch))
-    await flocks.create(size=1)
-    await flocks.eventually(lambda: done)
-    await flocks.settle(1)
+    operator = widgets.start(kind=WidgetKind(plan_hook=touch))
+    await widgets.create(size=1)
+    await widgets.eventually(lambda: done)
+    await widgets.settle(1)
     assert operator.operator.expectations.statistics().expectations == 0
 
 
 def test_EXP42_two_resources_are_settled_each_by_its_own_store():
     book = Book()
-    eggs: Store[KubeObject] = Store({"owner": index_by_owner})
-    eggs.replace([], "1")
-    book.expectations.add_cache(EGGS, "", eggs, {"owner": index_by_owner})
-    egg = KubeObject(metadata=bird("e", 10).metadata)
+    gadgets: Store[KubeObject] = Store({"owner": index_by_owner})
+    gadgets.replace([], "1")
+    book.expectations.add_cache(GADGETS, "", gadgets, {"owner": index_by_owner})
+    gadget = KubeObject(metadata=child("e", 10).metadata)
     book.make("a", 9)
-    book.expectations.confirm(OWNER, Create(Target(EGGS, "default", "e"), {}), egg)
-    book.show(bird("a", 11))
+    book.expectations.confirm(OWNER, Create(Target(GADGETS, "default", "e"), {}), gadget)
+    book.show(child("a", 11))
     assert book.entries == 1, "one cache has caught up, the other has not"
-    assert book.expectations.reader.by_index(EGGS, "owner", OWNER.uid) == [egg]
-    eggs.put(egg)
-    book.expectations.observe_revision(EGGS, "", "10")
+    assert book.expectations.reader.by_index(GADGETS, "owner", OWNER.uid) == [gadget]
+    gadgets.put(gadget)
+    book.expectations.observe_revision(GADGETS, "", "10")
     assert book.entries == 0
 
 
-async def test_EXP25_reconciles_held_back_by_an_unknown_write_are_counted(flocks: FlockWorld):
+async def test_EXP25_reconciles_held_back_by_an_unknown_write_are_counted(widgets: WidgetWorld):
     registry = CollectorRegistry()
     lost = Rule(LostRequest(), "configmaps", frozenset({"create"}), times=3)
-    operator = flocks.start(registry=registry, rules=[lost])
-    await flocks.create(size=1)
-    await flocks.settle(0.2)
-    operator.operator.controllers["flock-controller"].enqueue("default/f")
-    await flocks.counted(1)
-    labels = {"controller": "flock-controller", "group": "", "resource": "configmaps"}
+    operator = widgets.start(registry=registry, rules=[lost])
+    await widgets.create(size=1)
+    await widgets.settle(0.2)
+    operator.operator.controllers["widget-controller"].enqueue("default/f")
+    await widgets.counted(1)
+    labels = {"controller": "widget-controller", "group": "", "resource": "configmaps"}
     assert registry.get_sample_value("stale_sync_skips_total", labels) >= 1
     assert registry.get_sample_value("manta_expectations_resolutions_total", {"by": "object"}) >= 1
 

@@ -20,20 +20,20 @@ from controller.runtime.manager import Group, Manager
 from controller.runtime.metrics import RECONCILE_BUCKETS
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
-from tests.runtime.flock import FlockKind, flock_world
 from tests.runtime.kit import NOW
+from tests.runtime.widgets import WidgetKind, widget_world
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.runtime.flock import FlockWorld
+    from tests.runtime.widgets import WidgetWorld
 
 pytestmark = pytest.mark.real_time  # sockets
 
 
 @pytest.fixture
-async def flocks() -> AsyncIterator[FlockWorld]:
-    async with flock_world() as world:
+async def widgets() -> AsyncIterator[WidgetWorld]:
+    async with widget_world() as world:
         yield world
 
 
@@ -129,21 +129,21 @@ async def test_T240_an_address_in_use_is_an_error_at_the_start():
     await task
 
 
-async def test_T288_metrics_have_upstreams_names_and_buckets(flocks: FlockWorld):
+async def test_T288_metrics_have_upstreams_names_and_buckets(widgets: WidgetWorld):
     registry = CollectorRegistry()
     operator = Operator(
-        flocks.user,
-        [FlockKind()],
+        widgets.user,
+        [WidgetKind()],
         Settings(health_address="", metrics_address=""),
-        clock=flocks.loop,
-        wall=flocks.wall,
+        clock=widgets.loop,
+        wall=widgets.wall,
         rng=random.Random(1),
         registry=registry,
     )
     stop = asyncio.Event()
     running = asyncio.create_task(operator.run(stop))
-    await flocks.create(size=2)
-    await flocks.counted(2)
+    await widgets.create(size=2)
+    await widgets.counted(2)
     async with serving(operator.health, registry) as session:
         assert await ask(session, "/readyz") == (200, "ok")
         async with session.get("/metrics") as answer:
@@ -161,7 +161,7 @@ async def test_T288_metrics_have_upstreams_names_and_buckets(flocks: FlockWorld)
     }
     for name in by_controller:
         (sample,) = [s for s in families[name].samples if not s.name.endswith("_created")]
-        assert sample.labels == {"controller": "flock-controller"}
+        assert sample.labels == {"controller": "widget-controller"}
     total = families["controller_runtime_reconcile"].samples
     assert {s.labels["result"] for s in total if s.name.endswith("_total")} == {
         "success",

@@ -11,12 +11,12 @@ import pytest
 from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
 from controller.runtime.manager import Group, Manager
 from tests.faults.faulty_transport import DelayedResponse, Rule
-from tests.runtime.flock import FlockKind, flock_world
+from tests.runtime.widgets import WidgetKind, widget_world
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tests.runtime.flock import FlockWorld
+    from tests.runtime.widgets import WidgetWorld
 
 
 class Part:
@@ -324,42 +324,42 @@ async def test_a_cancelled_manager_cancels_everything_and_waits_until_it_has_end
 
 
 @pytest.fixture
-async def flocks() -> AsyncIterator[FlockWorld]:
-    async with flock_world() as world:
+async def widgets() -> AsyncIterator[WidgetWorld]:
+    async with widget_world() as world:
         yield world
 
 
-async def test_T239_the_queue_is_filled_before_the_lead_is_won(flocks: FlockWorld):
+async def test_T239_the_queue_is_filled_before_the_lead_is_won(widgets: WidgetWorld):
     lead = Lead([], wins=False)
-    await flocks.create("early", size=2)
-    operator = flocks.start(election=lead)
-    await flocks.settle(30)
-    controller = operator.operator.controllers["flock-controller"]
+    await widgets.create("early", size=2)
+    operator = widgets.start(election=lead)
+    await widgets.settle(30)
+    controller = operator.operator.controllers["widget-controller"]
     assert len(controller.queue) == 1
     assert operator.kind.seen == []
-    assert flocks.requests("create", "patch") == 0
+    assert widgets.requests("create", "patch") == 0
     lead.won.set()
-    await flocks.counted(2, "early")
+    await widgets.counted(2, "early")
 
 
-async def test_M28_a_stop_between_two_writes_lets_the_reconcile_finish(flocks: FlockWorld):
+async def test_M28_a_stop_between_two_writes_lets_the_reconcile_finish(widgets: WidgetWorld):
     slow = Rule(DelayedResponse(2.0), "configmaps", frozenset({"create"}))
-    operator = flocks.start(kind=FlockKind(), rules=[slow])
-    await flocks.create(size=3)
-    await flocks.eventually(lambda: len(flocks.created) == 1)
-    began = flocks.loop.time()
+    operator = widgets.start(kind=WidgetKind(), rules=[slow])
+    await widgets.create(size=3)
+    await widgets.eventually(lambda: len(widgets.created) == 1)
+    began = widgets.loop.time()
     assert await operator.stop() == 0
-    assert len(flocks.created) == 3, "the second stage of the slow start was sent as well"
-    assert flocks.loop.time() - began < 10
-    assert (await flocks.flock()).status.birds == 0, "the status of that reconcile was written"
-    assert flocks.requests("patch", resource="flocks.test.dev/status") == 1
+    assert len(widgets.created) == 3, "the second stage of the slow start was sent as well"
+    assert widgets.loop.time() - began < 10
+    assert (await widgets.widget()).status.children == 0, "the status of that reconcile was written"
+    assert widgets.requests("patch", resource="widgets.test.dev/status") == 1
 
 
-async def test_a_stopped_operator_is_not_ready_and_leaves_no_task(flocks: FlockWorld):
+async def test_a_stopped_operator_is_not_ready_and_leaves_no_task(widgets: WidgetWorld):
     before = asyncio.all_tasks()
-    operator = flocks.start()
-    await flocks.create(size=1)
-    await flocks.counted(1)
+    operator = widgets.start()
+    await widgets.create(size=1)
+    await widgets.counted(1)
     assert await operator.stop() == 0
     assert operator.operator.health.endpoints["readyz"]["stopping"]() is not None
     assert operator.operator.health.endpoints["livez"]["ping"]() is None

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.runtime.flock import flock_world
+from tests.runtime.widgets import widget_world
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.runtime.flock import FlockWorld
+    from tests.runtime.widgets import WidgetWorld
 
 
 @pytest.fixture
-async def flocks() -> AsyncIterator[FlockWorld]:
-    async with flock_world() as world:
+async def widgets() -> AsyncIterator[WidgetWorld]:
+    async with widget_world() as world:
         yield world

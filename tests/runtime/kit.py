@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-OWNER = Owner("uid-owner", "default/f", "flocks")
+OWNER = Owner("uid-owner", "default/f", "widgets")
 
 
-def bird(
+def child(
     name: str = "a",
     revision: int = 1,
     *,
@@ -39,7 +39,7 @@ def bird(
     data: dict[str, str] | None = None,
 ) -> ConfigMap:
     reference = OwnerReference(
-        api_version="test.dev/v1", kind="Flock", name="f", uid=owner, controller=True
+        api_version="test.dev/v1", kind="Widget", name="f", uid=owner, controller=True
     )
     return ConfigMap(
         metadata=ObjectMeta(
@@ -47,7 +47,7 @@ def bird(
             namespace="default",
             uid=uid or f"uid-{name}",
             resource_version=str(revision),
-            labels=labels or {"flock": "f"},
+            labels=labels or {"widget": "f"},
             owner_references=(reference,) if owner else (),
             deletion_timestamp="2026-01-01T00:00:00Z" if terminating else None,
         ),
@@ -55,17 +55,17 @@ def bird(
     )
 
 
-def target(name: str = "a", scope: str = "birds") -> Target:
+def target(name: str = "a", scope: str = "children") -> Target:
     return Target(CONFIG_MAPS, "default", name, scope)
 
 
 def create(name: str = "a", *, owner: str = OWNER.uid) -> Create:
-    reference = {"apiVersion": "test.dev/v1", "kind": "Flock", "name": "f", "uid": owner}
+    reference = {"apiVersion": "test.dev/v1", "kind": "Widget", "name": "f", "uid": owner}
     body = {
         "metadata": {
             "name": name,
             "namespace": "default",
-            "labels": {"flock": "f"},
+            "labels": {"widget": "f"},
             "ownerReferences": [{**reference, "controller": True}],
         }
     }
@@ -128,12 +128,12 @@ class Book:
         self.expectations.observe_revision(CONFIG_MAPS, "", self.store.resource_version)
 
     def names(self, owner: str = OWNER.uid) -> list[str]:
-        return sorted(o.metadata.name for o in self.birds(owner))
+        return sorted(o.metadata.name for o in self.children(owner))
 
     def live(self, owner: str = OWNER.uid) -> list[str]:
-        return sorted(o.metadata.name for o in self.birds(owner) if not o.metadata.terminating)
+        return sorted(o.metadata.name for o in self.children(owner) if not o.metadata.terminating)
 
-    def birds(self, owner: str = OWNER.uid) -> list[ConfigMap]:
+    def children(self, owner: str = OWNER.uid) -> list[ConfigMap]:
         return self.expectations.reader.by_index(CONFIG_MAPS, "owner", owner)
 
     def get(self, name: str = "a") -> ConfigMap | None:
@@ -141,7 +141,7 @@ class Book:
 
     def make(self, name: str = "a", revision: int = 10) -> ConfigMap:
         """A create and its answer."""
-        obj = bird(name, revision)
+        obj = child(name, revision)
         write = create(name)
         self.expectations.expect(OWNER, write)
         self.expectations.confirm(OWNER, write, obj)
@@ -247,7 +247,7 @@ class ScriptedClient:
         if call.verb == "create":
             if present is not None:
                 raise status_error(409, "AlreadyExists")
-            self.objects[call.name] = bird(call.name, self.revision)
+            self.objects[call.name] = child(call.name, self.revision)
         elif present is None:
             raise status_error(404, "NotFound")
         elif call.verb == "delete":

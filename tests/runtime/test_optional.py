@@ -15,21 +15,21 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, PODS, Resource
 from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.reconcile.kind import Owned
-from tests.runtime.flock import FlockKind, definition
+from tests.runtime.widgets import WidgetKind, definition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from controller.kube.transport import RawResponse, Transport
     from controller.runtime.reconcile.kind import CacheReader
-    from tests.runtime.flock import FlockWorld, RunningOperator, Seen
+    from tests.runtime.widgets import RunningOperator, Seen, WidgetWorld
 
 RARE = Resource("rare.dev", "v1", "rarities", "Rarity", KubeObject)
 ROOT = "/apis/rare.dev/v1"
 
 
 @dataclass
-class CollectorKind(FlockKind):
+class CollectorKind(WidgetKind):
     """A kind that would own rarities, too."""
 
     extra: Owned[Any] = field(default_factory=lambda: Owned(RARE, optional=True))
@@ -40,7 +40,7 @@ class CollectorKind(FlockKind):
 
 
 @dataclass
-class RarityKind(FlockKind):
+class RarityKind(WidgetKind):
     """Notes the keys that it is asked about."""
 
     keys: set[str] = field(default_factory=set[str])
@@ -83,11 +83,11 @@ def watched(operator: RunningOperator) -> set[str]:
     return {str(cache.scope.resource) for cache in operator.operator.caches.caches}
 
 
-async def test_without_the_api_the_operator_works_and_knows(flocks: FlockWorld):
-    operator = flocks.start(kind=CollectorKind())
-    await flocks.create(size=2)
-    await flocks.counted(2)
-    assert watched(operator) == {"flocks.test.dev", "configmaps"}
+async def test_without_the_api_the_operator_works_and_knows(widgets: WidgetWorld):
+    operator = widgets.start(kind=CollectorKind())
+    await widgets.create(size=2)
+    await widgets.counted(2)
+    assert watched(operator) == {"widgets.test.dev", "configmaps"}
     reads = operator.operator.expectations.reader
     assert not reads.serves(RARE)
     assert reads.serves(CONFIG_MAPS)
@@ -95,76 +95,76 @@ async def test_without_the_api_the_operator_works_and_knows(flocks: FlockWorld):
         reads.get(RARE, "default/a")
 
 
-async def test_with_the_api_its_events_wake_the_owner(flocks: FlockWorld):
-    await flocks.user.create(CRDS, "", definition(RARE))
+async def test_with_the_api_its_events_wake_the_owner(widgets: WidgetWorld):
+    await widgets.user.create(CRDS, "", definition(RARE))
     kind = CollectorKind(
         extra=Owned(RARE, optional=True, also_enqueues=lambda _obj: ("default/f",))
     )
-    operator = flocks.start(kind=kind)
-    await flocks.create(size=1)
-    await flocks.counted(1)
+    operator = widgets.start(kind=kind)
+    await widgets.create(size=1)
+    await widgets.counted(1)
     assert operator.operator.expectations.reader.serves(RARE)
-    await flocks.settle(5)
+    await widgets.settle(5)
     seen = len(kind.seen)
     rarity = {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "a"}}
-    await flocks.user.create(RARE, "default", rarity)
-    await flocks.settle(5)
+    await widgets.user.create(RARE, "default", rarity)
+    await widgets.settle(5)
     assert len(kind.seen) > seen
     assert operator.operator.expectations.reader.get(RARE, "default/a") is not None
 
 
-async def test_the_question_is_repeated_until_there_is_an_answer(flocks: FlockWorld):
-    await flocks.user.create(CRDS, "", definition(RARE))
-    server = Reluctant(flocks.server, 500, times=3)
-    operator = flocks.start(kind=CollectorKind(), server=server)
-    await flocks.create(size=1)
-    await flocks.counted(1)
+async def test_the_question_is_repeated_until_there_is_an_answer(widgets: WidgetWorld):
+    await widgets.user.create(CRDS, "", definition(RARE))
+    server = Reluctant(widgets.server, 500, times=3)
+    operator = widgets.start(kind=CollectorKind(), server=server)
+    await widgets.create(size=1)
+    await widgets.counted(1)
     assert server.asked == 4
     assert "rarities.rare.dev" in watched(operator)
 
 
-async def test_who_may_not_ask_does_without(flocks: FlockWorld):
-    server = Reluctant(flocks.server, 403, times=99)
-    operator = flocks.start(kind=CollectorKind(), server=server)
-    await flocks.create(size=1)
-    await flocks.counted(1)
+async def test_who_may_not_ask_does_without(widgets: WidgetWorld):
+    server = Reluctant(widgets.server, 403, times=99)
+    operator = widgets.start(kind=CollectorKind(), server=server)
+    await widgets.create(size=1)
+    await widgets.counted(1)
     assert server.asked == 1
     assert not operator.operator.expectations.reader.serves(RARE)
 
 
-async def test_a_resource_is_served_if_its_group_lists_it(flocks: FlockWorld):
-    client = Client(flocks.server, user_agent="test", clock=flocks.loop)
+async def test_a_resource_is_served_if_its_group_lists_it(widgets: WidgetWorld):
+    client = Client(widgets.server, user_agent="test", clock=widgets.loop)
     assert await is_served(client, PODS)
     assert not await is_served(client, RARE)
-    await flocks.user.create(CRDS, "", definition(RARE))
-    await flocks.settle(2)
+    await widgets.user.create(CRDS, "", definition(RARE))
+    await widgets.settle(2)
     assert await is_served(client, RARE)
     assert not await is_served(client, Resource("rare.dev", "v2", "rarities", "R", KubeObject))
     assert not await is_served(client, Resource("rare.dev", "v1", "others", "O", KubeObject))
 
 
-async def test_a_kind_whose_own_api_is_missing_rests_and_the_others_work(flocks: FlockWorld):
-    kind = FlockKind(primary=RARE, optional=True, name="rare-controller")
-    other = FlockKind()
+async def test_a_kind_whose_own_api_is_missing_rests_and_the_others_work(widgets: WidgetWorld):
+    kind = WidgetKind(primary=RARE, optional=True, name="rare-controller")
+    other = WidgetKind()
     with capture_logs() as logs:
-        operator = flocks.start(kind=other, also=[kind])
-        await flocks.create(size=2)
-        await flocks.counted(2)
+        operator = widgets.start(kind=other, also=[kind])
+        await widgets.create(size=2)
+        await widgets.counted(2)
     assert "rarities.rare.dev" not in watched(operator)
     (said,) = [line for line in logs if line["event"] == "kind.not_served"]
     assert said["kind"] == "Rarity"
     assert "manta crds" in said["remedy"]
 
 
-async def test_a_kind_whose_own_api_is_there_is_served(flocks: FlockWorld):
-    await flocks.user.create(CRDS, "", definition(RARE))
+async def test_a_kind_whose_own_api_is_there_is_served(widgets: WidgetWorld):
+    await widgets.user.create(CRDS, "", definition(RARE))
     kind = RarityKind(primary=RARE, optional=True, name="rare-controller")
-    operator = flocks.start(also=[kind])
-    await flocks.user.create(
+    operator = widgets.start(also=[kind])
+    await widgets.user.create(
         RARE,
         "default",
         {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "gem"}},
     )
-    await flocks.eventually(lambda: kind.keys)
+    await widgets.eventually(lambda: kind.keys)
     assert kind.keys == {"default/gem"}
     assert "rarities.rare.dev" in watched(operator)

@@ -11,7 +11,7 @@ from controller.kube.resources import JOBS, PODS
 from controller.runtime.caches.diagnostics import explain, failing
 from controller.runtime.expectations.cache_barrier import CacheScope
 from informers import ConnectionRefused, Failed
-from tests.runtime.flock import FLOCKS
+from tests.runtime.widgets import WIDGETS
 
 
 def cache(resource: Any, error: Exception | None, namespace: str = "") -> Any:
@@ -30,7 +30,7 @@ def cache(resource: Any, error: Exception | None, namespace: str = "") -> Any:
         (cache(PODS, Failed(401, "Unauthorized", "no")), "renew them"),
         (cache(PODS, Failed(403, "Forbidden", "no")), "by a ClusterRole."),
         (cache(PODS, Failed(403, "Forbidden", "no"), "ns"), "by a Role in namespace ns."),
-        (cache(FLOCKS, Failed(404, "NotFound", "no")), "does not serve flocks.test.dev"),
+        (cache(WIDGETS, Failed(404, "NotFound", "no")), "does not serve widgets.test.dev"),
         (cache(PODS, ConnectionRefused("refused")), "check the address and the network"),
         (cache(PODS, Failed(500, "InternalError", "no")), "See the log"),
         (cache(PODS, None), "See the log"),

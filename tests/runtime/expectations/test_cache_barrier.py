@@ -14,19 +14,19 @@ from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
 from informers import Store
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule, watch_lag
-from tests.runtime.flock import flock_world
-from tests.runtime.kit import bird
+from tests.runtime.kit import child
+from tests.runtime.widgets import widget_world
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from controller.kube.objects import ConfigMap
-    from tests.runtime.flock import FlockWorld
+    from tests.runtime.widgets import WidgetWorld
 
 
 @pytest.fixture
-async def flocks() -> AsyncIterator[FlockWorld]:
-    async with flock_world() as world:
+async def widgets() -> AsyncIterator[WidgetWorld]:
+    async with widget_world() as world:
         yield world
 
 
@@ -87,19 +87,19 @@ async def test_a_store_at_the_revision_is_confirmed_by_one_cheap_list():
 
 
 async def test_an_older_store_is_waited_for():
-    server, cache = Server(bird("a", 9), revision=10), Cache(revision=8)
+    server, cache = Server(child("a", 9), revision=10), Cache(revision=8)
     async with confirming(server, cache) as task:
         await asyncio.sleep(60)
         assert not task.done()
         cache.move(revision=9)
         await asyncio.sleep(0.1)
         assert not task.done()
-        cache.move(bird("a", 9), revision=11)
+        cache.move(child("a", 9), revision=11)
         await asyncio.wait_for(task, 0.1)
 
 
 async def test_a_quiet_store_is_confirmed_by_its_contents_without_a_bookmark():
-    objects = [bird(f"a{n}", n + 1) for n in range(5)]
+    objects = [child(f"a{n}", n + 1) for n in range(5)]
     server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
     async with confirming(server, cache) as task:
         await asyncio.wait_for(task, 2.0)
@@ -109,14 +109,14 @@ async def test_a_quiet_store_is_confirmed_by_its_contents_without_a_bookmark():
 @pytest.mark.parametrize(
     "stale",
     [
-        [bird("a", 1)],
-        [bird("a", 1), bird("b", 2), bird("gone", 3)],
-        [bird("a", 1), bird("b", 1)],
+        [child("a", 1)],
+        [child("a", 1), child("b", 2), child("gone", 3)],
+        [child("a", 1), child("b", 1)],
     ],
     ids=["one missing", "one too many", "one too old"],
 )
 async def test_contents_that_differ_are_not_confirmed(stale: list[ConfigMap]):
-    truth = [bird("a", 1), bird("b", 2)]
+    truth = [child("a", 1), child("b", 2)]
     server, cache = Server(*truth, revision=100), Cache(*stale, revision=8)
     async with confirming(server, cache) as task:
         await asyncio.sleep(60)
@@ -127,56 +127,56 @@ async def test_contents_that_differ_are_not_confirmed(stale: list[ConfigMap]):
 
 async def test_what_the_cache_cannot_read_is_not_waited_for():
     server, cache = (
-        Server(bird("a", 9), bird("b", 2), revision=100),
-        Cache(bird("b", 2), revision=8),
+        Server(child("a", 9), child("b", 2), revision=100),
+        Cache(child("b", 2), revision=8),
     )
-    cache.quarantined["default/a"] = "not a flock"
+    cache.quarantined["default/a"] = "not a widget"
     async with confirming(server, cache) as task:
         await asyncio.wait_for(task, 2.0)
 
 
-async def test_an_unreadable_object_keeps_no_operator_from_starting(flocks: FlockWorld):
+async def test_an_unreadable_object_keeps_no_operator_from_starting(widgets: WidgetWorld):
     body = {
         "apiVersion": "test.dev/v1",
-        "kind": "Flock",
+        "kind": "Widget",
         "metadata": {"name": "a-bad-one", "namespace": "default"},
         "spec": {"size": "many"},
     }
-    path = "/apis/test.dev/v1/namespaces/default/flocks"
-    await flocks.user.request_json("POST", path, body=body)
-    await flocks.create("good", size=1)
-    flocks.start()
-    await flocks.counted(1, "good", seconds=10)
+    path = "/apis/test.dev/v1/namespaces/default/widgets"
+    await widgets.user.request_json("POST", path, body=body)
+    await widgets.create("good", size=1)
+    widgets.start()
+    await widgets.counted(1, "good", seconds=10)
 
 
-async def test_a_start_does_not_wait_for_bookmarks(flocks: FlockWorld):
-    operator = flocks.start(rules=[Rule(DelayedRequest(0.05), "configmaps", frozenset({"watch"}))])
-    await flocks.create(size=1)
-    await flocks.counted(1, seconds=5)
+async def test_a_start_does_not_wait_for_bookmarks(widgets: WidgetWorld):
+    operator = widgets.start(rules=[Rule(DelayedRequest(0.05), "configmaps", frozenset({"watch"}))])
+    await widgets.create(size=1)
+    await widgets.counted(1, seconds=5)
     assert await operator.stop() == 0
 
 
-async def test_EXP28_a_confirmation_that_takes_too_long_ends_the_process(flocks: FlockWorld):
-    await flocks.create(size=1)
-    first = flocks.start()
-    await flocks.counted(1)
+async def test_EXP28_a_confirmation_that_takes_too_long_ends_the_process(widgets: WidgetWorld):
+    await widgets.create(size=1)
+    first = widgets.start()
+    await widgets.counted(1)
     await first.kill()
     refused = Rule(
         ErrorResponse(403, "Forbidden", "not that one"), "configmaps", frozenset({"list"})
     )
     with capture_logs() as logs:
-        second = flocks.start(rules=[refused, watch_lag("flocks.test.dev", 0.0)])
+        second = widgets.start(rules=[refused, watch_lag("widgets.test.dev", 0.0)])
         assert await second.task == 1
-    assert flocks.loop.time() < 130
+    assert widgets.loop.time() < 130
     assert second.kind.seen == []
     (failed,) = [line for line in logs if line["event"] == "operator.failed"]
     assert "not that one" in failed["error"]
 
 
-async def test_a_stop_during_the_confirmation_is_obeyed_at_once(flocks: FlockWorld):
+async def test_a_stop_during_the_confirmation_is_obeyed_at_once(widgets: WidgetWorld):
     refused = Rule(ErrorResponse(403, "Forbidden"), "configmaps", frozenset({"list"}))
-    operator = flocks.start(rules=[refused])
-    await flocks.settle(10)
-    began = flocks.loop.time()
+    operator = widgets.start(rules=[refused])
+    await widgets.settle(10)
+    began = widgets.loop.time()
     assert await operator.stop() == 0
-    assert flocks.loop.time() - began < 1
+    assert widgets.loop.time() - began < 1

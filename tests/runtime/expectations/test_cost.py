@@ -8,7 +8,7 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.owners import Owner
-from tests.runtime.kit import OWNER, Book, bird, create
+from tests.runtime.kit import OWNER, Book, child, create
 
 
 def crowded(entries: int) -> Book:
@@ -20,7 +20,7 @@ def crowded(entries: int) -> Book:
         write = create(f"other-{number}", owner=other.uid)
         book.expectations.expect(other, write)
         if number % 2:
-            obj = bird(f"other-{number}", 1000 + number, owner=other.uid)
+            obj = child(f"other-{number}", 1000 + number, owner=other.uid)
             book.expectations.confirm(other, write, obj)
     return book
 
@@ -44,7 +44,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> Counter[str]:
         monkeypatch.setattr(holder, name, counted)
     monkeypatch.setattr(overlay, "expectations", lambda: pytest.fail("goes through all entries"))
     book.make("mine", 10)
-    book.show(bird("mine", 10))
+    book.show(child("mine", 10))
     reads = book.expectations.reader
     assert reads.pending_scopes(OWNER.uid) == frozenset()
     assert book.names() == ["mine"]

@@ -9,43 +9,43 @@ from hypothesis import strategies as st
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.overlay import NotCached
 from informers import Store
-from tests.runtime.kit import OWNER, Book, bird, create, delete, patch
+from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
 
 def test_index_functions_run_on_overlaid_objects_too():
     book = Book()
-    book.show(bird("moved", 2))
-    book.show(bird("stays", 3))
-    book.expectations.confirm(OWNER, patch("moved"), bird("moved", 10, owner="uid-else"))
+    book.show(child("moved", 2))
+    book.show(child("stays", 3))
+    book.expectations.confirm(OWNER, patch("moved"), child("moved", 10, owner="uid-else"))
     assert book.names() == ["stays"]
     assert book.names("uid-else") == ["moved"]
-    book.expectations.confirm(OWNER, create("new"), bird("new", 11))
+    book.expectations.confirm(OWNER, create("new"), child("new", 11))
     assert book.names() == ["new", "stays"]
-    book.show(bird("moved", 12))
+    book.show(child("moved", 12))
     assert book.names() == ["moved", "new", "stays"], "moved back since"
 
 
 def test_an_object_that_changes_its_index_twice_is_found_once():
     book = Book()
     for revision, owner in enumerate(["x", "y", "x", OWNER.uid], start=10):
-        book.expectations.confirm(OWNER, patch("a"), bird("a", revision, owner=owner))
+        book.expectations.confirm(OWNER, patch("a"), child("a", revision, owner=owner))
     assert (book.names("x"), book.names("y"), book.names()) == ([], [], ["a"])
 
 
 def test_what_a_live_read_did_not_find_is_hidden_although_the_store_shows_it():
     book = Book()
-    book.show(bird("a", 2))
+    book.show(child("a", 2))
     book.expectations.confirm_gone(OWNER, delete("a"), "uid-a")
     assert (book.get(), book.names()) == (None, [])
-    book.show(bird("a", 3, terminating=True))
+    book.show(child("a", 3, terminating=True))
     assert book.names() == [], "late news of its end"
-    book.remove(bird("a", 3, terminating=True), 4)
+    book.remove(child("a", 3, terminating=True), 4)
     assert book.entries == 0
 
 
 def test_corrections_are_counted():
     book = Book()
-    book.show(bird("a", 2))
+    book.show(child("a", 2))
     book.names()
     assert book.expectations.statistics().corrections == 0
     book.unmake("a")
@@ -69,8 +69,8 @@ def test_T273_with_several_namespaces_each_is_read_from_its_own_cache_and_no_oth
     for namespace, store in stores.items():
         store.replace([], "5")
         book.expectations.add_cache(PODS, namespace, store, {"owner": lambda _o: ("x",)})
-    stores["one"].put(bird("a", 6))
-    assert reads.by_index(PODS, "owner", "x") == [bird("a", 6)]
+    stores["one"].put(child("a", 6))
+    assert reads.by_index(PODS, "owner", "x") == [child("a", 6)]
     assert reads.get(PODS, "two/a") is None
     with pytest.raises(NotCached, match="in namespace three"):
         reads.get(PODS, "three/a")
@@ -80,7 +80,7 @@ def test_what_a_cache_cannot_show_is_named_unless_it_shows_an_earlier_state():
     book = Book()
     quarantined = {"default/odd": "phase: not a str", "default/once-good": "x", "else/odd": "x"}
     store = Store({})
-    store.replace([bird("once-good", 3)], "5")
+    store.replace([child("once-good", 3)], "5")
     book.expectations.add_cache(SERVICES, "", store, {}, quarantined=quarantined)
     reads = book.expectations.reader
     assert reads.unreadable(SERVICES, "default") == {"odd": "phase: not a str"}
@@ -101,7 +101,9 @@ def test_whatever_happens_in_which_order_reads_show_the_newest_that_is_known(dat
         if name not in truth:
             truth[name] = revision
             history.append((revision, name, True))
-            book.expectations.confirm(OWNER, create(name), bird(name, revision, uid=f"u{revision}"))
+            book.expectations.confirm(
+                OWNER, create(name), child(name, revision, uid=f"u{revision}")
+            )
             answered[name] = (revision, True)
         else:
             uid = f"u{truth.pop(name)}"
@@ -112,7 +114,7 @@ def test_whatever_happens_in_which_order_reads_show_the_newest_that_is_known(dat
             at, what, exists = history[shown]
             shown += 1
             if exists:
-                book.show(bird(what, at, uid=f"u{at}"))
+                book.show(child(what, at, uid=f"u{at}"))
             else:
                 last = book.store.get(f"default/{what}")
                 assert last is not None
@@ -122,7 +124,7 @@ def test_whatever_happens_in_which_order_reads_show_the_newest_that_is_known(dat
         at, what, exists = history[shown]
         shown += 1
         if exists:
-            book.show(bird(what, at, uid=f"u{at}"))
+            book.show(child(what, at, uid=f"u{at}"))
         else:
             book.remove(book.store.get(f"default/{what}"), at)
     assert book.names() == sorted(truth)

@@ -20,7 +20,7 @@ from tests.runtime.kit import (
     Book,
     Call,
     ScriptedClient,
-    bird,
+    child,
     create,
     delete,
     patch,
@@ -72,7 +72,7 @@ async def test_a_lost_create_that_did_not_happen_is_made_now():
 
 async def test_a_lost_create_that_did_happen_is_recognised():
     async with settling() as book:
-        book.client.objects["a"] = bird("a", 50)
+        book.client.objects["a"] = child("a", 50)
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["create", "get"]
@@ -88,10 +88,10 @@ async def test_a_lost_create_that_the_cache_has_shown_is_not_repeated_under_a_na
         book.client.script = unreachable
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
-        book.show(bird("a", 2))
+        book.show(child("a", 2))
         assert (book.names(), unsettled(book)) == (["a"], frozenset())
         assert OWNER in book.woken
-        book.remove(bird("a", 3, terminating=True), 4)
+        book.remove(child("a", 3, terminating=True), 4)
         book.client.script = None
         book.client.calls.clear()
         await asyncio.sleep(120)
@@ -103,9 +103,9 @@ async def test_a_foreign_or_a_deleted_object_of_its_name_does_not_settle_a_lost_
     async with settling() as book:
         book.client.script = unreachable
         book.expectations.mark_unknown(OWNER, create("a"))
-        book.show(bird("a", 2, owner="uid-of-another"))
-        assert unsettled(book) == {"birds"}
-        book.show(bird("b", 3))
+        book.show(child("a", 2, owner="uid-of-another"))
+        assert unsettled(book) == {"children"}
+        book.show(child("b", 3))
         book.expectations.confirm_gone(OWNER, delete("b"), "uid-b")
         book.expectations.mark_unknown(OWNER, create("b"))
         assert book.expectations.statistics().unknown == 2
@@ -124,11 +124,11 @@ async def test_a_repetition_that_is_refused_says_nothing_about_the_first_attempt
 
         book.client.script = refuse
         if exists:
-            book.client.objects["a"] = bird("a", 50)
+            book.client.objects["a"] = child("a", 50)
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["create", "get"]
-        assert states == [{"birds"}, {"birds"}], "the scope is at rest until it is known"
+        assert states == [{"children"}, {"children"}], "the scope is at rest until it is known"
         assert (book.names(), unsettled(book)) == (["a"] if exists else [], frozenset())
         assert OWNER in book.woken
 
@@ -144,7 +144,7 @@ async def test_as_long_as_nothing_is_known_it_is_asked_with_back_off():
         book.client.script = lose
         book.expectations.mark_unknown(OWNER, create("a"))
         await asyncio.sleep(120)
-        assert unsettled(book) == {"birds"}
+        assert unsettled(book) == {"children"}
         gaps = [b - a for a, b in itertools.pairwise(times)]
         assert 6 <= len(times) <= 25
         assert gaps[-1] > 5 * gaps[0]
@@ -155,8 +155,8 @@ async def test_as_long_as_nothing_is_known_it_is_asked_with_back_off():
 
 async def test_a_lost_delete_is_repeated_with_its_uid():
     async with settling() as book:
-        book.show(bird("a", 2))
-        book.client.objects["a"] = bird("a", 2)
+        book.show(child("a", 2))
+        book.client.objects["a"] = child("a", 2)
         book.expectations.mark_unknown(OWNER, delete("a"))
         await asyncio.sleep(1)
         assert book.client.calls[0].body["uid"] == "uid-a"
@@ -165,8 +165,8 @@ async def test_a_lost_delete_is_repeated_with_its_uid():
 
 async def test_a_lost_patch_is_settled_by_looking():
     async with settling() as book:
-        book.show(bird("a", 2))
-        book.client.objects["a"] = bird("a", 50, data={"k": "v"})
+        book.show(child("a", 2))
+        book.client.objects["a"] = child("a", 50, data={"k": "v"})
         book.expectations.mark_unknown(OWNER, patch("a", k="v"))
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["get"]
@@ -204,25 +204,25 @@ async def test_a_cache_that_lags_is_asked_about_at_growing_distances():
 
         def look(call: Call) -> Any:
             times.append(round(book.loop.time()))
-            return bird("a", 10)
+            return child("a", 10)
 
         book.client.script = look
         book.make("a", 10)
         await asyncio.sleep(2000)
         assert times == [30, 90, 210, 450, 930, 1410, 1890]
         assert book.names() == ["a"]
-        book.show(bird("a", 10))
+        book.show(child("a", 10))
         assert book.entries == 0
 
 
 async def test_a_live_read_that_was_overtaken_by_a_write_counts_for_nothing():
     async with settling() as book:
         book.client.seconds = 5.0
-        book.client.script = lambda _call: bird("a", 10, data={"k": "old"})
+        book.client.script = lambda _call: child("a", 10, data={"k": "old"})
         book.make("a", 10)
         book.bookmark(11)
         await asyncio.sleep(1)
-        newer = bird("a", 20, data={"k": "new"})
+        newer = child("a", 20, data={"k": "new"})
         book.expectations.confirm(OWNER, patch("a", k="new"), newer)
         await asyncio.sleep(5)
         assert book.get().data == {"k": "new"}
@@ -242,7 +242,7 @@ async def test_an_answer_not_found_is_forgotten_after_a_while_without_another_re
 
 async def test_a_taken_name_is_free_again_when_its_holder_has_gone():
     async with settling() as book:
-        book.client.objects["a"] = bird("a", 50, uid="theirs", owner="")
+        book.client.objects["a"] = child("a", 50, uid="theirs", owner="")
         book.expectations.name_conflict(OWNER, create("a"))
         await asyncio.sleep(31)
         assert book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
@@ -257,8 +257,8 @@ async def test_a_write_under_way_is_left_alone():
         book.expectations.expect(OWNER, create("a"))
         await asyncio.sleep(120)
         assert book.client.calls == []
-        book.expectations.confirm(OWNER, create("a"), bird("a", 10))
-        book.show(bird("a", 10))
+        book.expectations.confirm(OWNER, create("a"), child("a", 10))
+        book.show(child("a", 10))
         assert book.entries == 0
 
 

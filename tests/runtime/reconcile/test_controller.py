@@ -18,14 +18,14 @@ from controller.runtime.reconcile.controller import MIN_INTERVAL
 from controller.runtime.reconcile.plan import Plan
 from controller.runtime.settings import Settings
 from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Rule, watch_lag
-from tests.runtime.flock import FlockKind
+from tests.runtime.widgets import WidgetKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.runtime.flock import FlockWorld, Seen
+    from tests.runtime.widgets import Seen, WidgetWorld
 
-NAME = "flock-controller"
+NAME = "widget-controller"
 
 
 class Thinking:
@@ -43,23 +43,23 @@ class Thinking:
 
 
 async def test_a_key_runs_at_most_twenty_times_a_second_however_often_it_is_woken(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
-    kind = FlockKind(plan_hook=lambda _seen: Plan())
-    operator = flocks.start(kind=kind)
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: kind.seen)
+    kind = WidgetKind(plan_hook=lambda _seen: Plan())
+    operator = widgets.start(kind=kind)
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: kind.seen)
     before = len(kind.seen)
     for _ in range(1000):
         operator.operator.controllers[NAME].enqueue("default/f")
         await asyncio.sleep(0.001)
     assert 15 <= len(kind.seen) - before <= 21
-    await flocks.settle(1)
+    await widgets.settle(1)
     assert len(kind.seen) - before <= 22, "the last wake-up is not lost, and there are no more"
 
 
 async def test_a_key_that_takes_long_to_plan_leaves_nine_tenths_of_the_time_to_others(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
     clock = Thinking()
     times: list[float] = []
@@ -70,17 +70,17 @@ async def test_a_key_that_takes_long_to_plan_leaves_nine_tenths_of_the_time_to_o
         return Plan()
 
     operator = Operator(
-        Client(flocks.server, user_agent="thinker", clock=flocks.loop),
-        [FlockKind(plan_hook=think)],
+        Client(widgets.server, user_agent="thinker", clock=widgets.loop),
+        [WidgetKind(plan_hook=think)],
         Settings(workers=4, metrics_address="", health_address=""),
         clock=clock,
-        wall=flocks.wall,
+        wall=widgets.wall,
         rng=random.Random(1),
         registry=CollectorRegistry(),
     )
     stop = asyncio.Event()
     running = asyncio.create_task(operator.run(stop))
-    await flocks.create(size=0)
+    await widgets.create(size=0)
     for _ in range(1000):
         operator.controllers[NAME].enqueue("default/f")
         await asyncio.sleep(0.01)
@@ -91,39 +91,39 @@ async def test_a_key_that_takes_long_to_plan_leaves_nine_tenths_of_the_time_to_o
     assert min(gaps[1:]) >= 2.0
 
 
-async def test_workers_bound_how_many_reconciles_run_at_once(flocks: FlockWorld):
+async def test_workers_bound_how_many_reconciles_run_at_once(widgets: WidgetWorld):
     registry = CollectorRegistry()
     slow = Rule(DelayedResponse(5.0), "configmaps", frozenset({"create"}))
     settings = Settings(workers=3, metrics_address="", health_address="")
-    flocks.start(rules=[slow], registry=registry, settings=settings)
+    widgets.start(rules=[slow], registry=registry, settings=settings)
     for number in range(8):
-        await flocks.create(f"f{number}", size=1)
-    await flocks.settle(2)
+        await widgets.create(f"f{number}", size=1)
+    await widgets.settle(2)
     labels = {"controller": NAME}
-    assert len(flocks.created) == 3
+    assert len(widgets.created) == 3
     assert registry.get_sample_value("controller_runtime_active_workers", labels) == 3
     assert registry.get_sample_value("controller_runtime_max_concurrent_reconciles", labels) == 3
-    await flocks.eventually(lambda: len(flocks.created) == 8, seconds=60)
+    await widgets.eventually(lambda: len(widgets.created) == 8, seconds=60)
 
 
-async def test_a_cache_that_hears_nothing_makes_the_process_unready(flocks: FlockWorld):
-    operator = flocks.start()
-    await flocks.settle(60)
+async def test_a_cache_that_hears_nothing_makes_the_process_unready(widgets: WidgetWorld):
+    operator = widgets.start()
+    await widgets.settle(60)
     assert operator.operator.caches.unready() is None
     operator.transport.rules = [watch_lag("", 1e5)]
-    await flocks.settle(800)
+    await widgets.settle(800)
     assert operator.operator.caches.unready() is None
-    await flocks.settle(400)
+    await widgets.settle(400)
     assert "nothing heard for" in operator.operator.caches.unready()
 
 
-async def test_a_line_says_what_was_done_and_how_long_it_took(flocks: FlockWorld):
+async def test_a_line_says_what_was_done_and_how_long_it_took(widgets: WidgetWorld):
     slow = Rule(DelayedResponse(1.5), "configmaps", frozenset({"create"}))
     with capture_logs() as logs:
-        flocks.start(rules=[slow])
-        await flocks.create(size=1)
-        await flocks.counted(1)
-        await flocks.settle(5)
+        widgets.start(rules=[slow])
+        await widgets.create(size=1)
+        await widgets.counted(1)
+        await widgets.settle(5)
     lines = [line for line in logs if line["event"] == "reconcile"]
     assert lines[0]["execute_ms"] == pytest.approx(1500, abs=1)
     assert lines[0]["result"] == "done"
@@ -132,64 +132,64 @@ async def test_a_line_says_what_was_done_and_how_long_it_took(flocks: FlockWorld
     assert "writes" not in lines[-1]
 
 
-async def test_more_than_a_batch_goes_on_without_waiting_for_any_event(flocks: FlockWorld):
-    kind = FlockKind()
+async def test_more_than_a_batch_goes_on_without_waiting_for_any_event(widgets: WidgetWorld):
+    kind = WidgetKind()
     kind.plan_hook = lambda seen: Plan(
-        stages=(tuple(kind.create(seen.flock, f"b{n}") for n in range(len(seen.birds), 150)),)
+        stages=(tuple(kind.create(seen.widget, f"b{n}") for n in range(len(seen.children), 150)),)
     )
-    operator = flocks.start(kind=kind)
-    await flocks.settle(5)
+    operator = widgets.start(kind=kind)
+    await widgets.settle(5)
     operator.transport.rules = [watch_lag("configmaps", 1000.0)]
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: flocks.birds == 150, seconds=5)
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: widgets.children == 150, seconds=5)
 
 
-async def test_bug_81_batches_follow_each_other_at_once(flocks: FlockWorld):
-    kind, times = FlockKind(), list[float]()
+async def test_bug_81_batches_follow_each_other_at_once(widgets: WidgetWorld):
+    kind, times = WidgetKind(), list[float]()
 
     def grow(seen: Seen) -> Plan:
-        times.append(flocks.loop.time())
-        missing = range(len(seen.birds), 150)
-        return Plan(stages=(tuple(kind.create(seen.flock, f"b{n}") for n in missing),))
+        times.append(widgets.loop.time())
+        missing = range(len(seen.children), 150)
+        return Plan(stages=(tuple(kind.create(seen.widget, f"b{n}") for n in missing),))
 
     kind.plan_hook = grow
     registry = CollectorRegistry()
-    flocks.start(kind=kind, registry=registry)
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: len(times) >= 4)
+    widgets.start(kind=kind, registry=registry)
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: len(times) >= 4)
     assert times[2] - times[0] < MIN_INTERVAL, "a run that is to get on with a plan is not late"
     assert times[3] - times[2] >= MIN_INTERVAL, "one that only looks is"
-    await flocks.settle(1)
+    await widgets.settle(1)
     labels = {"controller": NAME, "name": NAME}
     assert registry.get_sample_value("workqueue_retries_total", labels) == 0
     assert registry.get_sample_value("workqueue_adds_total", labels) == len(times)
 
 
-async def test_a_name_that_is_taken_is_planned_again_with_back_off(flocks: FlockWorld):
-    kind = FlockKind()
-    kind.plan_hook = lambda seen: Plan(stages=((kind.create(seen.flock, "taken"),),))
+async def test_a_name_that_is_taken_is_planned_again_with_back_off(widgets: WidgetWorld):
+    kind = WidgetKind()
+    kind.plan_hook = lambda seen: Plan(stages=((kind.create(seen.widget, "taken"),),))
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "taken"}}
-    await flocks.user.create(CONFIG_MAPS, "default", body)
-    operator = flocks.start(kind=kind)
-    await flocks.create(size=0)
-    await flocks.settle(20)
+    await widgets.user.create(CONFIG_MAPS, "default", body)
+    operator = widgets.start(kind=kind)
+    await widgets.create(size=0)
+    await widgets.settle(20)
     assert 5 <= len(kind.seen) <= 20
     assert operator.operator.controllers[NAME].queue.num_requeues("default/f") == len(kind.seen)
 
 
-async def test_the_back_off_of_a_failure_does_not_put_off_a_deadline(flocks: FlockWorld):
-    kind, times = FlockKind(), list[float]()
-    deadline = flocks.loop.time() + 60.0
+async def test_the_back_off_of_a_failure_does_not_put_off_a_deadline(widgets: WidgetWorld):
+    kind, times = WidgetKind(), list[float]()
+    deadline = widgets.loop.time() + 60.0
 
     def fail(seen: Seen) -> Plan:
-        times.append(flocks.loop.time())
+        times.append(widgets.loop.time())
         left = deadline - times[-1]
-        write = kind.create(seen.flock, "refused")
+        write = kind.create(seen.widget, "refused")
         return Plan(stages=((write,),), requeue_after=left if left > 0 else None)
 
     kind.plan_hook = fail
     refused = Rule(ErrorResponse(403, "Forbidden", "no"), verbs=frozenset({"create"}))
-    flocks.start(kind=kind, rules=[refused])
-    await flocks.create(size=0)
-    await flocks.settle(80)
+    widgets.start(kind=kind, rules=[refused])
+    await widgets.create(size=0)
+    await widgets.settle(80)
     assert any(abs(when - deadline) < 0.1 for when in times), times

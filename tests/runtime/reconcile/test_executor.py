@@ -27,24 +27,24 @@ from controller.runtime.reconcile.plan import (
 )
 from controller.runtime.reconcile.writer import WriteOutcome, Writer
 from tests.runtime.fences import SwitchableFence
-from tests.runtime.flock import FLOCKS, Flock, FlockStatus
 from tests.runtime.kit import (
     OWNER,
     Book,
     Call,
     ScriptedClient,
-    bird,
+    child,
     create,
     delete,
     patch,
     status_error,
     target,
 )
+from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FLOCK = Target(FLOCKS, "default", "f")
+WIDGET = Target(WIDGETS, "default", "f")
 META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5")
 
 
@@ -56,7 +56,7 @@ class Bench:
     client: ScriptedClient = field(default_factory=lambda: ScriptedClient(seconds=0.01))
     emitted: list[str] = field(default_factory=list)
     told: list[tuple[Failure, ...]] = field(default_factory=list)
-    primary: Flock = field(default_factory=lambda: Flock(metadata=META))
+    primary: Widget = field(default_factory=lambda: Widget(metadata=META))
 
     def __post_init__(self) -> None:
         self.executor = Executor(
@@ -68,7 +68,7 @@ class Bench:
         return await self.executor.execute(
             PlanExecution(
                 owner=OWNER,
-                resource=FLOCKS,
+                resource=WIDGETS,
                 primary=self.primary,
                 plan=plan,
                 status_after=self._status_after,
@@ -78,7 +78,7 @@ class Bench:
 
     def _status_after(self, failures: tuple[Failure, ...]) -> StatusPatch:
         self.told.append(failures)
-        return StatusPatch({"birds": -1})
+        return StatusPatch({"children": -1})
 
     def fail(self, verb: str, error: Exception, *, name: str = "") -> None:
         def script(call: Call) -> Any:
@@ -93,17 +93,17 @@ class Bench:
         return [f"{call.verb} {call.name}" for call in self.client.calls]
 
 
-COMMIT = MergePatch(FLOCK, OWNER.uid, {"metadata": {"annotations": {"k": "v"}}})
+COMMIT = MergePatch(WIDGET, OWNER.uid, {"metadata": {"annotations": {"k": "v"}}})
 
 
 async def test_commit_stages_status_in_this_order():
     bench = Bench()
-    bench.book.show(bird("old", 2))
-    bench.client.objects["old"] = bird("old", 2)
+    bench.book.show(child("old", 2))
+    bench.client.objects["old"] = child("old", 2)
     plan = Plan(
         commit=COMMIT,
         stages=((create("a"), create("b"), delete("old")), (create("c"),)),
-        status=StatusPatch({"birds": 3}),
+        status=StatusPatch({"children": 3}),
         events=(Event("Normal", "Planned", "Reconcile", ""),),
     )
     outcome = await bench.execute(plan)
@@ -118,7 +118,7 @@ async def test_commit_stages_status_in_this_order():
 async def test_lookups_are_answered_first_and_nothing_else_is_done():
     bench = Bench()
     plan = Plan(lookups=(Lookup(target("a")), Lookup(target("b"))), stages=((create("c"),),))
-    bench.client.objects["a"] = bird("a", 50)
+    bench.client.objects["a"] = child("a", 50)
     outcome = await bench.execute(plan)
     assert outcome.result is Result.MORE
     assert sorted(bench.order) == ["get a", "get b"]
@@ -149,9 +149,9 @@ async def test_a_lookup_without_an_answer_is_tried_again_with_back_off():
 async def test_without_its_commit_nothing_is_done(error: Exception, next_: Result, status: bool):
     bench = Bench()
     bench.fail("patch", error)
-    bench.client.objects["b"] = bird("b", 2)
+    bench.client.objects["b"] = child("b", 2)
     stages = ((create("a"), delete("b")),)
-    plan = Plan(commit=COMMIT, stages=stages, status=StatusPatch({"birds": 1}))
+    plan = Plan(commit=COMMIT, stages=stages, status=StatusPatch({"children": 1}))
     outcome = await bench.execute(plan)
     assert outcome.result is next_
     assert {"create a", "delete b"}.isdisjoint(bench.order)
@@ -161,15 +161,15 @@ async def test_without_its_commit_nothing_is_done(error: Exception, next_: Resul
 async def test_a_failed_stage_stops_the_next_and_the_status_names_the_first_cause():
     bench = Bench()
     bench.fail("create", status_error(422, "Invalid", message="too wide"), name="a")
-    bench.client.objects["c"] = bird("c", 2)
+    bench.client.objects["c"] = child("c", 2)
     stages = ((create("a"),), (create("b"), delete("c")))
-    plan = Plan(stages=stages, status=StatusPatch({"birds": 2}))
+    plan = Plan(stages=stages, status=StatusPatch({"children": 2}))
     outcome = await bench.execute(plan)
     assert outcome.result is Result.FAILED
     assert bench.order == ["create a", "patch/status f"]
     (failures,) = bench.told
     assert [(f.reason, f.message) for f in failures] == [("Invalid", "too wide")]
-    assert bench.client.calls[-1].body["status"] == {"birds": -1}
+    assert bench.client.calls[-1].body["status"] == {"children": -1}
 
 
 async def test_what_is_aside_neither_waits_for_stages_nor_stops_them():
@@ -213,7 +213,7 @@ async def test_a_secret_part_is_made_for_each_request_and_kept_nowhere():
 async def test_an_unknown_outcome_is_told_as_unknown():
     bench = Bench()
     bench.fail("create", OutcomeUnknown("reset"))
-    plan = Plan(stages=((create("a"),),), status=StatusPatch({"birds": 2}))
+    plan = Plan(stages=((create("a"),),), status=StatusPatch({"children": 2}))
     outcome = await bench.execute(plan)
     assert outcome.result is Result.WAIT
     ((told,),) = bench.told
@@ -224,7 +224,7 @@ async def test_an_unknown_outcome_is_told_as_unknown():
 async def test_a_deleted_owner_hears_at_once_that_its_namespace_takes_nothing_more():
     refused = status_error(403, "Forbidden", cause=NAMESPACE_TERMINATING)
     living, going = Bench(), Bench()
-    going.primary = Flock(metadata=msgspec.structs.replace(META, deletion_timestamp="2026"))
+    going.primary = Widget(metadata=msgspec.structs.replace(META, deletion_timestamp="2026"))
     for bench in (living, going):
         bench.fail("create", refused)
     plan = Plan(stages=((create("a"),),))
@@ -249,20 +249,22 @@ async def test_a_write_that_succeeded_is_told_and_no_other():
 
 
 async def test_a_status_that_is_there_already_costs_nothing():
-    bench = Bench(primary=Flock(metadata=META, status=FlockStatus(birds=3)))
-    outcome = await bench.execute(Plan(status=StatusPatch({"birds": 3, "conditions": []})))
+    bench = Bench(primary=Widget(metadata=META, status=WidgetStatus(children=3)))
+    outcome = await bench.execute(Plan(status=StatusPatch({"children": 3, "conditions": []})))
     assert bench.order == []
     assert outcome.writes == {}
 
 
 async def test_only_what_differs_is_written_and_a_list_needs_the_revision():
-    bench = Bench(primary=Flock(metadata=META, status=FlockStatus(birds=3)))
-    await bench.execute(Plan(status=StatusPatch({"birds": 4})))
+    bench = Bench(primary=Widget(metadata=META, status=WidgetStatus(children=3)))
+    await bench.execute(Plan(status=StatusPatch({"children": 4})))
     assert bench.client.calls[-1].body == {
         "metadata": {"uid": OWNER.uid},
-        "status": {"birds": 4},
+        "status": {"children": 4},
     }
-    await bench.execute(Plan(status=StatusPatch({"birds": 3, "conditions": [{"type": "Ready"}]})))
+    await bench.execute(
+        Plan(status=StatusPatch({"children": 3, "conditions": [{"type": "Ready"}]}))
+    )
     assert bench.client.calls[-1].body == {
         "metadata": {"uid": OWNER.uid, "resourceVersion": "5"},
         "status": {"conditions": [{"type": "Ready"}]},
@@ -272,14 +274,14 @@ async def test_only_what_differs_is_written_and_a_list_needs_the_revision():
 async def test_what_the_server_does_not_keep_of_a_status_is_asked_for_once():
     told = Event("Normal", "Ready", "Reconcile", "")
     bench = Bench()
-    pruned = Flock(metadata=META, status=FlockStatus(birds=4))
+    pruned = Widget(metadata=META, status=WidgetStatus(children=4))
     bench.client.objects["f"] = pruned
-    status = StatusPatch({"birds": 4, "conditions": [{"type": "Ready"}]}, events=(told,))
+    status = StatusPatch({"children": 4, "conditions": [{"type": "Ready"}]}, events=(told,))
     await bench.execute(Plan(status=status))
     bench.primary = pruned
     assert (await bench.execute(Plan(status=status))).writes == {}
     assert bench.emitted == ["Ready"]
-    other = StatusPatch({"birds": 4, "conditions": [{"type": "Suspended"}]})
+    other = StatusPatch({"children": 4, "conditions": [{"type": "Suspended"}]})
     assert (await bench.execute(Plan(status=other))).writes == {"status": 1}, "another value"
     bench.executor.forget(OWNER.uid)
     assert (await bench.execute(Plan(status=other))).writes == {"status": 1}, "another object"
@@ -294,13 +296,13 @@ async def test_after_a_commit_the_status_is_based_on_what_the_commit_returned():
 
 async def test_counters_alone_are_written_at_most_once_a_second():
     bench = Bench()
-    quiet = [StatusPatch({"birds": n}, urgent=False) for n in (1, 2, 3)]
+    quiet = [StatusPatch({"children": n}, urgent=False) for n in (1, 2, 3)]
     assert (await bench.execute(Plan(status=quiet[0]))).writes == {"status": 1}
     bench.book.time = 0.4
     held_back = await bench.execute(Plan(status=quiet[1], requeue_after=60.0))
     assert held_back.writes == {}
     assert held_back.requeue_after == pytest.approx(0.6)
-    urgent = await bench.execute(Plan(status=StatusPatch({"birds": 9})))
+    urgent = await bench.execute(Plan(status=StatusPatch({"children": 9})))
     assert urgent.writes == {"status": 1}
     bench.book.time = 1.4
     assert (await bench.execute(Plan(status=quiet[2]))).writes == {"status": 1}
@@ -317,8 +319,8 @@ async def test_a_batch_counts_over_all_stages():
 async def test_deletes_do_not_start_slowly():
     bench = Bench()
     for n in range(16):
-        bench.book.show(bird(f"a{n}", n + 2))
-        bench.client.objects[f"a{n}"] = bird(f"a{n}", n + 2)
+        bench.book.show(child(f"a{n}", n + 2))
+        bench.client.objects[f"a{n}"] = child(f"a{n}", n + 2)
     await bench.execute(Plan(stages=(tuple(delete(f"a{n}") for n in range(16)),)))
     assert bench.client.most == 16
 
@@ -328,8 +330,8 @@ async def test_deletes_do_not_start_slowly():
 
 def writer(script: Callable[[Call], Any] | None = None) -> tuple[Writer, Book, ScriptedClient]:
     book, client = Book(), ScriptedClient(script, seconds=0.01)
-    book.show(bird("a", 2))
-    client.objects["a"] = bird("a", 2, data={"theirs": "1"})
+    book.show(child("a", 2))
+    client.objects["a"] = child("a", 2, data={"theirs": "1"})
     return Writer(client, book.expectations), book, client
 
 
@@ -371,7 +373,7 @@ async def test_a_replacement_of_another_object_is_a_conflict():
 
 @pytest.mark.parametrize(
     ("live", "outcome"),
-    [(bird("a", 2), WriteOutcome.FAILED), (bird("a", 9), WriteOutcome.CONFLICT)],
+    [(child("a", 2), WriteOutcome.FAILED), (child("a", 9), WriteOutcome.CONFLICT)],
 )
 async def test_a_json_patch_that_does_not_apply_is_a_conflict_only_if_the_object_has_moved(
     live: KubeObject, outcome: WriteOutcome
@@ -401,7 +403,7 @@ async def test_a_conflict_on_delete_of_the_same_object_is_planned_again():
     def script(call: Call) -> Any:
         if call.verb == "delete":
             raise status_error(409, "Conflict")
-        return bird("a", 9)
+        return child("a", 9)
 
     write, book, _ = writer(script)
     result = await write.perform(OWNER, delete("a"))
@@ -426,7 +428,7 @@ async def test_a_name_whose_holder_cannot_be_read_is_unknown():
     write, book, _ = writer(script)
     result = await write.perform(OWNER, create("b"))
     assert result.outcome is WriteOutcome.UNKNOWN
-    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"birds"}
+    assert book.expectations.reader.pending_scopes(OWNER.uid) == {"children"}
 
 
 async def test_concurrent_writes_of_one_stage_do_not_wait_for_each_other():
@@ -440,14 +442,14 @@ async def test_concurrent_writes_of_one_stage_do_not_wait_for_each_other():
 async def test_events_of_a_status_are_recorded_with_the_write_that_stores_it():
     ready = Event("Normal", "Ready", "Reconcile", "")
     bench = Bench()
-    bench.client.objects["f"] = Flock(metadata=META, status={"birds": 4})
-    status = StatusPatch({"birds": 4}, events=(ready,))
+    bench.client.objects["f"] = Widget(metadata=META, status={"children": 4})
+    status = StatusPatch({"children": 4}, events=(ready,))
     await bench.execute(Plan(status=status))
     assert bench.emitted == ["Ready"]
-    bench.primary = Flock(metadata=META, status={"birds": 4})
+    bench.primary = Widget(metadata=META, status={"children": 4})
     await bench.execute(Plan(status=status))
     assert bench.emitted == ["Ready"], "nothing was written"
-    bench.primary = Flock(metadata=META)
+    bench.primary = Widget(metadata=META)
     for error, told in (
         (status_error(409, "Conflict"), 1),
         (OutcomeUnknown("reset"), 2),
@@ -460,7 +462,7 @@ async def test_events_of_a_status_are_recorded_with_the_write_that_stores_it():
 
 async def test_a_status_that_changes_with_time_wakes_its_key():
     bench = Bench()
-    status = StatusPatch({"birds": 3}, valid_for=40.0)
+    status = StatusPatch({"children": 3}, valid_for=40.0)
     assert (await bench.execute(Plan(status=status))).requeue_after == 40.0
     assert (await bench.execute(Plan(status=status, requeue_after=7.0))).requeue_after == 7.0
     assert (await bench.execute(Plan(status=status, requeue_after=70.0))).requeue_after == 40.0

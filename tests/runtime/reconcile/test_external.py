@@ -11,12 +11,12 @@ import pytest
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.reconcile.plan import Lookup, MergePatch, Plan, Target
 from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, LostResponse, Rule
-from tests.runtime.flock import FLOCKS, FlockKind
+from tests.runtime.widgets import WIDGETS, WidgetKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.runtime.flock import FlockWorld, Seen
+    from tests.runtime.widgets import Seen, WidgetWorld
 
 KEY = "default/f"
 
@@ -54,8 +54,8 @@ class Weather:
 
 
 def commit(seen: Seen, **data: str) -> MergePatch:
-    meta = seen.flock.metadata
-    target = Target(FLOCKS, meta.namespace, meta.name, "status")
+    meta = seen.widget.metadata
+    target = Target(WIDGETS, meta.namespace, meta.name, "status")
     return MergePatch(
         target,
         meta.uid,
@@ -65,31 +65,31 @@ def commit(seen: Seen, **data: str) -> MergePatch:
     )
 
 
-def kind_of(weather: Weather, plan: Callable[[Seen], Plan]) -> FlockKind:
-    return FlockKind(external_source=weather, plan_hook=plan)
+def kind_of(weather: Weather, plan: Callable[[Seen], Plan]) -> WidgetKind:
+    return WidgetKind(external_source=weather, plan_hook=plan)
 
 
-async def test_interests_are_synced_after_every_plan_and_commands_follow(flocks: FlockWorld):
+async def test_interests_are_synced_after_every_plan_and_commands_follow(widgets: WidgetWorld):
     weather = Weather()
-    flocks.start(
+    widgets.start(
         kind=kind_of(weather, lambda _seen: Plan(subscriptions=("wind",), commands=("blow",)))
     )
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: weather.of("hand over"))
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: weather.of("hand over"))
     assert weather.told[:2] == [("sync", KEY, ("wind",)), ("hand over", KEY, ("blow",))]
 
 
-async def test_a_plan_without_commands_hands_over_nothing(flocks: FlockWorld):
+async def test_a_plan_without_commands_hands_over_nothing(widgets: WidgetWorld):
     weather = Weather()
-    flocks.start(kind=kind_of(weather, lambda _seen: Plan()))
-    await flocks.create(size=0)
-    await flocks.settle(1)
+    widgets.start(kind=kind_of(weather, lambda _seen: Plan()))
+    await widgets.create(size=0)
+    await widgets.settle(1)
     assert weather.of("sync") == [()]
     assert weather.of("hand over") == []
 
 
 async def test_a_plan_with_lookups_syncs_its_interests_and_hands_nothing_over(
-    flocks: FlockWorld,
+    widgets: WidgetWorld,
 ):
     weather = Weather()
     lookup = Lookup(Target(CONFIG_MAPS, "default", "nobody"))
@@ -98,19 +98,19 @@ async def test_a_plan_with_lookups_syncs_its_interests_and_hands_nothing_over(
         lookups = () if len(weather.of("sync")) else (lookup,)
         return Plan(lookups=lookups, subscriptions=("wind",), commands=("blow",))
 
-    flocks.start(kind=kind_of(weather, plan))
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: weather.of("hand over"))
+    widgets.start(kind=kind_of(weather, plan))
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: weather.of("hand over"))
     assert [verb for verb, _, _ in weather.told[:3]] == ["sync", "sync", "hand over"]
 
 
-async def test_commands_are_handed_over_once_their_commit_is_stored(flocks: FlockWorld):
+async def test_commands_are_handed_over_once_their_commit_is_stored(widgets: WidgetWorld):
     weather = Weather()
     stored: list[Any] = []
     handed = weather.submit
 
     def hand_over(key: str, commands: tuple[Any, ...]) -> None:
-        entry = flocks.server.store.table("flocks.test.dev").items[key]
+        entry = widgets.server.store.table("widgets.test.dev").items[key]
         stored.append(entry.object["status"])
         handed(key, commands)
 
@@ -119,123 +119,125 @@ async def test_commands_are_handed_over_once_their_commit_is_stored(flocks: Floc
     def plan(seen: Seen) -> Plan:
         return Plan(commit=commit(seen, song="first"), subscriptions=("wind",), commands=("blow",))
 
-    flocks.start(kind=kind_of(weather, plan))
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: weather.of("hand over"))
+    widgets.start(kind=kind_of(weather, plan))
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: weather.of("hand over"))
     assert stored[0] == {"song": "first"}
 
 
-async def test_no_command_is_handed_over_when_the_commit_met_another_state(flocks: FlockWorld):
+async def test_no_command_is_handed_over_when_the_commit_met_another_state(widgets: WidgetWorld):
     weather = Weather()
 
     def plan(seen: Seen) -> Plan:
         outdated = replace(commit(seen, song="first"), resource_version="1")
         return Plan(commit=outdated, subscriptions=("wind",), commands=("blow",))
 
-    flocks.start(kind=kind_of(weather, plan))
-    await flocks.create(size=0)
-    await flocks.settle(5)
+    widgets.start(kind=kind_of(weather, plan))
+    await widgets.create(size=0)
+    await widgets.settle(5)
     assert ("wind",) in weather.of("sync")
     assert weather.of("hand over") == []
 
 
 @pytest.mark.parametrize("trouble", [ErrorResponse(403), LostResponse()])
 async def test_no_command_is_handed_over_until_a_commit_is_confirmed(
-    flocks: FlockWorld, trouble: ErrorResponse | LostResponse
+    widgets: WidgetWorld, trouble: ErrorResponse | LostResponse
 ):
     weather = Weather()
 
     def plan(seen: Seen) -> Plan:
         return Plan(commit=commit(seen, song="first"), subscriptions=("wind",), commands=("blow",))
 
-    rule = Rule(trouble, "flocks.test.dev", frozenset({"patch"}))
-    operator = flocks.start(kind=kind_of(weather, plan), rules=[rule])
-    await flocks.create(size=0)
-    await flocks.settle(20)
+    rule = Rule(trouble, "widgets.test.dev", frozenset({"patch"}))
+    operator = widgets.start(kind=kind_of(weather, plan), rules=[rule])
+    await widgets.create(size=0)
+    await widgets.settle(20)
     assert ("wind",) in weather.of("sync")
     assert weather.of("hand over") == []
     operator.transport.rules = []
-    await flocks.resize(1)
-    await flocks.eventually(lambda: weather.of("hand over"))
+    await widgets.resize(1)
+    await widgets.eventually(lambda: weather.of("hand over"))
 
 
-async def test_an_object_that_is_gone_has_no_interests_any_more(flocks: FlockWorld):
+async def test_an_object_that_is_gone_has_no_interests_any_more(widgets: WidgetWorld):
     weather = Weather()
-    flocks.start(kind=kind_of(weather, lambda _seen: Plan(subscriptions=("wind",))))
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: weather.of("sync"))
-    await flocks.user.delete(FLOCKS, "default", "f")
-    await flocks.settle(1)
+    widgets.start(kind=kind_of(weather, lambda _seen: Plan(subscriptions=("wind",))))
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: weather.of("sync"))
+    await widgets.user.delete(WIDGETS, "default", "f")
+    await widgets.settle(1)
     assert weather.of("sync")[-1] == ()
 
 
-async def test_a_namesake_does_not_inherit_interests(flocks: FlockWorld):
+async def test_a_namesake_does_not_inherit_interests(widgets: WidgetWorld):
     weather = Weather()
     slow = Rule(DelayedResponse(3.0), "configmaps", frozenset({"create"}))
-    kind = FlockKind(external_source=weather)
+    kind = WidgetKind(external_source=weather)
 
     def plan(seen: Seen) -> Plan:
-        stages = ((kind.create(seen.flock, "a"),),) if not seen.birds else ()
-        return Plan(subscriptions=(seen.flock.metadata.uid,), stages=stages)
+        stages = ((kind.create(seen.widget, "a"),),) if not seen.children else ()
+        return Plan(subscriptions=(seen.widget.metadata.uid,), stages=stages)
 
     kind.plan_hook = plan
-    flocks.start(kind=kind, rules=[slow])
-    first = await flocks.create(size=0)
-    await flocks.eventually(lambda: weather.of("sync"))
-    await flocks.user.delete(FLOCKS, "default", "f")  # while the worker waits for its create
-    second = await flocks.create(size=0)
-    await flocks.settle(10)
+    widgets.start(kind=kind, rules=[slow])
+    first = await widgets.create(size=0)
+    await widgets.eventually(lambda: weather.of("sync"))
+    await widgets.user.delete(WIDGETS, "default", "f")  # while the worker waits for its create
+    second = await widgets.create(size=0)
+    await widgets.settle(10)
     told = weather.of("sync")
     assert told[:3] == [(first.metadata.uid,), (), (second.metadata.uid,)]
 
 
-async def test_whoever_stands_outside_can_wake_a_key(flocks: FlockWorld):
+async def test_whoever_stands_outside_can_wake_a_key(widgets: WidgetWorld):
     weather = Weather()
-    flocks.start(kind=kind_of(weather, lambda _seen: Plan()))
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: weather.of("sync"))
-    await flocks.settle(1)
+    widgets.start(kind=kind_of(weather, lambda _seen: Plan()))
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: weather.of("sync"))
+    await widgets.settle(1)
     before = len(weather.of("sync"))
     weather.wake(KEY)
-    await flocks.settle(1)
+    await widgets.settle(1)
     assert len(weather.of("sync")) == before + 1
 
 
-async def test_the_outside_is_closed_after_the_last_worker(flocks: FlockWorld):
+async def test_the_outside_is_closed_after_the_last_worker(widgets: WidgetWorld):
     weather = Weather()
-    kind = FlockKind(external_source=weather)
-    kind.plan_hook = lambda seen: Plan(stages=((kind.create(seen.flock, "a"),),))
+    kind = WidgetKind(external_source=weather)
+    kind.plan_hook = lambda seen: Plan(stages=((kind.create(seen.widget, "a"),),))
     slow = Rule(DelayedResponse(3.0), "configmaps", frozenset({"create"}))
-    operator = flocks.start(kind=kind, rules=[slow])
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: weather.of("sync"))
+    operator = widgets.start(kind=kind, rules=[slow])
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: weather.of("sync"))
     stopping = asyncio.create_task(operator.stop())
-    await flocks.settle(1)
+    await widgets.settle(1)
     assert not weather.closed
     assert await stopping == 0
     assert weather.closed
-    assert len(flocks.created) == 1
+    assert len(widgets.created) == 1
 
 
-async def test_the_outside_is_closed_when_the_operator_is_killed(flocks: FlockWorld):
+async def test_the_outside_is_closed_when_the_operator_is_killed(widgets: WidgetWorld):
     weather = Weather()
-    operator = flocks.start(kind=kind_of(weather, lambda _seen: Plan()))
-    await flocks.create(size=0)
-    await flocks.eventually(lambda: weather.of("sync"))
+    operator = widgets.start(kind=kind_of(weather, lambda _seen: Plan()))
+    await widgets.create(size=0)
+    await widgets.eventually(lambda: weather.of("sync"))
     await operator.kill()
     assert weather.closed
 
 
 @pytest.mark.parametrize("verb", ["sync", "hand over"])
 async def test_an_outside_that_raises_costs_only_the_key_that_it_raised_for(
-    flocks: FlockWorld, verb: str
+    widgets: WidgetWorld, verb: str
 ):
     weather = Weather()
     weather.broken = lambda told, key: (told, key) == (verb, KEY) and len(weather.of(verb)) < 3
-    flocks.start(kind=kind_of(weather, lambda _: Plan(subscriptions=("wind",), commands=("blow",))))
-    await flocks.create("f", size=0)
-    await flocks.create("g", size=0)
-    await flocks.settle(5)
+    widgets.start(
+        kind=kind_of(weather, lambda _: Plan(subscriptions=("wind",), commands=("blow",)))
+    )
+    await widgets.create("f", size=0)
+    await widgets.create("g", size=0)
+    await widgets.settle(5)
     assert weather.of("hand over", "default/g")
     assert len(weather.of(verb)) >= 3, "it is tried again"
-    assert "storm" in str((await flocks.flock()).status.conditions)
+    assert "storm" in str((await widgets.widget()).status.conditions)

@@ -10,12 +10,12 @@ import pytest
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.expectations.owners import MAX_INCOMPLETE_REPLICAS, OwnerState
 from controller.runtime.reconcile.plan import LiveList, ReplicaMember
-from tests.runtime.kit import OWNER, Book, bird, create
+from tests.runtime.kit import OWNER, Book, child, create
 
 if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import Create
 
-FLOCK = LiveList(CONFIG_MAPS, "default", "flock=f")
+WIDGET = LiveList(CONFIG_MAPS, "default", "widget=f")
 
 
 @pytest.fixture
@@ -29,22 +29,22 @@ def member(name: str, position: int, size: int = 3) -> Create:
 
 def made(book: Book, write: Create, revision: int) -> None:
     book.expectations.expect(OWNER, write)
-    book.expectations.confirm(OWNER, write, bird(write.target.name, revision))
+    book.expectations.confirm(OWNER, write, child(write.target.name, revision))
 
 
 def test_a_list_counts_until_something_of_its_resource_is_made(book: Book):
     reads = book.expectations.reader
-    assert not reads.has_listed(FLOCK, OWNER.uid)
-    book.expectations.record_list(OWNER, FLOCK)
+    assert not reads.has_listed(WIDGET, OWNER.uid)
+    book.expectations.record_list(OWNER, WIDGET)
     book.expectations.record_list(OWNER, LiveList(PODS, "default", "x=y"))
-    assert reads.has_listed(FLOCK, OWNER.uid)
-    assert not reads.has_listed(FLOCK, "another owner")
-    assert not reads.has_listed(replace(FLOCK, label_selector="flock=g"), OWNER.uid)
+    assert reads.has_listed(WIDGET, OWNER.uid)
+    assert not reads.has_listed(WIDGET, "another owner")
+    assert not reads.has_listed(replace(WIDGET, label_selector="widget=g"), OWNER.uid)
 
     book.unmake("a")
-    assert reads.has_listed(FLOCK, OWNER.uid), "what goes does not make a list incomplete"
+    assert reads.has_listed(WIDGET, OWNER.uid), "what goes does not make a list incomplete"
     book.expectations.expect(OWNER, create("b"))
-    assert not reads.has_listed(FLOCK, OWNER.uid)
+    assert not reads.has_listed(WIDGET, OWNER.uid)
     assert reads.has_listed(LiveList(PODS, "default", "x=y"), OWNER.uid)
 
 
@@ -68,17 +68,17 @@ def test_a_member_whose_answer_was_lost_counts_once_the_cache_shows_it(book: Boo
     book.expectations.expect(OWNER, write)
     book.expectations.mark_unknown(OWNER, write)
     assert book.expectations.reader.incomplete_replicas(OWNER.uid) == {}
-    book.show(bird("a", 10))
+    book.show(child("a", 10))
     assert book.expectations.reader.incomplete_replicas(OWNER.uid) == {"unit": 1}
 
 
 def test_units_and_lists_are_forgotten_with_their_owner(book: Book):
     made(book, member("a", 0), 10)
-    book.expectations.record_list(OWNER, FLOCK)
+    book.expectations.record_list(OWNER, WIDGET)
     book.expectations.remove_owner(OWNER.controller, OWNER.key)
     book.expectations.add_owner(OWNER)
     assert book.expectations.reader.incomplete_replicas(OWNER.uid) == {}
-    assert not book.expectations.reader.has_listed(FLOCK, OWNER.uid)
+    assert not book.expectations.reader.has_listed(WIDGET, OWNER.uid)
 
 
 def test_what_is_left_of_units_that_failed_half_way_is_not_kept_for_ever():

@@ -1,7 +1,7 @@
-"""A toy kind for tests of the runtime: a Flock owns as many birds as its `size` says.
+"""A toy kind for tests of the runtime: a Widget owns as many children as its `size` says.
 
-Birds are ConfigMaps, which end at once, or any other resource. A `FlockWorld` is an embedded API
-server with a user and operators that can be made to see things late, lose answers and die.
+Children are ConfigMaps, which end at once, or any other resource. A `WidgetWorld` is an embedded
+API server with a user and operators that can be made to see things late, lose answers and die.
 """
 
 from __future__ import annotations
@@ -54,26 +54,26 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import Failure, Write
     from tests.faults.faulty_transport import Rule
 
-LABEL = "flock"
-OPERATOR = "flock-operator"
+LABEL = "widget"
+OPERATOR = "widget-operator"
 
 
-class FlockSpec(View, frozen=True):
+class WidgetSpec(View, frozen=True):
     size: int = 0
 
 
-class FlockStatus(View, frozen=True):
-    birds: int = 0
+class WidgetStatus(View, frozen=True):
+    children: int = 0
     conditions: tuple[dict[str, Any], ...] = ()
 
 
-class Flock(KubeObject, frozen=True):
-    spec: FlockSpec = FlockSpec()
-    status: FlockStatus = FlockStatus()
+class Widget(KubeObject, frozen=True):
+    spec: WidgetSpec = WidgetSpec()
+    status: WidgetStatus = WidgetStatus()
 
 
-FLOCKS = Resource("test.dev", "v1", "flocks", "Flock", Flock)
-EGGS = Resource("test.dev", "v1", "eggs", "Egg", KubeObject)
+WIDGETS = Resource("test.dev", "v1", "widgets", "Widget", Widget)
+GADGETS = Resource("test.dev", "v1", "gadgets", "Gadget", KubeObject)
 
 
 def definition(resource: Resource[Any]) -> dict[str, Any]:
@@ -109,8 +109,8 @@ def definition(resource: Resource[Any]) -> dict[str, Any]:
 class Seen:
     """What the kind observes."""
 
-    flock: Flock
-    birds: tuple[KubeObject, ...]
+    widget: Widget
+    children: tuple[KubeObject, ...]
     revision: str
     unsettled: frozenset[str]
     doubts: tuple[str, ...]
@@ -118,38 +118,38 @@ class Seen:
 
 
 @dataclass
-class FlockKind:
-    """Makes and removes birds; everything about it can be overridden for a test."""
+class WidgetKind:
+    """Makes and removes children; everything about it can be overridden for a test."""
 
-    bird: Resource[Any] = CONFIG_MAPS
+    child: Resource[Any] = CONFIG_MAPS
     selector: str = LABEL
     scopes: bool = True
     plan_hook: Callable[[Seen], Plan | None] = lambda _seen: None
-    name: str = "flock-controller"
-    primary: Resource[Any] = FLOCKS
+    name: str = "widget-controller"
+    primary: Resource[Any] = WIDGETS
     optional: bool = False
     external_source: ExternalSource | None = None
     seen: list[Seen] = field(default_factory=list)
 
     @property
     def owned(self) -> tuple[Owned[Any], ...]:
-        return (Owned(self.bird, label_selector=self.selector),)
+        return (Owned(self.child, label_selector=self.selector),)
 
     def observe(self, key: str, reads: CacheReader) -> Seen | None:
-        flock = reads.get(FLOCKS, key)
-        if flock is None:
+        widget = reads.get(WIDGETS, key)
+        if widget is None:
             return None
-        uid = flock.metadata.uid
-        birds = sorted(reads.by_index(self.bird, "owner", uid), key=lambda b: b.metadata.name)
-        revision = reads.revision(self.bird, uid)
+        uid = widget.metadata.uid
+        children = sorted(reads.by_index(self.child, "owner", uid), key=lambda b: b.metadata.name)
+        revision = reads.revision(self.child, uid)
         taken = {
             name
-            for name in self.names(flock, revision, 64)
-            if reads.has_name_conflict(self.bird, f"{flock.metadata.namespace}/{name}")
+            for name in self.names(widget, revision, 64)
+            if reads.has_name_conflict(self.child, f"{widget.metadata.namespace}/{name}")
         }
         seen = Seen(
-            flock,
-            tuple(birds),
+            widget,
+            tuple(children),
             revision,
             reads.pending_scopes(uid),
             reads.consistency_warnings(uid),
@@ -158,12 +158,12 @@ class FlockKind:
         self.seen.append(seen)
         return seen
 
-    def names(self, flock: Flock, revision: str, count: int) -> list[str]:
+    def names(self, widget: Widget, revision: str, count: int) -> list[str]:
         return [
             child_name(
-                flock.metadata.name,
-                owner_uid=flock.metadata.uid,
-                group="birds",
+                widget.metadata.name,
+                owner_uid=widget.metadata.uid,
+                group="children",
                 position=position,
                 revision=revision,
             )
@@ -174,12 +174,12 @@ class FlockKind:
         override = self.plan_hook(observation)
         if override is not None:
             return override
-        flock = observation.flock
-        if flock.metadata.terminating:
+        widget = observation.widget
+        if widget.metadata.terminating:
             return NOTHING
         writes: list[Write] = []
-        missing = flock.spec.size - len(observation.birds)
-        if not (self.scopes and "birds" in observation.unsettled):
+        missing = widget.spec.size - len(observation.children)
+        if not (self.scopes and "children" in observation.unsettled):
             writes = self._difference(observation, missing)
         status = StatusPatch(self.status(observation, (), now), urgent=False)
         return Plan(stages=(tuple(writes),), status=status)
@@ -192,54 +192,54 @@ class FlockKind:
     def status(self, seen: Seen, failures: tuple[Failure, ...], now: datetime) -> dict[str, Any]:
         message = "; ".join([f.message for f in failures[:1]] or seen.doubts)
         conditions = set_condition(
-            seen.flock.status.conditions,
+            seen.widget.status.conditions,
             "Ready",
             "False" if message else "True",
             failures[0].reason if failures else "Counted",
             message,
-            seen.flock.metadata.generation,
+            seen.widget.metadata.generation,
             now,
         )
-        return {"birds": len(seen.birds), "conditions": conditions}
+        return {"children": len(seen.children), "conditions": conditions}
 
     def _difference(self, seen: Seen, missing: int) -> list[Write]:
-        flock = seen.flock
+        widget = seen.widget
         if missing > 0:
             free = [
                 name
-                for name in self.names(flock, seen.revision, missing + len(seen.taken))
+                for name in self.names(widget, seen.revision, missing + len(seen.taken))
                 if name not in seen.taken
             ]
-            return [self.create(flock, name) for name in free[:missing]]
-        alive = [bird for bird in seen.birds if not bird.metadata.terminating]
-        surplus = len(alive) - flock.spec.size
-        return [self.delete(bird) for bird in alive[: max(0, surplus)]]
+            return [self.create(widget, name) for name in free[:missing]]
+        alive = [child for child in seen.children if not child.metadata.terminating]
+        surplus = len(alive) - widget.spec.size
+        return [self.delete(child) for child in alive[: max(0, surplus)]]
 
-    def create(self, flock: Flock, name: str) -> Create:
-        namespace = flock.metadata.namespace
+    def create(self, widget: Widget, name: str) -> Create:
+        namespace = widget.metadata.namespace
         body = {
-            "apiVersion": self.bird.api_version,
-            "kind": self.bird.kind,
+            "apiVersion": self.child.api_version,
+            "kind": self.child.kind,
             "metadata": {
                 "name": name,
                 "namespace": namespace,
-                "labels": {LABEL: flock.metadata.name},
-                "ownerReferences": [owner_reference(FLOCKS, flock.metadata)],
+                "labels": {LABEL: widget.metadata.name},
+                "ownerReferences": [owner_reference(WIDGETS, widget.metadata)],
             },
         }
-        event = Event("Normal", "Hatched", "Create", f"hatched {name}")
-        target = Target(self.bird, namespace, name, "birds")
+        event = Event("Normal", "CreatedChild", "Create", f"created {name}")
+        target = Target(self.child, namespace, name, "children")
         return Create(target, body, on_success=event)
 
-    def delete(self, bird: KubeObject) -> Delete:
-        meta = bird.metadata
-        return Delete(Target(self.bird, meta.namespace, meta.name, "birds"), meta.uid)
+    def delete(self, child: KubeObject) -> Delete:
+        meta = child.metadata
+        return Delete(Target(self.child, meta.namespace, meta.name, "children"), meta.uid)
 
 
 class RunningOperator:
     """An operator in this process, behind a transport that can misbehave."""
 
-    def __init__(self, operator: Operator, transport: FaultyTransport, kind: FlockKind) -> None:
+    def __init__(self, operator: Operator, transport: FaultyTransport, kind: WidgetKind) -> None:
         self.operator = operator
         self.transport = transport
         self.kind = kind
@@ -256,8 +256,8 @@ class RunningOperator:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-class FlockWorld:
-    """An API server with a user, and what happened to birds on it."""
+class WidgetWorld:
+    """An API server with a user, and what happened to children on it."""
 
     def __init__(self, server: ApiServer, wall: Callable[[], datetime]) -> None:
         self.server = server
@@ -274,22 +274,22 @@ class FlockWorld:
         return asyncio.get_running_loop()
 
     @property
-    def birds(self) -> int:
+    def children(self) -> int:
         return len(self.created) - len(self.deleted)
 
     def start(
         self,
         *,
-        kind: FlockKind | None = None,
+        kind: WidgetKind | None = None,
         rules: Iterable[Rule] = (),
         settings: Settings | None = None,
         election: Election | None = None,
         registry: CollectorRegistry | None = None,
         seed: int = 0,
         server: Transport | None = None,
-        also: Iterable[FlockKind] = (),
+        also: Iterable[WidgetKind] = (),
     ) -> RunningOperator:
-        kind = kind or FlockKind()
+        kind = kind or WidgetKind()
         transport = FaultyTransport(server or self.server, list(rules), clock=self.loop)
         operator = Operator(
             Client(transport, user_agent=OPERATOR, clock=self.loop),
@@ -305,20 +305,20 @@ class FlockWorld:
         self.operators.append(running)
         return running
 
-    async def create(self, name: str = "f", *, size: int = 1) -> Flock:
+    async def create(self, name: str = "f", *, size: int = 1) -> Widget:
         body = {
             "apiVersion": "test.dev/v1",
-            "kind": "Flock",
+            "kind": "Widget",
             "metadata": {"name": name, "namespace": "default"},
             "spec": {"size": size},
         }
-        return await self.user.create(FLOCKS, "default", body)
+        return await self.user.create(WIDGETS, "default", body)
 
     async def resize(self, size: int, name: str = "f") -> None:
-        await self.user.merge_patch(FLOCKS, "default", name, {"spec": {"size": size}})
+        await self.user.merge_patch(WIDGETS, "default", name, {"spec": {"size": size}})
 
-    async def flock(self, name: str = "f") -> Flock:
-        return await self.user.get(FLOCKS, "default", name)
+    async def widget(self, name: str = "f") -> Widget:
+        return await self.user.get(WIDGETS, "default", name)
 
     async def eventually(
         self, reached: Callable[[], Any | Awaitable[Any]], *, seconds: float = 60.0
@@ -333,11 +333,11 @@ class FlockWorld:
             assert self.loop.time() < deadline, f"not reached within {seconds} s"
             await asyncio.sleep(0.05)
 
-    async def counted(self, birds: int, name: str = "f", *, seconds: float = 60.0) -> None:
+    async def counted(self, children: int, name: str = "f", *, seconds: float = 60.0) -> None:
         """Wait until the status says that there are so many."""
 
         async def reached() -> bool:
-            return (await self.flock(name)).status.birds == birds
+            return (await self.widget(name)).status.children == children
 
         await self.eventually(reached, seconds=seconds)
 
@@ -353,7 +353,7 @@ class FlockWorld:
         )
 
     def _on_write(self, event: StoredEvent) -> None:
-        if event.table not in {"configmaps", "eggs.test.dev", "pods"}:
+        if event.table not in {"configmaps", "gadgets.test.dev", "pods"}:
             return
         if LABEL not in (event.current.object["metadata"].get("labels") or {}):
             return
@@ -361,11 +361,11 @@ class FlockWorld:
             self.created.append(event.key)
         elif event.type == "DELETED":
             self.deleted.append(event.key)
-        self.most = max(self.most, self.birds)
+        self.most = max(self.most, self.children)
 
 
 @asynccontextmanager
-async def flock_world() -> AsyncIterator[FlockWorld]:
+async def widget_world() -> AsyncIterator[WidgetWorld]:
     loop = asyncio.get_running_loop()
     epoch = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -373,8 +373,8 @@ async def flock_world() -> AsyncIterator[FlockWorld]:
         return epoch + timedelta(seconds=loop.time())
 
     server = ApiServer(wall=wall, clock=loop, rng=random.Random(7))
-    world = FlockWorld(server, wall)
-    for resource in (FLOCKS, EGGS):
+    world = WidgetWorld(server, wall)
+    for resource in (WIDGETS, GADGETS):
         await world.user.create(CRDS, "", definition(resource))
     try:
         yield world
