@@ -1,4 +1,4 @@
-"""Stopping on signals: the first asks, the second ends the process at once (MGR-8)."""
+"""Signals: the first asks for a clean stop, the second ends the process at once (MGR-8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INTERRUPTED = 130
-"""Exit status of who was told to stop before its work was done."""
+"""Exit status of a command that was interrupted."""
 
 
 def stop_on_signals() -> asyncio.Event:
@@ -42,7 +42,7 @@ async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T
 async def interruptible(work: Coroutine[Any, Any, int]) -> int:
     """The exit status of `work`, or `INTERRUPTED` when a signal has cancelled it.
 
-    It may clean up for as long as it likes; a second signal exits with status 1 at once.
+    Its clean-up has no time limit; a second signal exits with status 1 at once.
     """
     working = asyncio.ensure_future(work)
     _on_signals(working.cancel, has_been_asked=lambda: working.cancelling() > 0)

@@ -1,4 +1,4 @@
-"""What `kubectl logs` shows of simulated pods: when their containers started and ended.
+"""Logs of simulated pods: when their containers started and ended.
 
 The simulated kubelet runs no processes; the lines follow from the pod's status alone.
 """
@@ -60,7 +60,7 @@ class SimulatedLogs:
 
 
 def chosen_container(pod: Json, asked: str) -> str:
-    """The container that is meant.
+    """The container that a request for logs names.
 
     Raises:
         ApiError: 400, it is not clear which one.
@@ -88,7 +88,7 @@ def _status(pod: Json, name: str) -> Json:
 
 
 def why_no_log(pod: Json, name: str, *, previous: bool) -> str:
-    """Why there is no log; empty if there is one."""
+    """The reason why there is no log; empty if there is one."""
     status = _status(pod, name)
     if previous:
         if "terminated" in status.get("lastState", {}):
@@ -102,7 +102,7 @@ def why_no_log(pod: Json, name: str, *, previous: bool) -> str:
 
 
 def is_waiting(pod: Json, name: str) -> bool:
-    """Whether a container is to be started, again or for the first time."""
+    """Whether a container waits for its first or next start."""
     return "waiting" in _status(pod, name).get("state", {})
 
 

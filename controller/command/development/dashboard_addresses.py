@@ -1,4 +1,4 @@
-"""Where the dashboards of Ray can be reached from this machine, said when a head is ready."""
+"""Announces where Ray's dashboards can be reached from this machine."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 async def dashboard_addresses(
     cluster: EmbeddedCluster, say: Callable[[str], None], *, ray: str
 ) -> AsyncGenerator[None]:
-    """Say the address of the dashboard of every head that becomes ready.
+    """Announce the dashboard address of every head that becomes ready.
 
-    It is the address of the head's pod, so a head in the place of another has a new one.
+    The address is that of the head's pod, so a replacement head has a new one.
 
     Args:
         cluster: where the heads are.
@@ -57,7 +57,7 @@ class _Heads:
         self._said: dict[str, str] = {}
 
     def saw_pod(self, key: str, pod: Pod | None) -> None:
-        """Say where its dashboard is, once for each address."""
+        """Announce the dashboard once for each address."""
         if pod is None:
             self._said.pop(key, None)
         elif pod_state(pod) == "Ready":

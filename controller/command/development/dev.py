@@ -1,6 +1,6 @@
 """`manta dev`: an embedded Kubernetes for one person, with the operator in it.
 
-Prints the kubeconfig to use and runs until it is told to stop; nothing is kept.
+Prints the kubeconfig to use and runs until it is stopped; nothing is kept.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
 
 def default_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where `manta dev` puts its kubeconfig unless told otherwise."""
+    """Default path of the kubeconfig of `manta dev`."""
     return cache_dir(environment) / "kubeconfig"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevOptions:
-    """What a person may decide.
+    """Options of `manta dev`.
 
     Attributes:
         port: TCP port on the loopback interface, 0 for any free one.
@@ -75,7 +75,7 @@ async def dev(options: DevOptions) -> int:
     """Run an embedded cluster until SIGINT or SIGTERM; returns the exit status.
 
     Raises:
-        ConfigurationError: something cannot be had as it was asked for.
+        ConfigurationError: an option cannot be honoured; the message says why.
     """
     level = options.log_level
     configure_logging(level=level, format="console" if sys.stderr.isatty() else "json")

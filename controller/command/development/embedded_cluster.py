@@ -34,7 +34,7 @@ class EmbeddedCluster:
     url: str
 
     def client(self, user_agent: str) -> Client:
-        """A client in the same process, told apart by `user_agent` in the server's counters."""
+        """A client in the same process; the server counts its requests under `user_agent`."""
         return Client(self.server, user_agent=user_agent, clock=asyncio.get_running_loop())
 
 
@@ -55,7 +55,7 @@ async def embedded_cluster(
         process_node: what runs the pods; None simulates them.
 
     Raises:
-        ConfigurationError: the port cannot be had; the message says why.
+        ConfigurationError: the port cannot be used; the message says why.
     """
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random())

@@ -1,4 +1,4 @@
-"""`--image NAME=PATH` and `--ray`: which environments stand for which images."""
+"""`--image NAME=PATH` and `--ray`: local environments used in place of images."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 RAY_IMAGE = "rayproject/ray"
-"""What the environment of `--ray` stands for, with any tag."""
+"""The image that the environment of `--ray` replaces, whatever its tag."""
 
 
 def parse_images(options: Sequence[str]) -> dict[str, Image]:
-    """Environments by the name of the image that each stands for.
+    """Environments by the name of the image that each replaces.
 
     Args:
         options: what was given with `--image`, each `NAME=PATH`.
 
     Raises:
-        ConfigurationError: one of them cannot be used; the message says which and what to do.
+        ConfigurationError: one of them cannot be used; the message says which, and what to do.
     """
     images: dict[str, Image] = {}
     for option in options:
@@ -52,10 +52,10 @@ def _environment(option: str, path: str) -> Path:
 
 
 async def images_for(options: Sequence[str], *, ray: bool) -> Images:
-    """Environments for all images that there are; with `ray`, one for Ray's in any case.
+    """Environments for the given images; with `ray`, always one for Ray's image.
 
     Raises:
-        ConfigurationError: one of them cannot be had; the message says why and what helps.
+        ConfigurationError: one of them is not available; the message says why and names a remedy.
     """
     images = parse_images(options)
     if ray and RAY_IMAGE not in images:
@@ -64,7 +64,7 @@ async def images_for(options: Sequence[str], *, ray: bool) -> Images:
 
 
 def ray_program(images: Images) -> str:
-    """Ray's own program in the environment that stands for Ray's image; `ray` if none has it."""
+    """Path of the `ray` program in the environment for Ray's image; `ray` if there is none."""
     try:
         program = images.find(RAY_IMAGE).path / "bin" / "ray"
     except UnknownImage:
@@ -73,10 +73,10 @@ def ray_program(images: Images) -> str:
 
 
 async def ray_image() -> Image:
-    """The environment with the Ray that Manta pins, made now if it is not there yet.
+    """The environment with the Ray version that Manta pins, created if it does not exist.
 
     Raises:
-        ConfigurationError: it cannot be made; the message says why and what helps.
+        ConfigurationError: it cannot be created; the message says why and names a remedy.
     """
     environment = ray_environment()
     progress = progress_for_people()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ProcessNode:
-    """Runs the pods of one embedded cluster.
+    """Runs the pods of one embedded cluster as processes.
 
     Args:
         chosen: how pods are kept apart, and folders of this machine.
@@ -48,21 +48,21 @@ class ProcessNode:
 
     @property
     def description(self) -> list[str]:
-        """Sentences: what was found on this machine, how pods are kept apart, and why so."""
+        """Sentences that describe this machine, the isolation mode, and why it was selected."""
         return self._chosen.sentences()
 
     @property
     def ray(self) -> str:
-        """Ray's own program, to be run on this machine."""
+        """Path of the `ray` program on this machine."""
         return ray_program(self._images)
 
     def component_factory(
         self, server: ApiServer, port: int
     ) -> Callable[[ComponentContext], ComponentGroup]:
-        """What runs the pods, and passes on what the API server is asked about them.
+        """A factory of the node's component; also attaches logs and proxies to the API server.
 
         Args:
-            server: asks for logs and passes requests on to pods and services.
+            server: asks for logs, and forwards requests to pods and services.
             port: of its plain HTTP on the loopback interface, which pods reach too.
         """
         server.hooks.pod_log = ProcessLogs(server, self._outputs, wall)
@@ -86,23 +86,23 @@ class ProcessNode:
         return make
 
     async def aclose(self) -> None:
-        """End all that runs, and remove all that was made."""
+        """Stop all processes and remove all files."""
         if self._proxies:
             await self._proxies.aclose()
         await self._chosen.isolation.aclose()
 
     def left_behind(self) -> list[str]:
-        """Folders that are still there; asked when everything has ended."""
+        """Directories that still exist; to be called after `aclose`."""
         host = self._chosen.cluster_dir
         return [str(path) for path in (host.root, host.memory) if path.exists()]
 
 
 @asynccontextmanager
 async def process_node(images: Images, isolation: IsolationOption) -> AsyncGenerator[ProcessNode]:
-    """This machine, ready to run pods; at the end all that ran on it is ended and removed.
+    """This machine as a node; its processes and files are removed on exit.
 
     Raises:
-        ConfigurationError: pods cannot be kept apart so; the message says why and what helps.
+        ConfigurationError: the isolation mode is not available; the message names a remedy.
     """
     try:
         chosen = await select_isolation(isolation)

@@ -1,4 +1,4 @@
-"""Folders of the person who runs the command."""
+"""Directories of the current user."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 
 def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where Manta keeps what it can make anew: `~/.cache/manta` or in `XDG_CACHE_HOME`."""
+    """Manta's cache directory: `manta` in `XDG_CACHE_HOME` or in `~/.cache`."""
     cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "manta"

@@ -1,4 +1,4 @@
-"""Who asked for what: request counters and the optional rule table that forbids."""
+"""Request counters and optional authorisation rules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Attributes:
 
 
 class RequestKey(NamedTuple):
-    """What requests are counted by."""
+    """The key under which requests are counted."""
 
     user_agent: str
     verb: str
@@ -45,7 +45,7 @@ class RequestKey(NamedTuple):
 
 
 class Audit:
-    """Counts requests and asks whether they are allowed.
+    """Counts and authorises requests.
 
     Attributes:
         requests: numbers of requests by user agent, verb and resource (`pods/status`,
@@ -58,7 +58,7 @@ class Audit:
         self.authorizer: Callable[[Attributes], bool] | None = None
 
     def admit(self, attributes: Attributes) -> None:
-        """Count a request and refuse it if the rules say so.
+        """Count a request and authorise it.
 
         Raises:
             ApiError: 403, worded as RBAC does.

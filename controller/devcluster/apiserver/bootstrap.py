@@ -1,4 +1,4 @@
-"""What every cluster has from the start: namespaces, priority classes, the service `kubernetes`."""
+"""Initial objects of every cluster: namespaces, priority classes, the service `kubernetes`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")
 
 
 def create_initial_objects(writer: Writer, registry: Registry) -> None:
-    """Create them."""
+    """Create the initial objects."""
     namespaces = registry.find("", "v1", "namespaces")
     services = registry.find("", "v1", "services")
     assert namespaces is not None

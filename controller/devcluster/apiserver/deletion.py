@@ -1,4 +1,4 @@
-"""DELETE: grace periods, finalizers, propagation, and what the answer carries."""
+"""DELETE: grace periods, finalizers, propagation, and the response."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
 class Deleter:
-    """Deletes objects from the store, or marks them until nothing holds them."""
+    """Deletes objects, or marks them as terminating while finalizers or grace periods hold them."""
 
     def __init__(self, store: Store, *, wall: Callable[[], datetime]) -> None:
         self._store = store
@@ -33,7 +33,7 @@ class Deleter:
         """Delete one object.
 
         Returns:
-            Its last or marked version, and whether it is gone.
+            Its last or marked version, and whether it was removed.
 
         Raises:
             ApiError: 404, or 409 when a precondition does not hold.
@@ -104,7 +104,7 @@ def _first_deletion(object_: Json) -> bool:
 
 
 def _shorten(metadata: Json, asked: int | None) -> bool:
-    """A terminating object can only be made to go sooner."""
+    """The grace period of a terminating object can only be shortened."""
     period = metadata.get("deletionGracePeriodSeconds") or 0
     if asked is None or asked >= period:
         return not metadata.get("finalizers") and not period

@@ -1,4 +1,4 @@
-"""Discovery, version and health: what clients ask before they ask for resources."""
+"""Discovery, version and health endpoints."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _SUBRESOURCE_VERBS = {
 
 
 class Discovery:
-    """Answers everything that is not below a resource."""
+    """Answers requests that name no resource."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

@@ -1,4 +1,4 @@
-"""The verbs on resources: which method on which path does what, and what it answers."""
+"""The verbs on resources: maps method and path to an operation and its response."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ class ResourceHandler:
 
 
 def _verb(request: Request, where: ResourcePath, *, custom: bool) -> str:
-    """The verb of a request; upstream is lenient about where custom resources are created."""
+    """The verb of a request; as upstream, custom resources may be created at odd paths."""
     if request.method == "GET":
         if where.name:
             return "get"

@@ -1,4 +1,4 @@
-"""Whether a sent object is the one that the request is about: kind, name, uid, revision."""
+"""Checks that a request body matches the request: kind, name, uid, revision."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool) -> ApiError:
-    """400, or 422 if a patch made it so: the object is none of its kind."""
+    """400, or 422 after a patch: the object cannot be decoded as its kind."""
     if not patched:
         return bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a '
@@ -38,7 +38,7 @@ def undecodable(resource: ApiResource, object_: Json, why: str, *, patched: bool
 def uid_precondition_failed(
     resource: ApiResource, key: str, uid: str, options: WriteOptions
 ) -> ApiError:
-    """409: an object is to be replaced that is gone; `key` is upstream's for it."""
+    """409: the object to replace does not exist; `key` is its storage key upstream."""
     prefix = "/" if options.dry_run else "/registry/"
     return conflict(
         resource.name,
@@ -50,7 +50,7 @@ def uid_precondition_failed(
 
 
 def wrong_name(found: str, expected: str) -> ApiError:
-    """400: the object is not the one that the path names."""
+    """400: the object's name differs from the path's."""
     return bad_request(
         f"the name of the object ({found}) does not match the name on the URL ({expected})"
     )
@@ -59,7 +59,7 @@ def wrong_name(found: str, expected: str) -> ApiError:
 def check_identity(
     resource: ApiResource, name: str, new: Json, old: Json, *, patched: bool
 ) -> None:
-    """Refuse to make one object of another.
+    """Refuse a change of identity.
 
     Raises:
         ApiError: 400, 409 or 422.

@@ -1,4 +1,4 @@
-"""JSON objects as plain data, and reading them without stumbling over what is missing."""
+"""JSON as plain data, and accessors that tolerate missing members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LIST: revisions, pages and the snapshots behind them."""
+"""LIST: revisions, pages and snapshots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXPIRED_CONTINUE = (
 
 
 class ContinueToken(msgspec.Struct, frozen=True):
-    """Where a paged list goes on.
+    """The position at which a paged list continues.
 
     Attributes:
         v: version of the token's format.

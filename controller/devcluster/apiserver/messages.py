@@ -1,4 +1,4 @@
-"""A request and its answer, free of any network."""
+"""Requests and responses, independent of the network."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Request:
 
     @property
     def user(self) -> str:
-        """Who asks: the impersonated user, or the bearer token as the name, or the admin."""
+        """The impersonated user, the bearer token taken as a name, or the admin."""
         token = self.headers.get("authorization", "").removeprefix("Bearer ")
         return self.headers.get("impersonate-user") or token or "kubernetes-admin"
 
@@ -79,7 +79,7 @@ def error_response(error: ApiError) -> Response:
 
 
 def plain_not_found() -> Response:
-    """The answer for paths that nobody serves."""
+    """The plain 404 response for paths that are not served."""
     return bytes_response(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 

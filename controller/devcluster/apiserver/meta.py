@@ -1,4 +1,4 @@
-"""Object metadata: names, stamps and the rules that hold for every kind."""
+"""Object metadata: names, timestamps and the rules of all kinds."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def generated_name(base: str, rng: random.Random) -> str:
 
 
 def keep_system_fields(new: Json, old: Json) -> None:
-    """Carry over what only the server sets, in place."""
+    """Keep the fields that only the server sets, in place."""
     for name in _SYSTEM_FIELDS:
         if name in old["metadata"]:
             new["metadata"][name] = old["metadata"][name]
@@ -93,13 +93,13 @@ def keep_system_fields(new: Json, old: Json) -> None:
 
 
 def is_subdomain(name: str) -> list[str]:
-    """What is wrong with a DNS-1123 subdomain."""
+    """Problems of a DNS-1123 subdomain."""
     problems = ["must be no more than 253 characters"] if len(name) > 253 else []
     return problems + ([] if _SUBDOMAIN.fullmatch(name) else [SUBDOMAIN_RULE])
 
 
 def is_label(name: str) -> list[str]:
-    """What is wrong with a DNS-1123 label."""
+    """Problems of a DNS-1123 label."""
     problems = [TOO_LONG_LABEL] if len(name) > 63 else []
     if not _LABEL.fullmatch(name):
         problems.append(NO_DOTS if _SUBDOMAIN.fullmatch(name) else LABEL_RULE)
@@ -107,19 +107,19 @@ def is_label(name: str) -> list[str]:
 
 
 def is_name_label(name: str) -> list[str]:
-    """What is wrong with a name that must be a label, or should: the same in other words."""
+    """Problems of a name that must or should be a label, in the wording for names."""
     return [problem.replace("bytes", "characters") for problem in is_label(name)]
 
 
 def is_path_segment(name: str) -> list[str]:
-    """What is wrong with a name that only has to fit into a path, as RBAC names do."""
+    """Problems of a name that is only a path segment, as RBAC names are."""
     if name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{sign}'" for sign in "/%" if sign in name]
 
 
 def is_qualified_name(name: str) -> list[str]:
-    """What is wrong with a label key: optional DNS prefix, slash, name."""
+    """Problems of a label key: optional DNS prefix, slash, name."""
     if name.count("/") > 1:
         return [QUALIFIED_KEY_RULE]
     prefix, slash, last = name.rpartition("/")
@@ -138,7 +138,7 @@ def is_qualified_name(name: str) -> list[str]:
 
 
 def is_label_value(value: str) -> list[str]:
-    """What is wrong with a label value."""
+    """Problems of a label value."""
     problems: list[str] = []
     if len(value) > 63:
         problems.append("must be no more than 63 bytes")

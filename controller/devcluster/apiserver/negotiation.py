@@ -1,4 +1,4 @@
-"""Content negotiation: which form a client accepts, and how it encoded what it sent."""
+"""Content negotiation: accepted representations and encodings of bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a URL path means: API group, version, resource, namespace, name and subresource."""
+"""Parsing of URL paths: API group, version, resource, namespace, name and subresource."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ResourcePath:
 
 
 def parse_resource_path(path: str) -> ResourcePath | None:
-    """Take a path apart; None if it cannot name a resource."""
+    """Parse a path; None if it cannot name a resource."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]

@@ -1,4 +1,4 @@
-"""Request bodies in Kubernetes' protobuf encoding, as far as `kubectl create` sends them.
+"""Decoding of the Kubernetes protobuf bodies that `kubectl create` sends.
 
 `kubectl create namespace|configmap|secret|serviceaccount` and `kubectl auth can-i` know no other
 encoding for what they send. Answers are always JSON, which they accept.

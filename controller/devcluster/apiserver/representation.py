@@ -1,6 +1,6 @@
-"""The forms in which objects are sent: whole, metadata only, or as rows of a table.
+"""Representations of objects: whole, metadata only, or rows of a table.
 
-The encoding of each version of an object is made once per form and shared by all answers and
+Each version of an object is encoded once per representation and shared by all responses and
 watches.
 """
 

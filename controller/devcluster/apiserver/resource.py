@@ -1,6 +1,6 @@
-"""What the server serves: one `ApiResource` for each resource of each group version.
+"""Served resources: one `ApiResource` for each resource of each group version.
 
-Kinds are data; behaviour that differs from kind to kind hangs on the resource's `Strategy`.
+Kinds are data; the behaviour of a kind is in its `Strategy`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ApiResource:
         custom: whether a CustomResourceDefinition made it; list items then carry their kind.
         fields: what field selectors may select by, and how it is read.
         columns: what `kubectl get` prints.
-        blank: what upstream's empty object of the kind looks like besides metadata; bookmarks
+        blank: upstream's empty object of the kind without metadata; bookmarks
             carry it.
         to_stored: converts from this version to the stored form, None if they are the same.
         from_stored: converts from the stored form to this version, None if they are the same.

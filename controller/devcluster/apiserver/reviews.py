@@ -1,4 +1,4 @@
-"""Reviews: requests that store nothing and ask who one is and what one may do."""
+"""Access reviews, which store nothing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _WITHOUT_QUESTION = {
 
 
 def _answered(request: Request, where: ResourcePath) -> Json:
-    """Who asks, or all that they may do; rules that the audit has are not listed."""
+    """The user, or their rules; rules of the authorizer are not listed."""
     kind = _WITHOUT_QUESTION[where.group, where.plural]
     status: Json = {"userInfo": {"username": request.user, "groups": ["system:authenticated"]}}
     return {

@@ -70,11 +70,11 @@ def parse_label_selector(text: str) -> tuple[Requirement, ...]:
 
 
 class _UnexpectedError(Exception):
-    """A token that cannot stand where it stands."""
+    """An unexpected token."""
 
 
 class _LabelParser:
-    """Recursive descent, with upstream's words for what is wrong."""
+    """A recursive descent parser with upstream's error messages."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [(match[0].strip(), bool(match["word"])) for match in _TOKENS.finditer(text)]
@@ -224,7 +224,7 @@ class Selection:
     fields: tuple[FieldRequirement, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether anything is selected by at all."""
+        """Whether there are any terms."""
         return bool(self.labels or self.fields)
 
     def matches(self, object_: Json) -> bool:

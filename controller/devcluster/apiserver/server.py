@@ -44,7 +44,7 @@ class ApiServer:
         store: all objects; tests may look inside.
         on_write: called synchronously after each transition of the store.
         audit: request counters, and the optional authorisation rules.
-        hooks: pod logs and proxies, which somebody else provides.
+        hooks: pod logs and proxies, which other components provide.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ApiServer:
         return self.audit.requests
 
     def compact(self) -> None:
-        """Forget all history: older revisions answer 410 from now on, as after compaction."""
+        """Drop all history: older revisions answer 410 from now on, as after compaction."""
         self.store.compact()
 
     async def request(

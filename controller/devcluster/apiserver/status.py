@@ -60,12 +60,12 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that is wrong with one field.
+    """One validation error of one field.
 
     Attributes:
         reason: cause type, `FieldValueInvalid`.
         field: path of the field, `spec.containers[0].name`.
-        message: what is wrong, starting with the type's words: `Required value`.
+        message: the error, beginning with its type: `Required value`.
     """
 
     reason: str
@@ -209,7 +209,7 @@ def bad_request(message: str) -> ApiError:
 
 
 def forbidden(resource: ResourceName, name: str, why: str) -> ApiError:
-    """403: admission or authorisation says no."""
+    """403: refused by admission or authorisation."""
     shown_name = f' "{name}"' if name else ""
     return ApiError(
         403,

@@ -1,4 +1,4 @@
-"""Multi-version store: one revision counter, one table and one bounded log per resource.
+"""A multi-version store: one revision counter, and a table and a bounded log for each resource.
 
 Objects are plain JSON data and never change once stored; every write makes a new version. What
 the log still holds can be watched and listed as of an older revision.
@@ -139,7 +139,7 @@ class Table:
         return sorted((key, item) for key, item in items.items() if key.startswith(prefix))
 
     def append(self, event: StoredEvent) -> None:
-        """Apply a transition and wake who waits for one."""
+        """Apply a transition and wake waiting watches."""
         if event.type == "DELETED":
             del self.items[event.key]
             del self._keys[bisect_left(self._keys, event.key)]
@@ -153,7 +153,7 @@ class Table:
         self.wake()
 
     def compact(self, revision: int) -> None:
-        """Forget all transitions up to a revision."""
+        """Drop all transitions up to a revision."""
         while self._log and self._log[0].revision <= revision:
             self._forget_oldest()
         self.compacted = max(self.compacted, revision)
@@ -163,7 +163,7 @@ class Table:
         self._start += 1
 
     def wake(self) -> None:
-        """Let all waiting watches look at the log again."""
+        """Wake all waiting watches."""
         waiting, self._waiting = self._waiting, {}
         for future in waiting:
             if not future.done():
@@ -223,7 +223,7 @@ class Store:
         return current
 
     def compact(self) -> None:
-        """Forget all history; watches and lists from older revisions answer 410 from now on."""
+        """Drop all history; watches and lists from older revisions answer 410 from now on."""
         for table in self.tables.values():
             table.compact(self.revision)
 
@@ -236,11 +236,11 @@ class Store:
         table.append(event)
         self._undelivered.append(event)
         if len(self._undelivered) > 1:
-            return  # a callback has written: it and all others hear of that in order, below
+            return  # a callback wrote this event; the loop below delivers it in order
         try:
             while self._undelivered:
                 for callback in tuple(self.on_write):
                     callback(self._undelivered[0])
                 self._undelivered.popleft()
         finally:
-            self._undelivered.clear()  # one that fails must not make the store mute
+            self._undelivered.clear()  # a failing callback must not stop later deliveries

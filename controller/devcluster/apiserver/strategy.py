@@ -1,4 +1,4 @@
-"""How a kind differs from others: defaults, validation, what a write may change, deletion."""
+"""The behaviour of a kind: defaults, validation, allowed changes, deletion."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Strategy:
         return decode_kind(kind, object_)
 
     def apply_errors(self, kind: str, object_: Json) -> list[str]:
-        """What keeps an object from being applied: unknown fields, wrong types, bad list keys."""
+        """Errors of an applied configuration: unknown fields, wrong types, bad list keys."""
         try:
             unknown = self.decode(kind, msgspec.json.decode(msgspec.json.encode(object_)))
         except DecodeError as error:
@@ -98,12 +98,12 @@ class Strategy:
             object_.pop("status", None)
 
     def prepare_update(self, new: Json, old: Json) -> None:
-        """Carry over what a main write must not change, in place."""
+        """Keep what a write of the main resource must not change, in place."""
         if self.has_status:
             _carry_over(new, old, "status")
 
     def prepare_status_update(self, new: Json, old: Json) -> None:
-        """Carry over everything but the status, in place."""
+        """Keep everything but the status, in place."""
         for part in (old.keys() | new.keys()) - {"status"} - SYSTEM_PARTS:
             _carry_over(new, old, part)
         if self.status_keeps_metadata:
@@ -113,11 +113,11 @@ class Strategy:
                 new["metadata"]["managedFields"] = managed
 
     def warnings(self, object_: Json, old: Json | None) -> list[str]:  # noqa: ARG002 - kinds that care override
-        """What a writer should know, although nothing is wrong."""
+        """Warnings for the writer."""
         return []
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:  # noqa: ARG002 - kinds that care override
-        """What is wrong with a new object, or with a change from `old`."""
+        """Validation errors of a new object, or of a change from `old`."""
         causes = validate_metadata(object_["metadata"], self.name_rule)
         if self.standard_finalizers:
             causes += validate_core_finalizers(object_["metadata"])
@@ -130,7 +130,7 @@ class Strategy:
         return any(new.get(part) != old.get(part) for part in parts)
 
     def can_be_removed(self, object_: Json) -> bool:
-        """Whether nothing holds a terminating object any more."""
+        """Whether a terminating object can be removed."""
         metadata: Json = object_["metadata"]
         return (
             metadata.get("deletionTimestamp") is not None
@@ -139,7 +139,7 @@ class Strategy:
         )
 
     def begin_deletion(self, object_: Json, deadline: str, grace: int) -> None:
-        """Note in the object, in place, that it is to go after so many seconds."""
+        """Mark the object as terminating, in place, with a grace period in seconds."""
         metadata: Json = object_["metadata"]
         metadata["deletionTimestamp"] = deadline
         metadata["deletionGracePeriodSeconds"] = grace
@@ -147,7 +147,7 @@ class Strategy:
             metadata["generation"] += 1
 
     def grace_period(self, object_: Json, asked: int | None) -> int | None:  # noqa: ARG002 - kinds that care override
-        """Seconds until a deleted object goes; None if the kind has no graceful deletion."""
+        """Grace period in seconds; None if the kind has no graceful deletion."""
         return None
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 CONNECTIONS = frozenset({"attach", "exec", "portforward"})
-"""Subresources of pods that would need a connection into them, both ways."""
+"""Subresources of pods that would need a two-way connection."""
 _CREATED: Json = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -42,7 +42,7 @@ _CREATED: Json = {
 
 
 class Hook(Protocol):
-    """Answers a request for a pod's log, or a request to be passed on to a pod or service."""
+    """Answers a request for a pod's log, or forwards a request to a pod or service."""
 
     def __call__(self, request: Request, where: ResourcePath) -> Awaitable[Response]:
         """Answer it; `where.name` is as in the path, `[https:]name[:port]` for proxies."""
@@ -51,12 +51,12 @@ class Hook(Protocol):
 
 @dataclass(slots=True)
 class Hooks:
-    """What the API server leaves to others.
+    """Request handlers that other components provide.
 
     Attributes:
         pod_log: the kubelet's part of `kubectl logs`.
-        pod_proxy: a request passed on to a pod.
-        service_proxy: a request passed on to a service; `where.rest` is the path there.
+        pod_proxy: forwards a request to a pod.
+        service_proxy: forwards a request to a service; `where.rest` is the path there.
     """
 
     pod_log: Hook | None = None

@@ -1,7 +1,7 @@
 """WATCH: the log of a table as a stream of events.
 
-A watch is a position in the table's log. Writers do not know watches; they append to the log and
-wake who waits, so that a slow reader costs nothing but its place in the log.
+A watch is a position in the table's log. Writers append to the log and wake waiting watches, so
+a slow reader costs nothing but its position in the log.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Watch:
             timer.cancel()
 
     def _opening(self) -> Iterator[bytes]:
-        """What goes out before the log: existing objects and the mark behind them."""
+        """The initial events: existing objects and the bookmark after them."""
         start = self.since
         wanted = self.options.initial_events
         if start and not wanted:
@@ -146,7 +146,7 @@ class Watch:
         return b"".join(lines)
 
     def _seen(self, event: StoredEvent) -> bytes | None:
-        """An event as this watch sees it: leaving the selection is a deletion."""
+        """The line for an event; an object that leaves the selection is reported as deleted."""
         if self.namespace and not event.key.startswith(f"{self.namespace}/"):
             return None
         if not self.selection:
@@ -189,7 +189,7 @@ def _next_bookmark(now: float, deadline: float) -> float:
 
 
 def _left(event: StoredEvent) -> Stored:
-    """The state before an object left the selection, at the revision at which it left."""
+    """The last selected state of an object, at the revision at which it left the selection."""
     assert event.previous is not None
     last = event.previous.fresh()
     last["metadata"]["resourceVersion"] = str(event.revision)

@@ -1,4 +1,4 @@
-"""Create and update: the checks and stamps that every write passes, in upstream's order."""
+"""Create, update and apply: checks and server-set fields, in upstream's order."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ class Writer:
         raise error
 
     def _accept(self, resource: ApiResource, namespace: str, object_: Json) -> Json:
-        """Check what kind of object this is and bring it into its stored form."""
+        """Check the object's kind and convert it to the stored form."""
         check_kind(resource, object_)
         if object_.get("metadata") is None:
             object_["metadata"] = {}
@@ -294,7 +294,7 @@ class Writer:
     def _decode(
         self, resource: ApiResource, object_: Json, options: WriteOptions, *, patched: bool
     ) -> None:
-        """Bring an object into its typed form; what is unknown is an error or a warning."""
+        """Decode an object into its typed form; unknown fields are errors or warnings."""
         try:
             paths = resource.strategy.decode(resource.kind, object_)
         except DecodeError as error:
@@ -308,7 +308,7 @@ class Writer:
 
     @staticmethod
     def _check_applied(resource: ApiResource, applied: Json) -> None:
-        """Refuse a configuration that does not fit its kind's structure.
+        """Refuse an applied configuration that does not match the kind's structure.
 
         Raises:
             ApiError: 500, as upstream has it.
@@ -333,7 +333,7 @@ class Writer:
     def _fields_sent(
         self, resource: ApiResource, object_: Json, options: WriteOptions
     ) -> Collection[Path]:
-        """What a creator itself has set, as far as that matters."""
+        """Fields that the creator has set, if they matter for ownership."""
         if not resource.strategy.server_defaulted:
             return ()
         if not (self._tracks_all_writers or options.manager_given):
@@ -343,7 +343,7 @@ class Writer:
     def _record_owner(
         self, resource: ApiResource, object_: Json, sent: Collection[Path], options: WriteOptions
     ) -> None:
-        """Note who owns a new object, if that is to be known from the start."""
+        """Record the owner of a new object, if managers are tracked from its creation."""
         object_["metadata"].pop("managedFields", None)
         if not (self._tracks_all_writers or options.manager_given):
             return
@@ -369,7 +369,7 @@ class Writer:
     def _refuse_nameless(
         self, resource: ApiResource, namespace: str, name: str, new: Json, options: WriteOptions
     ) -> None:
-        """Of an object that does not exist, say first what is wrong with what was sent.
+        """Report errors of the body before reporting that the object does not exist.
 
         Raises:
             ApiError: 400.

@@ -1,4 +1,4 @@
-"""What a cluster has besides its API server, as ordinary clients of that API server.
+"""The other components of a cluster, as ordinary clients of its API server.
 
 A simulated kubelet with a scheduler of its own, garbage collection, Jobs, EndpointSlices and the
 namespace life cycle. Begin reading in `running.py`; the life of a pod is in `lifecycle.py`.

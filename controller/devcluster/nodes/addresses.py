@@ -1,4 +1,4 @@
-"""Addresses of pods and nodes, as a cluster network would give them out."""
+"""Addresses of pods and nodes, as a cluster network assigns them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def node_address(number: int) -> str:
 
 
 class PodAddresses:
-    """Gives every pod an address of its own, and none that a living pod has.
+    """Assigns each pod a unique address.
 
     Args:
         size: how many addresses there are, from 10.244.0.1 on.
@@ -28,7 +28,7 @@ class PodAddresses:
         self._next = 0
 
     def hold(self, uid: str, address: str) -> None:
-        """The pod has that address already."""
+        """Record that the pod has this address."""
         self.release(uid)
         self._by_uid[uid] = address
         self._taken.add(address)

@@ -1,7 +1,7 @@
-"""What is to become of a pod, read from its annotations.
+"""The simulated behaviour of a pod, read from its annotations.
 
-`sim.manta.dev/outcome` names an ending, the other annotations say when. They may be put on a
-living pod: that is how a test makes a running pod fail.
+`sim.manta.dev/outcome` names an outcome, the other annotations say when. They may be set on a
+running pod: that is how a test makes it fail.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class Outcome(Enum):
-    """The endings that a pod can have."""
+    """The outcomes of a simulated pod."""
 
     RUN = "run"
     """Becomes Ready and stays so, or crashes after `fail-after`."""
@@ -41,7 +41,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What becomes of one pod. Delays are in seconds.
+    """The behaviour of one pod. Delays are in seconds.
 
     Attributes:
         outcome: the ending.
@@ -65,9 +65,9 @@ class Behaviour:
         *,
         usual: Outcome = Outcome.RUN,
     ) -> Behaviour:
-        """What `annotations` ask for; values that make no sense count as absent.
+        """The behaviour that `annotations` ask for; invalid values are ignored.
 
-        `usual` is the ending of a pod that is not asked for any.
+        `usual` is the outcome of a pod whose annotations name none.
         """
         given = annotations or {}
         exit_after = _read(given, "fail-after", _seconds, None)

@@ -1,4 +1,4 @@
-"""The scheduler's part: a pod gets a node, or is told why not."""
+"""Scheduling: binds pods to nodes, or reports why they are not scheduled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
 async def bind(client: Client, pod: Pod, names: Sequence[str]) -> None:
-    """Give `pod` to one of the nodes `names`, by its uid.
+    """Bind `pod` to one of the nodes `names`, chosen by its uid.
 
     Raises:
         controller.kube.errors.KubeError: it could not be bound.
@@ -45,10 +45,10 @@ async def bind(client: Client, pod: Pod, names: Sequence[str]) -> None:
 
 
 async def gated(client: Client, pod: Pod, now: datetime) -> None:
-    """Say on `pod` that its scheduling gates are closed, unless it says so.
+    """Report on `pod` that it has scheduling gates, unless that is reported.
 
     Raises:
-        controller.kube.errors.KubeError: it could not be said.
+        controller.kube.errors.KubeError: the status could not be written.
     """
     present = pod.status.condition(SCHEDULED)
     if present and (present.status, present.reason) == ("False", GATED):

@@ -1,4 +1,4 @@
-"""The informers of the node components: one for each resource, whoever reads it."""
+"""The informers of the node components: one for each resource."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Caches:
-    """Makes informers and runs them.
+    """Creates and runs informers.
 
     Args:
         spawn: starts a coroutine as a task that the caller owns.
@@ -42,7 +42,7 @@ class Caches:
         self._started: set[str] = set()
 
     def informer(self, resource: Resource[T]) -> SharedInformer[T]:
-        """The informer of `resource` in all namespaces; the first call decides about its view."""
+        """The informer of `resource` in all namespaces; the first call determines its view."""
         name = str(resource)
         if name not in self._informers:
             informer = SharedInformer(
@@ -56,7 +56,7 @@ class Caches:
         return cast("SharedInformer[T]", self._informers[name])
 
     def start(self) -> None:
-        """Run the informers that do not run yet: indexes must have been added before."""
+        """Start the informers that do not run yet. Indexes must be added before."""
         for name, informer in self._informers.items():
             if name not in self._started:
                 self._started.add(name)

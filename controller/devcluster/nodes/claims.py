@@ -1,4 +1,4 @@
-"""Protection of volume claims: a claim that was deleted stays until no pod uses it any more."""
+"""Volume claim protection: a deleted claim stays until no pod uses it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 FINALIZER = "kubernetes.io/pvc-protection"
 
-_RECHECK = 1.0  # seconds until the pods are looked at again
+_RECHECK = 1.0  # seconds until the pods are listed again
 _ENDED = frozenset({"Failed", "Succeeded"})
 
 
 class ClaimProtection:
-    """Takes the finalizer of claims away that nothing uses."""
+    """Removes the finalizer of unused claims."""
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client

@@ -1,4 +1,4 @@
-"""What every node component is given, and what it is asked for."""
+"""The dependencies and the interface of node components."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class ComponentContext:
 
 
 class Component(Protocol):
-    """A part of the cluster."""
+    """A component of the cluster."""
 
     async def start(self) -> None:
-        """Do what must be done once, before the caches are filled."""
+        """Start the component, before the caches are filled."""
         ...
 
     async def run(self) -> None:

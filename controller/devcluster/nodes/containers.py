@@ -1,4 +1,4 @@
-"""Container statuses: each function gives the status that follows `status` after one happening."""
+"""Container statuses: each function returns the status after one event."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def waiting(container: Container, reason: str) -> ContainerStatus:
 
 
 def without_image(status: ContainerStatus, reason: str) -> ContainerStatus:
-    """Of a container whose image cannot be had; `reason` is one of the two image reasons."""
+    """Of a container whose image cannot be pulled; `reason` is one of the two image reasons."""
     message = f'Back-off pulling image "{status.image}"'
     if reason == IMAGE_ERROR:
         message = f'failed to pull and unpack image "{status.image}": not found'
@@ -59,12 +59,12 @@ def restarted(status: ContainerStatus, pod_uid: str, now: str) -> ContainerStatu
 
 
 def completed(status: ContainerStatus, now: str) -> ContainerStatus:
-    """Of an init container that has done its work."""
+    """Of an init container that has completed."""
     return replace(terminated(status, 0, now), ready=True)
 
 
 def terminated(status: ContainerStatus, exit_code: int, now: str) -> ContainerStatus:
-    """Of a container that has ended and stays so."""
+    """Of a container that has ended and is not restarted."""
     end = _end(status, exit_code, now)
     return replace(status, ready=False, started=False, state=ContainerState(terminated=end))
 

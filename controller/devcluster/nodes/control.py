@@ -1,4 +1,4 @@
-"""The loop that every component runs: keys come in, workers bring their objects up to date."""
+"""The control loop of every component: workers reconcile the objects of queued keys."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class ControlLoop(Generic[K]):
 
     Args:
         name: of the component, for the log.
-        sync: brings one object up to date. It may give back the seconds after which it wants
-            the key again. A `KubeError` means later, with back-off.
-        workers: how many keys are worked on at once.
+        sync: reconciles one object. It may return the seconds after which it wants
+            the key again. A `KubeError` is retried with back-off.
+        workers: how many keys are processed at once.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ControlLoop(Generic[K]):
         self._queue: WorkQueue[K] = WorkQueue(name, clock=clock, rng=rng)
 
     def add(self, key: K) -> None:
-        """Have `key` looked at soon."""
+        """Enqueue `key`."""
         self._queue.add(key)
 
     async def run(self) -> None:
@@ -70,7 +70,7 @@ class ControlLoop(Generic[K]):
         except KubeError as error:
             self._log.debug("later", key=key, error=repr(error))
             self._queue.add_rate_limited(key)
-        except Exception:  # noqa: BLE001  an object nobody thought of must not stop the others
+        except Exception:  # noqa: BLE001  an object that fails must not stop the others
             self._log.exception("failed", key=key)
             self._queue.add_rate_limited(key)
         else:
@@ -80,24 +80,24 @@ class ControlLoop(Generic[K]):
 
 
 class Enqueue(Generic[T, K]):
-    """An informer's handler that gives the keys concerned to `add`, at every change."""
+    """An informer handler that enqueues the keys of every changed object."""
 
     def __init__(self, add: Callable[[K], None], keys: Callable[[T], Iterable[K]]) -> None:
         self._add = add
         self._keys = keys
 
     def on_add(self, obj: T, *, initial: bool) -> None:
-        """A new object."""
+        """Enqueue for a new object."""
         del initial
         self._enqueue(obj)
 
     def on_update(self, old: T, new: T) -> None:
-        """A changed object: who was concerned before may have to let it go."""
+        """Enqueue for the old and the new state: keys may differ."""
         self._enqueue(old)
         self._enqueue(new)
 
     def on_delete(self, obj: T | Tombstone[T]) -> None:
-        """An object that is gone."""
+        """Enqueue for a deleted object."""
         self._enqueue(last_seen(obj))
 
     def _enqueue(self, obj: T) -> None:
@@ -106,5 +106,5 @@ class Enqueue(Generic[T, K]):
 
 
 def last_seen(obj: T | Tombstone[T]) -> T:
-    """The object itself, also if its deletion was missed."""
+    """The object's last known state, also if its deletion was missed."""
     return obj.last if isinstance(obj, Tombstone) else obj

@@ -1,4 +1,4 @@
-"""Which resources an API server has, by its discovery documents."""
+"""Discovery of the resources of an API server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def discover(client: Client, *, verbs: AbstractSet[str]) -> list[Resource[
     """Every resource that has all of `verbs`, each in the version that its group prefers.
 
     Raises:
-        controller.kube.errors.KubeError: a discovery document could not be had.
+        controller.kube.errors.KubeError: a discovery document could not be read.
     """
     found: dict[str, Resource[Any]] = {}
     for group, version in await _versions(client):

@@ -1,4 +1,4 @@
-"""Which EndpointSlices a Service ought to have: a pure function of the Service and its pods."""
+"""The desired EndpointSlices of a Service: a pure function of the Service and its pods."""
 
 from __future__ import annotations
 

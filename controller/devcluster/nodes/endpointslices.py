@@ -1,4 +1,4 @@
-"""The EndpointSlice controller: keeps the slices of every Service that has a selector."""
+"""The EndpointSlice controller: reconciles the slices of every Service with a selector."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BY_SERVICE = "service"
 
 
 class EndpointSlices:
-    """One EndpointSlice a Service, and more where a Service has very many pods."""
+    """Reconciles EndpointSlices; a Service with very many pods has several."""
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client
@@ -65,7 +65,7 @@ class EndpointSlices:
     async def _sync(self, key: str) -> None:
         service = self._services.get(key)
         if service is None or service.metadata.terminating or not service.spec.selector:
-            return  # the slices of a Service that is gone are garbage
+            return  # the garbage collector deletes the slices of a deleted Service
         wanted = {
             f"{service.metadata.name}-{suffix(service.metadata.uid, str(number))}": content
             for number, content in enumerate(slices_of(service, self._selected(service)))
@@ -118,7 +118,7 @@ class EndpointSlices:
         try:
             await self._client.create(ENDPOINT_SLICES, meta.namespace, body)
         except AlreadyExists:
-            return  # not in the cache yet: its event brings the service back
+            return  # not in the cache yet: its event enqueues the service again
 
     async def _update(self, present: EndpointSlice, content: Slice) -> None:
         meta = present.metadata
@@ -130,7 +130,7 @@ class EndpointSlices:
         try:
             await self._client.merge_patch(ENDPOINT_SLICES, meta.namespace, meta.name, patch)
         except (NotFound, Conflict):
-            return  # the cache is behind: the event to come brings the service back
+            return  # the cache is behind: the next event enqueues the service again
 
     async def _delete(self, present: EndpointSlice) -> None:
         meta = present.metadata
@@ -150,7 +150,7 @@ def _label_pairs(pod: Pod) -> list[str]:
 
 
 def _longest_pair(service: Service) -> list[str]:
-    """The part of the selector with the longest value: of several it selects the fewest pods."""
+    """The selector's term with the longest value, which probably selects the fewest pods."""
     selector = service.spec.selector or {}
     if not selector:
         return []

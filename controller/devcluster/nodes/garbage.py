@@ -1,7 +1,7 @@
-"""The garbage collector: deletes objects none of whose owners exist any more.
+"""The garbage collector: deletes objects whose owners no longer exist.
 
-An owner is its uid: a namesake created later owns nothing. An owner that the caches do not know
-is asked for with a live GET before anything is deleted on its account.
+Owners are identified by uid: a new object of the same name owns nothing. An owner missing from
+the caches is read with a live GET before any dependent is deleted.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from informers import Lister, SharedInformer, Tombstone
 
 FOREGROUND = "foregroundDeletion"
-"""Finalizer of an owner that goes only after the dependents that block it."""
+"""Finalizer of an owner that is removed only after the dependents that block it."""
 
 ORPHAN = "orphan"
-"""Finalizer of an owner whose dependents are to be left alone."""
+"""Finalizer of an owner whose dependents are to be orphaned."""
 
 _VERBS = frozenset({"list", "watch", "patch", "delete"})
-_UNTIL_SYNCED = 1.0  # seconds until an owner is looked at again while a cache is being filled
+_UNTIL_SYNCED = 1.0  # seconds until an owner is checked again while a cache is being filled
 _BY_OWNER = "owner uid"
 _EVENTS = "Event"  # plentiful, short-lived and without owners
 
@@ -43,12 +43,12 @@ class ObjectId:
 
 
 DISCOVERY = ObjectId("", "")
-"""The task of finding out which resources there are."""
+"""The key of the discovery task."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """The owner references of one object, by what became of the owners."""
+    """The owner references of one object, by the state of the owners."""
 
     solid: tuple[OwnerReference, ...]
     waiting: tuple[OwnerReference, ...]
@@ -70,10 +70,10 @@ class GarbageCollector:
         crds.add_handler(Enqueue(self._loop.add, lambda _: (DISCOVERY,)), name="gc")
 
     async def start(self) -> None:
-        """Find out which resources there are.
+        """Discover the resources.
 
         Raises:
-            controller.kube.errors.KubeError: a discovery document could not be had.
+            controller.kube.errors.KubeError: a discovery document could not be read.
         """
         await self._discover()
 
@@ -96,15 +96,15 @@ class GarbageCollector:
             self._loop.add(item)
         self._unresolved.clear()
 
-    # What the handlers tell.
+    # Called by the informer handlers.
 
     def object_appeared(self, item: ObjectId, obj: KubeObject) -> None:
-        """An object is there."""
+        """Handle a new object."""
         if obj.metadata.owner_references or obj.metadata.terminating:
             self._loop.add(item)
 
     def object_changed(self, item: ObjectId, old: ObjectMeta, new: ObjectMeta) -> None:
-        """An object has changed; most changes are none of the collector's business."""
+        """Handle a changed object; most changes do not matter."""
         if old.owner_references != new.owner_references:
             self._loop.add(item)
             self._add_owners(old)
@@ -112,7 +112,7 @@ class GarbageCollector:
             self._loop.add(item)
 
     def object_gone(self, obj: KubeObject) -> None:
-        """An object is no more: its dependents may go, and its owners may wait no longer."""
+        """Handle a deleted object: enqueue its dependents and its owners."""
         for item, _ in self._dependents(obj.metadata.uid):
             self._loop.add(item)
         self._add_owners(obj.metadata)
@@ -145,7 +145,7 @@ class GarbageCollector:
             elif FOREGROUND in obj.metadata.finalizers:
                 await self._finish_foreground(resource, obj.metadata)
         except NotFound:
-            pass  # somebody else was quicker
+            pass  # another client was faster
         return None
 
     async def _collect(self, item: ObjectId, resource: Resource[Any], meta: ObjectMeta) -> None:
@@ -161,7 +161,7 @@ class GarbageCollector:
             await self._delete(resource, meta, foreground=bool(owners.waiting) and has_dependents)
 
     async def _classify(self, meta: ObjectMeta) -> _Owners | None:
-        """What became of the owners; None if one is of a kind that nobody serves."""
+        """The owners by state; None if one is of a kind that is not served."""
         solid: list[OwnerReference] = []
         waiting: list[OwnerReference] = []
         absent: list[OwnerReference] = []
@@ -254,7 +254,7 @@ class GarbageCollector:
 
 
 class _Handler:
-    """Tells the collector about the objects of one resource."""
+    """Passes events of one resource to the collector."""
 
     def __init__(self, collector: GarbageCollector, resource: str) -> None:
         self._collector = collector

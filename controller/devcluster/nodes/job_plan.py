@@ -1,7 +1,7 @@
-"""What a Job needs, as a pure function of the Job, its pods and the time.
+"""Plans for Jobs, as a pure function of the Job, its pods and the time.
 
-A Job with a verdict (SuccessCriteriaMet, FailureTarget) first gets rid of its pods and is only
-then finished (Complete, Failed), as upstream. Pods that are told to stop count neither as active
+A Job with an outcome (SuccessCriteriaMet, FailureTarget) first deletes its pods and is only
+then finished (Complete, Failed), as upstream. Terminating pods count neither as active
 nor as failed.
 """
 
@@ -35,14 +35,14 @@ _DEFAULT_BACKOFF_LIMIT = 6
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """What is to be done for one Job.
+    """The plan for one Job.
 
     Attributes:
-        status: how its status is to be.
+        status: the desired status.
         creates: how many pods to create.
         deletes: pods to delete.
-        requeue_after: seconds after which to look again, None if only a change can matter.
-        expired: whether the Job itself is to be deleted.
+        requeue_after: seconds until the next reconcile, None if only a change matters.
+        expired: whether the Job itself must be deleted.
     """
 
     status: JobStatus
@@ -54,7 +54,7 @@ class JobPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Pods:
-    """The pods of one Job, sorted."""
+    """The pods of one Job by state."""
 
     active: tuple[Pod, ...]
     terminating: tuple[Pod, ...]
@@ -78,7 +78,7 @@ class _Pods:
 
 
 def plan_job(job: Job, pods: Sequence[Pod], settings: NodeSettings, now: datetime) -> JobPlan:
-    """What `job` needs now."""
+    """The plan for `job` at this time."""
     if job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB):
         return _plan_finished(job, now)
     sorted_pods = _Pods.sort(pods)
@@ -93,7 +93,7 @@ def plan_job(job: Job, pods: Sequence[Pod], settings: NodeSettings, now: datetim
 
 
 def _counted(status: JobStatus, pods: _Pods) -> JobStatus:
-    """Finished pods that were deleted since stay counted."""
+    """Update the counts; finished pods that were deleted stay counted."""
     return replace(
         status,
         active=len(pods.active),
@@ -136,7 +136,7 @@ def _resumed(status: JobStatus, now: datetime) -> JobStatus:
 def _outcome(
     spec: JobSpec, status: JobStatus, pods: _Pods, now: datetime
 ) -> ConditionUpdate | None:
-    """How the Job ends, if it does; a verdict that was written stands."""
+    """The outcome of the Job, if any; an outcome that was written is final."""
     for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET):
         given = status.condition(kind)
         if given:
@@ -215,7 +215,7 @@ def _wanted(spec: JobSpec, status: JobStatus) -> int:
 
 
 def _most_expendable(pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
-    """Those that are not ready first, then the newest."""
+    """Order pods for deletion: not ready first, then newest."""
     by_age = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
     return tuple(sorted(by_age, key=lambda pod: pod.status.is_true(READY)))
 

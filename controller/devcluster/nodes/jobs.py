@@ -1,7 +1,7 @@
-"""The Job controller: runs the pods of batch/v1 Jobs that are counted, not indexed.
+"""The Job controller for batch/v1 Jobs without indexes.
 
-Pods that finish and are deleted before the Job ends stay counted, but only as many as had been
-counted at once: there are no tracking finalizers.
+Pods that finish and are deleted before the Job ends stay counted, but only as many as were
+counted at the same time: there are no tracking finalizers.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class JobController:
                 await self._client.create(PODS, job.metadata.namespace, _pod_body(job, name))
             await self._report(job, plan.status)
         except (NotFound, Conflict):
-            return None  # the cache is behind: the event to come brings the job back
+            return None  # the cache is behind: the next event enqueues the job again
         return plan.requeue_after
 
     def _free_names(self, job: Job, count: int) -> Iterator[str]:
-        """The first names that no pod has; the same state gives the same names again."""
+        """The first free pod names; the same state yields the same names."""
         meta, number = job.metadata, 0
         while count > 0:
             tail = f"-{suffix(meta.uid, str(number))}"

@@ -1,8 +1,8 @@
-"""The simulated kubelet, which is its own scheduler: it walks every pod through `lifecycle`.
+"""The simulated kubelet and scheduler: it moves every pod through `lifecycle`.
 
-All that it remembers are refinements (exact times, addresses given out); what it needs stands in
-the pods, so that it can be restarted at any time. Each report names the version of the pod that it
-was made for: one made for a stale pod is refused, and the event to come brings the next.
+It keeps only exact times and assigned addresses in memory; all other state is in the pods, so it
+can be restarted at any time. Each status write carries the resourceVersion that it was computed
+from: a write for a stale pod is refused, and the next event enqueues the pod again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BY_NODE = "node"
 
 
 class Kubelet:
-    """Binds pods, and reports what becomes of those on its nodes."""
+    """Binds pods, and reports the status of pods on its nodes."""
 
     def __init__(self, context: ComponentContext) -> None:
         self.nodes = Registration(context)
@@ -68,7 +68,7 @@ class Kubelet:
     # Called by the informer handlers.
 
     def pod_appeared(self, pod: Pod, *, initial: bool) -> None:
-        """A pod is there, since when only itself can say if it is an `initial` one."""
+        """Handle a new pod; for an `initial` one only its timestamps tell when the wait began."""
         if pod.status.pod_ip and not pod.spec.host_network:
             self._addresses.hold(pod.metadata.uid, pod.status.pod_ip)
         if not initial:
@@ -76,17 +76,17 @@ class Kubelet:
         self._loop.add(pod.metadata.key)
 
     def pod_changed(self, old: Pod, new: Pod) -> None:
-        """A pod has changed: a wait that it did not have before begins now."""
+        """Handle a changed pod: a new wait begins now."""
         self._follow(old, new)
         self._loop.add(new.metadata.key)
 
     def pod_gone(self, pod: Pod) -> None:
-        """A pod is no more."""
+        """Handle a deleted pod."""
         self._addresses.release(pod.metadata.uid)
         self._stopwatches.forget(pod.metadata.uid)
 
     def node_changed(self, name: str, *, initial: bool = False) -> None:
-        """A node may have been lost or found: that concerns its pods, and those without a node."""
+        """Handle a node that was lost or restored: enqueue its pods and unscheduled ones."""
         for node in (name, ""):
             for pod in self._pods.by_index(_BY_NODE, node):
                 if not initial:
@@ -102,7 +102,7 @@ class Kubelet:
         try:
             return await self._take(self._next_step(pod), pod)
         except (NotFound, Conflict):
-            return None  # the pod has changed or gone: its event brings the key back
+            return None  # the pod has changed or is deleted: its event enqueues the key again
 
     def _is_ours(self, pod: Pod) -> bool:
         node = pod.spec.node_name

@@ -1,4 +1,4 @@
-"""The life of a simulated pod as a pure function: a pod and the time in, the next step out.
+"""The life cycle of a simulated pod: a pure function from a pod and the time to the next step.
 
     unbound -> ContainerCreating -> init containers -> Running -> Ready
                       |                                  |
@@ -6,8 +6,8 @@
                 ImagePullBackOff                   CrashLoopBackOff; or Succeeded, or Failed
     terminating (from anywhere) -> containers stopped -> removed
 
-Everything is derived from what the API server stores, so a kubelet that was restarted goes on
-where it stopped. Nothing here waits: a step that is not due yet is a `Wait`.
+Everything is derived from what the API server stores, so a restarted kubelet continues where it
+stopped. Nothing here waits: a step that is not due yet is a `Wait`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Give the pod to a node."""
+    """Bind the pod to a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Delete the pod as anyone would, with its grace period."""
+    """Delete the pod with its grace period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete the pod for good: its containers are gone."""
+    """Delete the pod without grace: its containers have stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ Step: TypeAlias = Bind | Report | Evict | Remove | Wait | Rest
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """From when the present wait is measured.
+    """The start of the current wait.
 
     Attributes:
-        name: what is waited for; a new wait has a new name even within the same second.
-        start: timestamp of its beginning as it stands in the pod, empty if it stands nowhere.
+        name: name of the wait; a new wait has a new name even within the same second.
+        start: timestamp of its start in the pod, empty if there is none.
         head_start: seconds by which the wait began before `start`.
     """
 
@@ -86,7 +86,7 @@ class Timer:
 
 
 def timer(pod: Pod, *, node_lost: bool = False) -> Timer:
-    """The wait that `pod` is in."""
+    """The current wait of `pod`."""
     meta, status = pod.metadata, pod.status
     if node_lost:
         return Timer("lost")
@@ -106,10 +106,10 @@ def timer(pod: Pod, *, node_lost: bool = False) -> Timer:
 
 
 def next_step(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepContext) -> Step:
-    """What is to be done about `pod` now.
+    """The next step for `pod`.
 
-    A wait whose delay is zero is over as soon as it begins: what follows it is told in the same
-    report. `_MOST_AT_ONCE` bounds this for a pod that crashes without any delay.
+    A wait with zero delay ends as soon as it begins: the following step is reported in the same
+    status write. `_MOST_AT_ONCE` bounds this for a pod that crashes without any delay.
     """
     step = _single_step(pod, behaviour, settings, here)
     for _ in range(_MOST_AT_ONCE):
@@ -149,7 +149,7 @@ def _single_step(  # noqa: PLR0911  one line for each stage of life
 
 
 def _is_over(container: ContainerStatus, restart_policy: str) -> bool:
-    """Whether it has ended for good while others may go on: somebody said so in the status."""
+    """Whether the container has ended and will not restart, while others may run."""
     end = container.state.terminated
     if end is None or restart_policy == "Always":
         return False
@@ -185,7 +185,7 @@ def _terminating(pod: Pod, settings: NodeSettings, here: StepContext) -> Step:
     if not pod.spec.node_name:
         return Remove()
     if pod.metadata.deletion_grace_period_seconds == 0:
-        return Rest()  # removed already, and held by somebody's finalizer
+        return Rest()  # removed already, but held by a finalizer
     wait = _due(min(settings.termination_delay, _grace(pod)), here)
     if wait:
         return wait

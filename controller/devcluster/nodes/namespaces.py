@@ -1,4 +1,4 @@
-"""The namespace life cycle: a terminating namespace is emptied, then let go."""
+"""The namespace life cycle: a terminating namespace is emptied, then finalized."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NamespaceLifecycle:
         try:
             namespace = await self._client.get_raw(NAMESPACES, "", name)
             if not _is_terminating(namespace):
-                return None  # another one of that name, which the cache does not show yet
+                return None  # a new namespace of that name, not in the cache yet
             remaining = 0
             for resource in await discover(self._client, verbs=_VERBS):
                 if resource.namespaced:
@@ -52,7 +52,7 @@ class NamespaceLifecycle:
         return None
 
     async def _empty(self, resource: Resource[Any], namespace: str) -> int:
-        """Delete what is there of `resource`; how much there was."""
+        """Delete the objects of `resource`; returns how many there were."""
         found = await self._client.list(resource, namespace)
         for item in found.items:
             meta = item.metadata
@@ -63,7 +63,7 @@ class NamespaceLifecycle:
                     resource, namespace, meta.name, uid=meta.uid, propagation="Background"
                 )
             except (NotFound, Conflict):
-                continue  # gone meanwhile, or replaced: seen again at the next check
+                continue  # deleted or replaced meanwhile: the next check sees it
         return len(found.items)
 
     async def _finalize(self, namespace: dict[str, Any]) -> None:
@@ -79,6 +79,6 @@ def _terminating(namespace: Namespace) -> tuple[str, ...]:
 
 
 def _is_terminating(namespace: dict[str, Any]) -> bool:
-    """Whether it is to be emptied: deletion was asked for, and our finalizer is still there."""
+    """Whether the namespace is terminating and still has our finalizer."""
     finalizers: list[str] = namespace.get("spec", {}).get("finalizers", [])
     return "deletionTimestamp" in namespace["metadata"] and _FINALIZER in finalizers

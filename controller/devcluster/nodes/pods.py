@@ -1,7 +1,7 @@
-"""Pods as the kubelet sees them: what it reads of the specification, and the status it owns.
+"""Pods as the kubelet reads and writes them.
 
-Unlike the views of `controller.kube.objects` these are encoded too: the kubelet is the author of
-a pod's status. What others write there (conditions of readiness gates) is carried along.
+Unlike the views of `controller.kube.objects` these are encoded too: the kubelet writes a pod's
+status. Conditions that others write there (readiness gates) are kept.
 """
 
 from __future__ import annotations

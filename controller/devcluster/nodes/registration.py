@@ -1,7 +1,7 @@
-"""Node objects: registered, said to be Ready, and given up when a test loses one.
+"""Node objects: registration, readiness, and simulated loss.
 
 A node is lost while its object has the annotation `sim.manta.dev/lost: "true"`, so that this
-survives a restart and can be had with kubectl too.
+survives a restart and works with kubectl too.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ LOST = ANNOTATION_PREFIX + "lost"
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """What runs the pods of a node, as its Node object says it.
+    """The status of a Node object that describes its container runtime.
 
     Attributes:
         name: scheme of `containerRuntimeVersion`.
         ready: why the node is Ready, a sentence.
         os_image: name of the operating system.
         kernel: version of the kernel.
-        address: address of the node; empty for one made up.
+        address: address of the node; empty for a simulated one.
         cpu: capacity, empty for that of the settings.
         memory: the same for memory.
     """
@@ -53,7 +53,7 @@ def is_lost(node: Node | None) -> bool:
 
 
 class Registration:
-    """Keeps the Node objects of `settings.node_names`."""
+    """Maintains the Node objects of `settings.node_names`."""
 
     def __init__(self, context: ComponentContext, runtime: NodeInfo | None = None) -> None:
         self._runtime = runtime or NodeInfo()
@@ -81,7 +81,7 @@ class Registration:
         await self._loop.run()
 
     def number(self, name: str) -> int | None:
-        """Position of the node `name` among ours, None for somebody else's."""
+        """Index of the node `name` among ours, None for other nodes."""
         return self._numbers.get(name)
 
     def is_lost(self, name: str) -> bool:

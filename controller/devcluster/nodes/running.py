@@ -1,4 +1,4 @@
-"""Running the node components: all of them, or those that an API server lacks."""
+"""Runs the node components: all of them, or those that an API server lacks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def run_nodes(
     components: AbstractSet[str] = COMPONENTS,
     kubelet: Callable[[ComponentContext], Component] = Kubelet,
 ) -> AsyncGenerator[None]:
-    """Run `components` until the context is left. It is entered when all caches are filled.
+    """Run `components` until the context exits. It is entered when all caches are filled.
 
     Args:
         client: access to the API server, with a user agent of its own.
@@ -59,7 +59,7 @@ async def run_nodes(
         rng: for the jitter of back-off.
         settings: delays and sizes.
         components: a subset of `COMPONENTS`.
-        kubelet: makes the component of that name, the simulated one unless told otherwise.
+        kubelet: creates the component of that name; the simulated kubelet by default.
 
     Raises:
         ValueError: there is no such component.

@@ -1,7 +1,7 @@
-"""What the node components can be told: delays, sizes and which of them run.
+"""Settings of the node components: delays and sizes.
 
 Every delay is in seconds. The defaults make a pod Ready about two seconds after its creation,
-which is quick for a person who watches and slow enough for every intermediate state to be seen.
+which is quick and yet slow enough to see every intermediate state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NodeSettings:
         gpus: `nvidia.com/gpu` of each node.
         max_pods: capacity `pods` of each node. Reported, not enforced.
         heartbeat: seconds between renewals of a Node's Ready condition, 0 for none. A real
-            controller manager calls a node lost after 40 s of silence; nothing else needs it.
+            controller manager marks a node as lost after 40 s without one.
         start_delay: from being bound to the start of the first container (image pull).
         init_delay: run time of each init container.
         ready_delay: from the start of the containers to Ready.

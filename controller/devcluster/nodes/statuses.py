@@ -1,4 +1,4 @@
-"""What the statuses that node components write have in common: parts, conditions, patches."""
+"""Shared parts of the statuses that node components write: conditions and patches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Condition(StatusPart, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ConditionUpdate:
-    """What a condition is to say."""
+    """The desired content of a condition."""
 
     type: str
     is_true: bool

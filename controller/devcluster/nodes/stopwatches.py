@@ -1,7 +1,7 @@
-"""How long each pod has been in its present wait.
+"""Measures how long each pod has been in its current wait.
 
-A pod says so itself, but in whole seconds. Of waits that began before our eyes we know better;
-of the others (after a restart) the timestamp in the pod has to do.
+A pod's own timestamps have whole seconds. Waits that began while this process watched are timed
+exactly; for others (after a restart) the timestamp in the pod is used.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Time(Protocol):
-    """The part of an event loop that tells the time."""
+    """The clock of an event loop."""
 
     def time(self) -> float:
-        """Seconds on a clock that only goes forward."""
+        """Monotonic seconds."""
         ...
 
 
@@ -32,13 +32,13 @@ class Stopwatches:
         self._running: dict[str, tuple[Timer, float]] = {}
 
     def begin(self, uid: str, timer: Timer) -> None:
-        """The wait `timer` begins now, unless it is running already."""
+        """Start the wait `timer` now, unless it runs already."""
         present = self._running.get(uid)
         if present is None or present[0] != timer:
             self._running[uid] = (timer, self._clock.time())
 
     def elapsed(self, uid: str, timer: Timer, now: datetime) -> float:
-        """Seconds since `timer` began; if that was not seen, by the timestamp in the pod."""
+        """Seconds since `timer` began, or since its timestamp if its start was not seen."""
         past = max(0.0, seconds_since(timer.start, now) + timer.head_start)
         running, began = self._running.setdefault(uid, (timer, self._clock.time() - past))
         return self._clock.time() - began if running == timer else past

@@ -1,4 +1,4 @@
-"""Suffixes of generated names that a repetition generates again."""
+"""Deterministic suffixes of generated names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pod statuses: each function gives the status that follows the present one after one happening.
+"""Pod statuses: each function returns the status after one event.
 
-Whether and when something happens is decided in `lifecycle`.
+`lifecycle` decides whether and when an event happens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """What a step in a pod's life depends on besides the pod.
+    """Inputs of a step besides the pod.
 
     Attributes:
         now: the present moment.
@@ -84,7 +84,7 @@ def accepted(pod: Pod, here: StepContext) -> PodStatus:
 
 
 def image_missing(pod: Pod, reason: str) -> PodStatus:
-    """The image of the first container cannot be had; `reason` says in which words."""
+    """The image of the first container cannot be pulled; `reason` is one of the image reasons."""
     first = pod.status.in_order[0]
     return _with_container(pod.status, containers.without_image(first, reason))
 
@@ -156,7 +156,7 @@ def ended(pod: Pod, here: StepContext, *, exit_code: int) -> PodStatus:
 
 
 def out_of_reach(pod: Pod, here: StepContext) -> PodStatus:
-    """Nothing is heard of the pod's node any more."""
+    """The pod's node is lost."""
     return _with_conditions(pod.status, here, ConditionUpdate(READY, is_true=False))
 
 

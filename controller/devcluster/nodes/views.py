@@ -1,4 +1,4 @@
-"""What the node components read of Services, EndpointSlices and Jobs, and the resources to read.
+"""Views of Services, EndpointSlices and Jobs for the node components.
 
 The views of `controller.kube.objects` hold what Manta reads; a controller of the cluster itself
 needs other fields.
@@ -68,4 +68,4 @@ KNOWN: dict[str, Resource[Any]] = {
     str(resource): resource
     for resource in (PODS, SERVICES, JOBS, ENDPOINT_SLICES, NAMESPACES, NODES)
 }
-"""The one view of each resource that all components share."""
+"""The view of each resource that all components share."""

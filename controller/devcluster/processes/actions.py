@@ -1,4 +1,4 @@
-"""What probes and hooks do: a command, a request, a connection, a pause."""
+"""Actions of probes and hooks: a command, a request, a connection, a pause."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_BODY = 10 * 1024
 async def run_action(
     action: Action, container: Container, run: ContainerProcess, pod_ip: str, seconds: float | None
 ) -> ActionResult:
-    """Do what a probe or a hook says, for at most so many seconds (None for no limit)."""
+    """Run the action of a probe or hook, for at most `seconds` (None for no limit)."""
     if action.exec:
         return await run.exec(action.exec.command, seconds)
     if action.sleep:

@@ -1,6 +1,6 @@
 """The pause before a container is started again: none, then 10 s, doubling up to five minutes.
 
-A container that ran for ten minutes is forgiven, as by a real kubelet.
+The back-off resets after a run of ten minutes, as in a real kubelet.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ _FORGIVEN_AFTER = 2.0  # times the longest pause
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Seconds, as `NodeSettings` have them.
+    """The restart back-off of one container, in seconds.
 
     Attributes:
         first: the pause before the second restart.
         longest: the longest pause.
-        crashes: how often the container has ended since it was last forgiven.
+        crashes: how often the container has ended since the last reset.
     """
 
     first: float
@@ -25,7 +25,7 @@ class Backoff:
     crashes: int = 0
 
     def after_run(self, seconds: float) -> Backoff:
-        """After one more run, which lasted so many seconds."""
+        """The back-off after one more run of that many seconds."""
         forgiven = seconds > _FORGIVEN_AFTER * self.longest
         return Backoff(self.first, self.longest, 1 if forgiven else self.crashes + 1)
 

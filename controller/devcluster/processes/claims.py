@@ -1,4 +1,4 @@
-"""Volume claims: each is bound at once, to a folder of this machine that goes with the claim."""
+"""Volume claims: each is bound at once to a directory, which is removed with the claim."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BOUND = "Bound"
 
 
 class Claims:
-    """Binds claims, and removes what deleted ones held.
+    """Binds claims, and removes the directories of deleted ones.
 
     Args:
         context: client and caches.
@@ -48,13 +48,13 @@ class Claims:
         self._loop.add(obj.metadata.key)
 
     def on_update(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
-        """Only another claim of the same name is news."""
+        """Handle a claim that was replaced by another of the same name."""
         if old.metadata.uid != new.metadata.uid:
             self._deleted[old.metadata.uid] = old.metadata.key
             self._loop.add(new.metadata.key)
 
     def on_delete(self, obj: PersistentVolumeClaim | Tombstone[PersistentVolumeClaim]) -> None:
-        """A claim is gone, and no pod uses it any more."""
+        """Handle a deleted claim, which no pod uses any more."""
         meta = last_seen(obj).metadata
         self._deleted[meta.uid] = meta.key
         self._loop.add(meta.key)
@@ -73,7 +73,7 @@ class Claims:
             "capacity": {"storage": (spec.resources.requests or {}).get("storage", "0")},
         }
         body = {"metadata": {"uid": meta.uid}, "status": status}
-        with suppress(NotFound, Conflict):  # gone or another one, of which an event tells
+        with suppress(NotFound, Conflict):  # deleted or replaced: its event follows
             await self._client.merge_patch(
                 CLAIMS, meta.namespace, meta.name, body, subresource="status"
             )

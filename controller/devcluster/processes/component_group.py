@@ -1,4 +1,4 @@
-"""Several components of the cluster as one."""
+"""A group of components."""
 
 from __future__ import annotations
 

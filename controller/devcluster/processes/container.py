@@ -1,6 +1,6 @@
-"""One container through all its runs: started, probed, ended, started again after a pause.
+"""All runs of one container: started, probed, stopped, restarted after a back-off.
 
-`supervise` decides and waits; when it is cancelled the process goes on, until `stop` ends it.
+`supervise` decides and waits. When it is cancelled, the process continues until `stop` ends it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.pod_runtime import ContainerContext
     from controller.devcluster.processes.specification import Container
 
-_LEAST_AFTER_HOOK = 2.0  # seconds between SIGTERM and SIGKILL, even if a hook used up the grace
-_READ_AGAIN = 2.0  # seconds until the API server is asked again
+_LEAST_AFTER_HOOK = (
+    2.0  # seconds between SIGTERM and SIGKILL, even if a hook used up the grace period
+)
+_READ_AGAIN = 2.0  # seconds until the API server is read again
 _LONGEST_MESSAGE = 4096
 _MESSAGE_OF_LOG = 2048
 _START_ERROR = 128
@@ -51,10 +53,10 @@ class ContainerRuns:
     Args:
         context: what the containers of the pod share.
         container: its specification.
-        status: what is known of it.
+        status: its last known status.
 
     Attributes:
-        status: what is to be reported.
+        status: the status to report.
         has_started: set while the container runs and its startup probe has succeeded.
     """
 
@@ -76,9 +78,9 @@ class ContainerRuns:
         self._oom_kills = 0
 
     async def supervise(self, restarts: Callable[[int], bool], *, resumes: bool = False) -> int:
-        """Run it until it ends with a code for which it is not started again: that code.
+        """Run it until it ends with a code for which it is not restarted; returns that code.
 
-        `resumes` says that an end under an earlier kubelet counts.
+        With `resumes`, an exit under an earlier kubelet counts.
         """
         code = states.exit_code(self.status)
         if resumes and code is not None and not restarts(code):
@@ -91,7 +93,7 @@ class ContainerRuns:
             await self._pause(self._backoff.pause)
 
     async def stop(self, grace: GracePeriod) -> None:
-        """End it if it runs. `supervise` must have been cancelled."""
+        """Stop it if it runs. `supervise` must have been cancelled."""
         run = self._run
         if run is None:
             return
@@ -103,7 +105,7 @@ class ContainerRuns:
     # Start.
 
     async def _start(self) -> ContainerProcess:
-        """Start it, however long it takes until that is possible."""
+        """Start it; waits until that is possible."""
         wanted = env_sources(self.container)
         runtime, namespace = self._context.runtime, self._context.pod.metadata.namespace
         image = await self._image()
@@ -133,7 +135,7 @@ class ContainerRuns:
                     await asyncio.sleep(max(self._backoff.pause, _READ_AGAIN))
 
     async def _image(self) -> Image:
-        """The environment that stands for its image; waits for ever if there is none."""
+        """The environment for its image; never returns if there is none."""
         try:
             return self._context.runtime.images.find(self.container.image)
         except UnknownImage as error:
@@ -194,7 +196,7 @@ class ContainerRuns:
     # While it runs.
 
     async def _watch(self, run: ContainerProcess) -> int:
-        """Probe it until it has ended, or has to be ended."""
+        """Probe it until it has ended or must be stopped."""
         checks = asyncio.create_task(self._check(run))
         try:
             await asyncio.wait({run.exited, checks}, return_when=asyncio.FIRST_COMPLETED)
@@ -211,7 +213,7 @@ class ContainerRuns:
         return code
 
     async def _check(self, run: ContainerProcess) -> tuple[str, float]:
-        """Hook and probes: why it has to be ended, and its grace for that in seconds."""
+        """Run hook and probes; returns why it must be stopped, and the grace period in seconds."""
         grace = self._context.pod.spec.termination_grace_period_seconds
         hook = self.container.lifecycle.post_start
         if hook:
@@ -243,7 +245,7 @@ class ContainerRuns:
     # End.
 
     async def _end(self, run: ContainerProcess, grace: GracePeriod) -> None:
-        """The hook, SIGTERM, and SIGKILL when the grace is over."""
+        """Run the hook, send SIGTERM, and SIGKILL after the grace period."""
         hook = self.container.lifecycle.pre_stop
         if hook and grace.remaining:
             doing = asyncio.ensure_future(
@@ -266,7 +268,7 @@ class ContainerRuns:
         await run.kill()
 
     async def _finish(self, run: ContainerProcess) -> int:
-        """Say how it ended, and clean up."""
+        """Report how it ended, and clean up."""
         if self._run is not run:
             return states.exit_code(self.status) or 0
         self._run = None

@@ -1,4 +1,4 @@
-"""One run of a container: a process, what it writes, and commands beside it."""
+"""One run of a container: its process, its output, and exec commands."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LONGEST_ANSWER = 10 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What came of a probe or a hook.
+    """The result of a probe or hook.
 
     Attributes:
         is_good: whether it counts as a success.
-        text: what to say about it.
+        text: the error, or output.
     """
 
     is_good: bool
@@ -42,7 +42,7 @@ class ContainerProcess:
     Attributes:
         exited: gives the exit code, 128 + n after signal n, when the process has ended and its
             output is complete.
-        was_killed: whether it was ended by us with force.
+        was_killed: whether it was killed by us.
     """
 
     def __init__(
@@ -94,11 +94,11 @@ class ContainerProcess:
         return self._container_dir.start_error()
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
         self._send(signal.SIGTERM)
 
     async def kill(self) -> None:
-        """End it and everything that it has started."""
+        """Kill it and its descendants."""
         if not self.exited.done():
             self.was_killed = True
             self._send(self._launch.kill_signal)
@@ -108,7 +108,7 @@ class ContainerProcess:
         await asyncio.wait({self.exited})
 
     async def exec(self, argv: Sequence[str], seconds: float | None) -> ActionResult:
-        """Run a command beside it, for at most so long."""
+        """Run another command in the container, for at most `seconds`."""
         launch = self._container_dir.exec(argv)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -137,7 +137,7 @@ class ContainerProcess:
         return ActionResult(is_good=False, text=text.strip() or f"command exited with code {code}")
 
     async def close(self) -> None:
-        """Remove what was made for it, when it has ended."""
+        """Remove its directory after it has ended."""
         await self._container_dir.close()
 
     async def _wait(self) -> int:
@@ -151,7 +151,7 @@ class ContainerProcess:
 
 
 async def _read(process: Process) -> str:
-    """The first part of what the process writes; the rest is read and dropped."""
+    """The first part of the process's output; the rest is read and dropped."""
     stream = process.stdout
     assert stream is not None
     kept = b""

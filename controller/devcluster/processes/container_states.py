@@ -1,4 +1,4 @@
-"""Statuses of containers that are processes: each function gives the one after a happening."""
+"""Statuses of process containers: each function returns the status after one event."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def expected(container: Container, reason: str) -> ContainerStatus:
 
 
 def waiting(status: ContainerStatus, reason: str, message: str) -> ContainerStatus:
-    """Of a container that cannot start, and why; an end just before it moves to `lastState`."""
+    """Of a container that cannot start, and why; a previous exit moves to `lastState`."""
     last = ContainerState(terminated=status.state.terminated)
     return replace(
         status,
@@ -53,7 +53,7 @@ def waiting(status: ContainerStatus, reason: str, message: str) -> ContainerStat
 def running(
     status: ContainerStatus, pod_uid: str, image_id: str, restarts: int, now: str
 ) -> ContainerStatus:
-    """Of a container that has just been started, for the `restarts`-th time after the first."""
+    """Of a container that has just been started, after `restarts` restarts."""
     last = ContainerState(terminated=status.state.terminated)
     return replace(
         status,
@@ -68,7 +68,7 @@ def running(
 
 
 def probed(status: ContainerStatus, *, started: bool, ready: bool) -> ContainerStatus:
-    """Of a running container, after its probes have said something."""
+    """Of a running container, after a probe result."""
     return replace(status, started=started, ready=ready)
 
 
@@ -92,18 +92,18 @@ def ended(
 
 
 def initialized(status: ContainerStatus) -> ContainerStatus:
-    """Of an init container that has done its work."""
+    """Of an init container that has completed."""
     return replace(status, ready=True)
 
 
 def lost(status: ContainerStatus, now: str) -> ContainerStatus:
-    """Of a container that ran when a kubelet before this one stopped."""
+    """Of a container that ran under an earlier kubelet."""
     message = "The container could not be located when the pod was deleted or the kubelet started."
     return ended(status, KILLED_CODE, now, reason=LOST, message=message)
 
 
 def exit_code(status: ContainerStatus) -> int | None:
-    """With which code the container has ended, None if it has not."""
+    """The exit code of the container, None if it has not ended."""
     return status.state.terminated.exit_code if status.state.terminated else None
 
 

@@ -1,4 +1,4 @@
-"""What a pod can be told about itself: the downward API of variables and volumes."""
+"""The downward API: values of a pod's own fields for variables and volumes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ENTRY = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
 class UnknownField(Exception):  # noqa: N818  it is about the pod, not about this program
-    """A reference names a field, container or resource that there is not."""
+    """A reference names a field, container or resource that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class DownwardValues:
-    """What the machine adds to a pod.
+    """Values that the machine adds to a pod's fields.
 
     Attributes:
         pod_ip: the pod's address.
@@ -54,7 +54,7 @@ def field_value(
         reference: which field.
         pod: the pod as it was when it started.
         meta: its present metadata.
-        downward: what the machine adds.
+        downward: values that the machine adds.
 
     Raises:
         UnknownField: there is no such field.
@@ -89,7 +89,7 @@ def resource_value(
     `container` is the one that refers to itself; volumes name one.
 
     Raises:
-        UnknownField: there is no such container or resource, or its quantity is none.
+        UnknownField: there is no such container or resource, or its quantity is invalid.
     """
     if reference.container_name:
         named = (c for c in pod.spec.all_containers if c.name == reference.container_name)

@@ -1,8 +1,8 @@
 """A container's environment and command line, from its specification alone.
 
-Nothing is inherited from this program. Order of precedence, as in a real cluster: the image's
+Nothing is inherited from this process. Order of precedence, as in a real cluster: the image's
 variables, `envFrom`, `env`; the latter may refer to earlier ones of the pod. There are no variables
-about services: Ray takes `KUBERNETES_SERVICE_HOST` for a promise of control groups.
+for services: Ray reads control groups where `KUBERNETES_SERVICE_HOST` is set.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class InvalidConfiguration(Exception):  # noqa: N818  Kubernetes calls it CreateContainerConfigError
-    """Something that the container refers to is not there (yet). The message says what."""
+    """An object that the container refers to does not exist (yet). The message names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ CONFIG_MAP, SECRET, CLAIM = "configmap", "secret", "persistentvolumeclaim"
 
 
 def env_sources(container: Container) -> frozenset[Source]:
-    """What has to be read before `environment` can be called."""
+    """The objects that `invocation` needs."""
     found: set[Source] = set()
     for group in container.env_from:
         if group.config_map_ref:
@@ -92,11 +92,11 @@ def invocation(
         pod: whose container it is.
         container: its specification.
         image: its environment.
-        downward: what the machine adds.
+        downward: values that the machine adds.
         sources: the data of all `env_sources`, None for those that do not exist.
 
     Raises:
-        BadConfiguration: a reference leads nowhere, or there is nothing to run.
+        BadConfiguration: a referenced object is missing, or there is no command.
     """
     declared: dict[str, str] = {}
     for group in container.env_from:
@@ -139,7 +139,7 @@ def _value(
     downward: DownwardValues,
     sources: Mapping[Source, Mapping[str, bytes] | None],
 ) -> str | None:
-    """The value of one variable, None if it is optional and not there."""
+    """The value of one variable, None if it is optional and missing."""
     origin = variable.value_from
     if origin is None:
         return expand(variable.value, declared)

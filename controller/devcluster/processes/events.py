@@ -43,7 +43,7 @@ class _Series:
 
 
 class PodEvents:
-    """Collects events; `run` sends them. One that cannot be sent is dropped.
+    """Collects events; `run` sends them. Events that cannot be sent are dropped.
 
     Args:
         context: client and time.
@@ -62,7 +62,7 @@ class PodEvents:
     def record(
         self, meta: ObjectMeta, kind: str, reason: str, message: str, *, container: str = ""
     ) -> None:
-        """Something has happened to a pod.
+        """Record an event of a pod.
 
         Args:
             meta: the pod's metadata.
@@ -102,7 +102,7 @@ class PodEvents:
                 await self._client.merge_patch(_EVENTS, namespace, series.name, change)
             else:
                 await self._client.create(_EVENTS, namespace, self._body(key, series, count))
-        except Exception as error:  # noqa: BLE001  what is said of pods must not end them
+        except Exception as error:  # noqa: BLE001  a failed event must not stop pods
             _log.debug("event dropped", reason=key.reason, message=key.message, error=repr(error))
             self._series.pop(key, None)
         else:

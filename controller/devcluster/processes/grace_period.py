@@ -1,4 +1,4 @@
-"""Waits that something may end early: grace periods, and the next look at what is missing."""
+"""Grace periods, and waits with a time limit."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from contextlib import suppress
 from typing import Any
 
 RECHECK_SECONDS = 10.0
-"""Seconds until what is missing is looked for again, should nobody tell that it is there."""
+"""Seconds until a missing object is read again, if no event announces it."""
 
 
 async def wait_at_most(event: asyncio.Event, seconds: float) -> None:
-    """Wait for `event`, but not longer than so many seconds."""
+    """Wait for `event`, for at most `seconds`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
 
 
 class GracePeriod:
-    """Ends at a moment that may come nearer.
+    """A deadline that may be shortened.
 
     Args:
         seconds: from now.
@@ -35,14 +35,14 @@ class GracePeriod:
         return max(0.0, self._end - self._loop.time())
 
     def shorten(self, seconds: float) -> None:
-        """It ends in so many seconds, unless it ends sooner."""
+        """End in at most `seconds` from now."""
         end = self._loop.time() + seconds
         if end < self._end:
             self._end = end
             self._shortened.set()
 
     async def passes_before(self, awaited: asyncio.Future[Any], *, least: float = 0.0) -> bool:
-        """Wait for `awaited` or the end; whether the end came first.
+        """Wait for `awaited` or the end; returns whether the end came first.
 
         `least` seconds are waited for in any case, unless the time is shortened.
         """

@@ -1,7 +1,7 @@
 """Images: names of container images, and the local environments that stand for them.
 
-There are no container images on this machine. `--image NAME=PATH` says that containers of image
-NAME find their programs in PATH, the folder of a Python environment; everything else they share
+There are no container images on this machine. `--image NAME=PATH` makes containers of image
+NAME use the programs in PATH, the folder of a Python environment; everything else they share
 with the machine.
 """
 
@@ -19,11 +19,11 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A local environment that stands for an image.
+    """A local environment used in place of an image.
 
     Attributes:
         path: folder of the environment; programs are in its `bin`.
-        env: variables that containers get unless they set them themselves.
+        env: default variables of containers.
         entrypoint: what runs when a container has no command.
         command: its arguments when a container has neither command nor arguments.
     """
@@ -47,7 +47,7 @@ class Image:
 
 
 class UnknownImage(Exception):  # noqa: N818  the kubelet's words for it are ErrImagePull
-    """No environment stands for an image. The message names the remedy."""
+    """There is no environment for an image. The message names the remedy."""
 
 
 class Images:
@@ -78,7 +78,7 @@ class Images:
 
 
 def _names(image: str) -> list[str]:
-    """All names that `image` goes by, the most exact one first."""
+    """All names of `image`, the most exact one first."""
     bare = image.partition("@")[0]
     head, slash, last = bare.rpartition("/")
     repository = head + slash + last.partition(":")[0]

@@ -1,7 +1,7 @@
 """The process kubelet: pods bound to its node run as processes of this machine.
 
-A client of the API server like every other node component. It is its own scheduler: whatever pod
-has no node gets one. What runs is known to this program alone; when it ends, all of it ends.
+A client of the API server like every other node component. It is its own scheduler: every pod
+without a node gets one. Its pods end when this process ends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = structlog.get_logger(__name__)
 
 
 def node_info(isolation: Isolation) -> NodeInfo:
-    """What the Node object says of this machine."""
+    """The Node information of this machine."""
     return NodeInfo(
         name="process",
         ready="pods are processes of this machine",
@@ -52,10 +52,10 @@ def node_info(isolation: Isolation) -> NodeInfo:
 class ProcessKubelet:
     """Runs pods as processes.
 
-    Limits and requests are told to pods that ask for them, and not enforced: without cgroups of
-    its own this program cannot limit processors, and a limit of address space would end Ray,
-    which reserves much more than it uses. Nor are sizes of volumes, users and capabilities. A
-    process that the machine ends for lack of memory is reported as OOMKilled.
+    Limits and requests are visible to pods but not enforced: without its own cgroups
+    this program cannot limit processors, and a limit of address space would break Ray,
+    which reserves much more than it uses. Volume sizes, users and capabilities are ignored. A
+    process that the machine kills for lack of memory is reported as OOMKilled.
 
     Args:
         context: client, caches and time.
@@ -137,7 +137,7 @@ class ProcessKubelet:
             elif not pod.metadata.terminating:
                 await bind(self._runtime.client, pod, self._runtime.settings.node_names)
         except (NotFound, Conflict):
-            pass  # the pod has changed or gone: its event brings the key back
+            pass  # the pod has changed or is deleted: its event enqueues the key again
 
     def _follow(self, key: str, pod: Pod) -> None:
         runs = self._runs.setdefault(key, {})
@@ -152,7 +152,7 @@ class ProcessKubelet:
     async def _run(self, key: str, run: PodWorker) -> None:
         try:
             await run.run()
-        except Exception:  # noqa: BLE001  a pod nobody thought of must not stop the others
+        except Exception:  # noqa: BLE001  a pod that fails must not stop the others
             _log.exception("pod given up", pod=key)
         finally:
             self._runs[key].pop(run.uid)

@@ -1,4 +1,4 @@
-"""`kubectl logs` of pods that are processes: what their containers wrote, from the disk."""
+"""Logs of process pods, read from the disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PIECE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What a client asks for.
+    """Options of a request for logs.
 
     Attributes:
         tail: how many of the last lines, None for all.
@@ -47,7 +47,7 @@ class LogOptions:
 
     @classmethod
     def of(cls, query: Mapping[str, str], now: datetime) -> LogOptions:
-        """What the parameters of a request say.
+        """Parse the parameters of a request.
 
         Raises:
             ApiError: 400, one of them makes no sense.
@@ -72,7 +72,7 @@ class ProcessLogs:
 
     Args:
         server: knows the pods.
-        outputs: what their containers wrote.
+        outputs: the output of containers.
         wall: the time in UTC.
     """
 
@@ -101,7 +101,7 @@ class ProcessLogs:
 
 
 async def read(output: Output, wanted: LogOptions) -> AsyncGenerator[bytes, None]:
-    """What is wanted of an output, in pieces."""
+    """The requested part of an output, in pieces."""
     left = wanted.limit
     position = Position(output, wanted.tail)
     while True:
@@ -111,7 +111,7 @@ async def read(output: Output, wanted: LogOptions) -> AsyncGenerator[bytes, None
                 left -= len(piece)
                 if left <= 0:
                     return
-            await asyncio.sleep(0)  # a long log must not keep the others waiting
+            await asyncio.sleep(0)  # a long log must not block the event loop
         if not wanted.follow or (output.is_closed and position.is_at_end):
             return
         if position.is_at_end:
@@ -130,7 +130,7 @@ def _pieces(lines: Iterator[bytes], wanted: LogOptions) -> Iterator[bytes]:
 
 
 class Position:
-    """How far a reader has come in an output.
+    """The position of a reader in an output.
 
     Args:
         output: what is read.
@@ -152,12 +152,12 @@ class Position:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether there is nothing more at present."""
+        """Whether the reader has reached the current end."""
         here = (self._generation, self._offset)
         return self._output.is_removed or here == (self._output.generation, self._output.size)
 
     def take(self) -> Iterator[bytes]:
-        """The whole lines from here to the present end."""
+        """The whole lines from here to the current end."""
         while True:
             path = self._output.file(self._generation)
             if path is not None:
@@ -194,7 +194,7 @@ def _start_of_tail(path: Path | None, lines: int) -> tuple[int, int]:
 
 
 def _shown(line: bytes, wanted: LogOptions) -> bytes:
-    """A line as the client sees it, empty if it is not wanted."""
+    """A line as the client sees it, empty if it is filtered out."""
     moment, stream, kind, text = line.split(b" ", 3)
     if moment.decode() < wanted.since or (wanted.stream and stream.decode() != wanted.stream):
         return b""

@@ -1,7 +1,7 @@
-"""What containers write, on disk: one file a run, each line with the time at which it came.
+"""The output of containers on disk: one file for each run, each line with its time.
 
 The lines are those of the container runtime interface: `2026-08-20T10:00:00.123456Z stdout F text`,
-`P` in the place of `F` for a part of a line that was too long. Two files of at most
+`P` instead of `F` for a part of a line that was too long. Two files of at most
 `LARGEST_FILE` bytes are kept of each run, and the last two runs of each container.
 """
 
@@ -29,10 +29,10 @@ class Output:
     """The output of one run of a container: written here, read by `ProcessLogs`.
 
     Attributes:
-        generation: how many files there have been before the present one.
-        size: bytes of the present file.
-        is_closed: whether nothing will be added.
-        is_removed: whether nothing is kept of it.
+        generation: how many files there were before the current one.
+        size: bytes of the current file.
+        is_closed: whether it is complete.
+        is_removed: whether its files are deleted.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Output:
         self._changed = asyncio.Event()
 
     def close(self) -> None:
-        """Nothing will be added."""
+        """Mark the output as complete."""
         if not self.is_closed:
             self.is_closed = True
             self._file.close()
@@ -72,7 +72,7 @@ class Output:
             await self._changed.wait()
 
     def file(self, generation: int) -> Path | None:
-        """Where the lines of a generation are, None if they are not kept any more."""
+        """Path of a generation's lines, None if they are deleted."""
         if self.is_removed:
             return None
         if generation == self.generation:
@@ -80,7 +80,7 @@ class Output:
         return self._before if generation == self.generation - 1 else None
 
     def last_bytes(self, count: int) -> bytes:
-        """The end of what was written, without the times."""
+        """The end of the output, without times."""
         with self._path.open("rb") as file:
             file.seek(max(0, self.size - 2 * count))
             lines = file.read().splitlines()
@@ -123,13 +123,13 @@ class Pipe:
         asyncio.get_running_loop().add_reader(self._reader, self._readable)
 
     def started(self) -> None:
-        """The process has the writing end now: close ours."""
+        """Close our copy of the writing end after the process has started."""
         if self.writer >= 0:
             os.close(self.writer)
             self.writer = -1
 
     async def drained(self, seconds: float) -> None:
-        """Wait until everybody who could write has ended, at most so long; then stop reading."""
+        """Wait until all writers have ended, at most `seconds`; then stop reading."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await asyncio.shield(self._ended)
@@ -217,7 +217,7 @@ class Outputs:
         return output
 
     def abandon(self, pod_uid: str, container: str) -> None:
-        """The last run has not come about."""
+        """Discard the output of a run that did not start."""
         self._runs[pod_uid, container].pop().remove()
 
     def find(self, pod_uid: str, container: str, *, previous: bool = False) -> Output | None:
@@ -227,7 +227,7 @@ class Outputs:
         return runs[-position] if len(runs) >= position else None
 
     def forget(self, pod_uid: str) -> None:
-        """Delete what the containers of a pod have written."""
+        """Delete the output of a pod's containers."""
         for key in [key for key in self._runs if key[0] == pod_uid]:
             for output in self._runs.pop(key):
                 output.remove()

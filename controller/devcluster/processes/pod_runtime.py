@@ -1,4 +1,4 @@
-"""What all pods of a process kubelet share, and what all containers of one pod share."""
+"""Shared dependencies of all pods of a process kubelet, and of the containers of one pod."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KubeletDirs:
-    """Where the kubelet keeps what is not in a pod's sandbox.
+    """Directories of the kubelet outside the pods' sandboxes.
 
     Attributes:
         claims: what persistent volume claims hold, by uid.
@@ -46,7 +46,7 @@ class PodRuntime:
         images: environments by image.
         outputs: what containers write.
         sources: config maps, secrets and claims.
-        events: tells what happens.
+        events: records events.
         settings: pauses.
         wall: the time in UTC.
         dirs: of the kubelet.
@@ -73,7 +73,7 @@ class ContainerContext:
         sandbox: where it runs.
         downward: what the machine adds to it.
         volumes: its volumes.
-        changed: to be called when a container's status has changed.
+        changed: called when a container's status has changed.
     """
 
     runtime: PodRuntime
@@ -84,7 +84,7 @@ class ContainerContext:
     changed: Callable[[], None]
 
     def record_event(self, kind: str, reason: str, message: str, container: Container) -> None:
-        """An event about one of the containers."""
+        """Record an event about one of the containers."""
         group = "initContainers" if container in self.pod.spec.init_containers else "containers"
         path = f"spec.{group}{{{container.name}}}"
         self.runtime.events.record(self.pod.metadata, kind, reason, message, container=path)
@@ -96,7 +96,7 @@ def machine_memory() -> int:
 
 
 def oom_kills() -> int:
-    """How many processes this machine has killed for lack of memory; 0 where nobody counts."""
+    """How many processes this machine has killed for lack of memory; 0 if unknown."""
     try:
         with open("/proc/vmstat", encoding="ascii") as counters:  # noqa: PTH123  not a disk
             return next((int(line.split()[1]) for line in counters if "oom_kill " in line), 0)

@@ -1,4 +1,4 @@
-"""A pod's status as a pure function of its containers' statuses, as the kubelet computes it."""
+"""Computes a pod's status from its containers' statuses, as the kubelet does."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ READY_TO_START = "PodReadyToStartContainers"
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What the kubelet knows of a pod that it runs.
+    """The kubelet's knowledge of a pod that it runs.
 
     Attributes:
-        start_time: when it took the pod on.
+        start_time: when it accepted the pod.
         host_ip: address of the node.
         pod_ip: address of the pod, empty as long as it has no sandbox.
         is_over: whether all containers have ended and none will run again.
         has_sandbox: whether containers can be started.
-        reason: why the pod was ended as a whole, empty if it was not.
+        reason: why the whole pod was stopped, empty if it was not.
         message: the same as a sentence.
         init: statuses of the init containers.
         main: statuses of the containers.
@@ -59,8 +59,8 @@ def pod_status(pod: Pod, present: PodStatus, facts: PodFacts, now: str) -> PodSt
 
     Args:
         pod: its specification.
-        present: what the API server has; conditions of others stay, and times of transition.
-        facts: what is the case.
+        present: the stored status; its transition times and conditions of others are kept.
+        facts: what the kubelet knows.
         now: a timestamp.
     """
     phase = _phase(pod, facts)
@@ -97,7 +97,7 @@ def _condition_update(kind: str, why_not: tuple[str, str] | None) -> ConditionUp
 
 
 def _phase(pod: Pod, facts: PodFacts) -> str:
-    """The phase, which is not final as long as anything may run."""
+    """The phase; it is not final while any container may run."""
     if facts.is_over:
         ends = [*facts.main, *_one_time(pod, facts)]
         has_failed = facts.reason or any(_last_code(status) != 0 for status in ends)

@@ -1,7 +1,7 @@
-"""One pod from its start on this node to its removal from the API server.
+"""Runs one pod from its start on this node to its removal from the API server.
 
 `_live` is the pod's life as it was meant: sandbox, volumes, init containers, containers. Deletion,
-a deadline or the end of the kubelet cut it short; then containers are stopped in order.
+a deadline or the end of the kubelet interrupt it; then containers are stopped in order.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _log = structlog.get_logger(__name__)
 
 
 class PodWorker:
-    """Runs one pod of this node.
+    """The worker of one pod.
 
     Args:
         runtime: shared by all pods.
-        pod: as the cache has it.
+        pod: the pod in the cache.
     """
 
     def __init__(self, runtime: PodRuntime, pod: Pod) -> None:
@@ -72,12 +72,12 @@ class PodWorker:
         self._meta_changed = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
 
-    # What the kubelet tells.
+    # Called by the kubelet.
 
     def seen(self, pod: Pod) -> None:
-        """The pod as the cache has it now."""
+        """Update the pod from the cache."""
         self._reports.seen(pod)
-        self._changed()  # others write conditions that readiness depends on
+        self._changed()  # readiness depends on conditions that others write
         if (pod.metadata.labels, pod.metadata.annotations) != (
             self._meta.labels,
             self._meta.annotations,
@@ -90,7 +90,7 @@ class PodWorker:
             self._leaves.set()
 
     def vanished(self) -> None:
-        """The pod is not in the API server any more: nobody waits for it."""
+        """The pod was removed from the API server."""
         self._reports.gone()
         self._vanished.set()
         self._leaves.set()
@@ -103,10 +103,10 @@ class PodWorker:
             self._grace.shorten(seconds)
         self._ends.set()
 
-    # Its life.
+    # Start and run.
 
     async def run(self) -> None:
-        """Run it until it is gone. When cancelled, its processes are killed at once."""
+        """Run the pod until it is removed. When cancelled, its processes are killed at once."""
         reporting = asyncio.create_task(self._reports.run())
         reporting.add_done_callback(self._failed)
         try:
@@ -126,7 +126,7 @@ class PodWorker:
             self._runtime.outputs.forget(self.uid)
 
     async def _until_end(self, life: Coroutine[Any, Any, None]) -> None:
-        """Let it live until it is over or has to end."""
+        """Run the pod until it completes or must stop."""
         living = asyncio.create_task(life)
         ends = asyncio.create_task(self._ends.wait())
         try:
@@ -176,7 +176,7 @@ class PodWorker:
                     )
 
     async def _read(self) -> WholePod | None:
-        """The whole pod; None if it is not there any more."""
+        """The whole pod; None if it was removed."""
         meta = self._meta
         while True:
             try:
@@ -190,7 +190,7 @@ class PodWorker:
                 return pod if pod.metadata.uid == meta.uid else None
 
     def _accept(self, pod: WholePod) -> None:
-        """Say that the pod is known; what ran under a kubelet before this one is lost."""
+        """Accept the pod; containers of an earlier kubelet are lost."""
         now = timestamp(self._runtime.wall())
         self._start_time = pod.status.start_time or now
         known = {status.name: status for status in pod.status.in_order}
@@ -240,7 +240,7 @@ class PodWorker:
         return Volumes(pod, sandbox.root, folders.memory / self.uid, folders.claims)
 
     async def _mount(self, volumes: Volumes) -> None:
-        """Make the volumes, however long it takes until that is possible."""
+        """Create the volumes; waits until that is possible."""
         namespace = self._meta.namespace
         while True:
             with self._runtime.sources.watch(namespace, volumes.sources) as changed:
@@ -261,7 +261,7 @@ class PodWorker:
         volumes.prepare(self._meta, self._downward_values(self._sandbox), data)
 
     async def _refresh(self, volumes: Volumes) -> None:
-        """Keep volumes up to date that are made of objects or of the pod's metadata."""
+        """Update volumes that come from objects or the pod's metadata."""
         with self._runtime.sources.watch(self._meta.namespace, volumes.sources) as changed:
             while True:
                 waits = [
@@ -280,7 +280,7 @@ class PodWorker:
                     self._record_event("Warning", "FailedMount", str(error))
 
     async def _initialise(self, pod: WholePod) -> bool:
-        """Run the init containers one after the other; whether all have done their work."""
+        """Run the init containers in order; returns whether all have succeeded."""
         may_retry = pod.spec.restart_policy != "Never"
         for runs in self._init:
             if runs.container.is_sidecar:
@@ -303,7 +303,7 @@ class PodWorker:
         if not task.cancelled() and (error := task.exception()):
             _log.error("part of a pod given up", pod=self._meta.key, exc_info=error)
 
-    # Its end.
+    # Stop.
 
     async def _stop(self) -> None:
         """Stop the containers, then the sidecars in reverse order."""
@@ -317,7 +317,7 @@ class PodWorker:
             await runs.stop(grace)
 
     async def _kill(self) -> None:
-        """End all that is left, at once."""
+        """Kill everything at once."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(
@@ -334,7 +334,7 @@ class PodWorker:
             self._volumes.remove()
 
     async def _remove(self) -> None:
-        """Delete the pod from the API server: nothing runs any more."""
+        """Delete the pod from the API server, after its containers have stopped."""
         while not self._vanished.is_set():
             meta = self._meta
             try:
@@ -349,7 +349,7 @@ class PodWorker:
             else:
                 return
 
-    # What is reported.
+    # Status.
 
     def _changed(self) -> None:
         self._reports.changed()

@@ -1,4 +1,4 @@
-"""When a probe's results become a verdict: after so many of the same kind in a row."""
+"""Success and failure thresholds of probes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class ProbeThreshold:
     """Results of one probe so far.
 
     Attributes:
-        successes: how many in a row make it good.
-        failures: how many in a row make it bad.
-        verdict: what it is now, None as long as nothing is known.
+        successes: consecutive successes needed.
+        failures: consecutive failures needed.
+        verdict: the current state, None while unknown.
         last: the last result.
-        run: how many results in a row were like the last.
+        run: how many results in a row equal the last.
     """
 
     successes: int

@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 
 
 class ProbeListener(Protocol):
-    """Is told when a container has started, and whether it is ready."""
+    """Receives whether a container has started and whether it is ready."""
 
     def __call__(self, *, started: bool, ready: bool) -> None:
-        """The verdict of the probes now."""
+        """Handle a result of the probes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FailedProbe:
-    """A probe for which the container has to be ended: `startup` or `liveness`."""
+    """A failed `startup` or `liveness` probe, for which the container must be stopped."""
 
     name: str
     probe: Probe
 
 
 class ContainerProbes:
-    """Runs the probes of one run.
+    """Runs the probes of one container process.
 
     Args:
         container: its specification.
         run: the run.
         pod_ip: where requests and connections go.
-        probed: told of verdicts.
-        unhealthy: told of each failure: which probe, and why.
+        probed: receives results.
+        unhealthy: receives each failure: which probe, and why.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class ContainerProbes:
         self._unhealthy = unhealthy
 
     async def watch(self) -> FailedProbe:
-        """Probe until the container has to be ended, for ever if that does not happen."""
+        """Probe until the container must be stopped, which may never happen."""
         began = asyncio.get_running_loop().time()
         startup = self._container.startup_probe
         if startup and not await self._has_started(startup, began):
@@ -100,7 +100,7 @@ class ContainerProbes:
     async def _verdicts(
         self, name: str, probe: Probe, began: float
     ) -> AsyncGenerator[bool | None, None]:
-        """The verdict after each result; the delay counts from the start of the container."""
+        """The state after each result; the initial delay counts from the start of the container."""
         probe = self._expanded(probe)
         threshold = ProbeThreshold(probe.success_threshold, probe.failure_threshold)
         loop = asyncio.get_running_loop()
@@ -117,7 +117,7 @@ class ContainerProbes:
             await asyncio.sleep(max(0.0, next_time - loop.time()))
 
     def _expanded(self, probe: Probe) -> Probe:
-        """Commands of probes may refer to those variables whose values are in the pod."""
+        """Expand the variables in a probe's command whose values are in the pod."""
         if probe.exec is None:
             return probe
         variables = {v.name: v.value for v in self._container.env if v.value_from is None}

@@ -1,6 +1,6 @@
-"""Config maps, secrets and claims as pods use them: read live, and announced when they change.
+"""Config maps, secrets and claims for pods: read live, with notification of changes.
 
-Only their metadata is cached: no copy of a secret is kept in this program.
+Only metadata is cached: this process keeps no copy of a secret.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WATCHED: Mapping[str, Resource[Any]] = {
 
 
 class Sources:
-    """Reads config maps, secrets and claims for pods; of a claim the data is its `uid`."""
+    """Reads config maps, secrets and claims for pods; the data of a claim is its `uid`."""
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client
@@ -70,7 +70,7 @@ class Sources:
 
 
 class Subscription:
-    """Tells of changes. A context manager."""
+    """A context manager that subscribes to changes."""
 
     def __init__(
         self,

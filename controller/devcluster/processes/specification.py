@@ -1,7 +1,7 @@
-"""Pods as they are run: everything of a pod's specification that decides what its processes are.
+"""Pod specifications for the process kubelet: all fields that determine its processes.
 
-The caches of the node components hold less of a pod (`nodes.pods`); the kubelet reads the whole of
-it once, when it begins to run it. The API server has filled in the defaults.
+The caches of the node components hold less of a pod (`nodes.pods`); the kubelet reads the whole
+pod once, when it starts it. The API server has filled in the defaults.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reports of one pod's status: whatever has changed is written once the last write is answered."""
+"""Writes one pod's status: changes are written after the previous write is answered."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _log = structlog.get_logger(__name__)
 
 
 class StatusManager:
-    """Keeps the status of one pod in the API server up to date.
+    """Keeps the status of one pod in the API server up to date, as a kubelet's status manager.
 
     Args:
         client: access to the API server.
-        pod: the pod as it was last seen.
-        compose: gives the status that should be there, from the one that is there.
+        pod: the pod as last read.
+        compose: computes the desired status from the stored one.
     """
 
     def __init__(self, client: Client, pod: Pod, compose: Callable[[PodStatus], PodStatus]) -> None:
@@ -42,27 +42,27 @@ class StatusManager:
         self._is_gone = False
 
     def seen(self, pod: Pod) -> None:
-        """The pod as the API server has it."""
+        """Update the pod from the API server."""
         if not is_older(pod.metadata.resource_version, self._pod.metadata.resource_version):
             self._pod = pod
 
     def gone(self) -> None:
-        """There is nobody to report on any more."""
+        """The pod was removed: stop writing."""
         self._is_gone = True
         self._settled.set()
 
     def changed(self) -> None:
-        """There may be something to report."""
+        """The status may have changed."""
         if not self._is_gone:
             self._settled.clear()
             self._due.set()
 
     async def settle(self) -> None:
-        """Wait until everything is reported."""
+        """Wait until all changes are written."""
         await self._settled.wait()
 
     async def run(self) -> None:
-        """Report until cancelled."""
+        """Write until cancelled."""
         failures = 0
         while True:
             await self._due.wait()
@@ -103,7 +103,7 @@ class StatusManager:
         )
 
     async def _look(self) -> None:
-        """Read the pod after a conflict: it has changed, or another one has its name."""
+        """Read the pod after a conflict: it was changed or replaced."""
         meta = self._pod.metadata
         try:
             present = await self._client.get(PODS, meta.namespace, meta.name)

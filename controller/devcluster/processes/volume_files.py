@@ -1,4 +1,4 @@
-"""The files of volumes that are made of API objects: which paths, what in them, which mode."""
+"""Files of volumes that come from API objects: paths, contents and modes."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class VolumeFile:
 
 
 def is_made_of_objects(volume: Volume) -> bool:
-    """Whether `contents` says what is in this volume."""
+    """Whether `volume_files` gives the contents of this volume."""
     return bool(volume.config_map or volume.secret or volume.downward_api or volume.projected)
 
 
 def volume_sources(volume: Volume) -> frozenset[Source]:
-    """The config maps and secrets that `volume` is made of."""
+    """The config maps and secrets that `volume` uses."""
     return frozenset(_sources(volume))
 
 
@@ -71,7 +71,7 @@ def volume_files(
         volume: one for which `is_made_of_objects` holds.
         pod: whose volume it is.
         meta: the pod's present metadata.
-        downward: what the machine adds.
+        downward: values that the machine adds.
         sources: the data of all `volume_sources`, None for those that do not exist.
 
     Raises:
@@ -154,6 +154,6 @@ def _downward(
 
 
 def _token(pod: Pod, meta: ObjectMeta) -> bytes:
-    """The embedded API server takes a bearer token for the name of who asks."""
+    """A token of the embedded API server is the name of its user."""
     account = pod.spec.service_account_name or "default"
     return f"system:serviceaccount:{meta.namespace}:{account}".encode()

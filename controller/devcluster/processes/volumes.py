@@ -1,4 +1,4 @@
-"""The volumes of a pod as folders, and what its containers see of them."""
+"""The volumes of a pod as directories, and their mounts in containers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Volumes:
 
     @property
     def sources(self) -> frozenset[Source]:
-        """What has to be read before `prepare`."""
+        """The objects that `prepare` needs."""
         found = {source for volume in self._pod.spec.volumes for source in volume_sources(volume)}
         for volume in self._pod.spec.volumes:
             if volume.persistent_volume_claim:
@@ -61,15 +61,15 @@ class Volumes:
         downward: DownwardValues,
         sources: Mapping[Source, Mapping[str, bytes] | None],
     ) -> None:
-        """Make all volumes, or bring those up to date that are made of objects.
+        """Create all volumes, or update those that come from objects.
 
         Args:
             meta: the pod's present metadata.
-            downward: what the machine adds.
+            downward: values that the machine adds.
             sources: the data of all `sources`, None for those that do not exist.
 
         Raises:
-            BadConfiguration: one cannot be made (yet); the message says why.
+            BadConfiguration: one cannot be created (yet); the message says why.
         """
         for number, volume in enumerate(self._pod.spec.volumes):
             try:
@@ -82,14 +82,14 @@ class Volumes:
                 raise InvalidConfiguration(text) from error
 
     def mounts(self, container: Container, variables: Mapping[str, str]) -> list[Mount]:
-        """What `container` sees of the volumes.
+        """The mounts of `container`.
 
         Args:
             container: one of the pod's.
             variables: its environment, for `subPathExpr`.
 
         Raises:
-            BadConfiguration: a mount names no volume, or leads out of it.
+            BadConfiguration: a mount names no volume, or a path outside it.
         """
         found: list[Mount] = []
         by_name = {volume.name: volume for volume in self._pod.spec.volumes}
@@ -107,7 +107,7 @@ class Volumes:
         return found
 
     def remove(self) -> None:
-        """Delete what is not in the pod's folder."""
+        """Delete the files outside the pod's directory."""
         shutil.rmtree(self._memory, ignore_errors=True)
 
     def _prepare(
@@ -152,10 +152,10 @@ class Volumes:
 
 
 def write_atomically(folder: Path, files: Mapping[str, VolumeFile]) -> None:
-    """Make `folder` hold exactly `files`, so that readers see all old or all new ones.
+    """Replace the contents of `folder` by `files` atomically for readers.
 
-    As the kubelet does it: the files are in a hidden folder that a link leads to, which is
-    replaced by one that leads to another.
+    As in the kubelet, the files are in a hidden folder behind a link, which is
+    replaced by a link to a new folder.
 
     Raises:
         BadConfiguration: a path leads out of the folder.

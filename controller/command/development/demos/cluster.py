@@ -57,7 +57,7 @@ class _Named(msgspec.Struct):
 
 
 class _Scalable(msgspec.Struct):
-    """What the demo needs to know of a manifest."""
+    """The part of a manifest that the demo reads."""
 
     kind: Literal["RayCluster"]
     metadata: _Named
@@ -66,7 +66,7 @@ class _Scalable(msgspec.Struct):
 
 @dataclass(slots=True)
 class ClusterDemoSummary:
-    """What the demo measured: seconds a step took, pods wanted and made, writes."""
+    """Measurements of the demo: seconds for each step, pods wanted and created, writes."""
 
     steps: Steps = field(default_factory=Steps)
     pods_wanted: int = 0
@@ -76,7 +76,7 @@ class ClusterDemoSummary:
 
     @property
     def surplus(self) -> int:
-        """Pods that nobody had asked for."""
+        """Pods created beyond those asked for."""
         return self.pods_made - self.pods_wanted
 
     def text(self) -> str:
@@ -95,7 +95,7 @@ async def cluster_demo(manifest: Path) -> int:
     """Run the demo and print its summary; returns the exit status.
 
     Raises:
-        ConfigurationError: the manifest is not one of a RayCluster that can be scaled.
+        ConfigurationError: the manifest holds no RayCluster that can be scaled.
     """
     documents = load(manifest)
     _check(documents, manifest)
@@ -115,7 +115,7 @@ async def cluster_demo(manifest: Path) -> int:
 
 
 def _check(documents: list[dict[str, Any]], manifest: Path) -> None:
-    """Refuse what the steps of the demo cannot be played with."""
+    """Refuse manifests that the demo cannot run."""
     try:
         clusters = msgspec.convert(documents, list[_Scalable])
     except msgspec.ValidationError as error:
@@ -127,7 +127,7 @@ def _check(documents: list[dict[str, Any]], manifest: Path) -> None:
 async def _play(
     documents: list[dict[str, Any]], screen: Screen, summary: ClusterDemoSummary
 ) -> None:
-    """Start everything, go through the steps, stop everything."""
+    """Start everything, run the steps, stop everything."""
     screen.headline("starting an embedded Kubernetes API server and a simulated node")
     settings = Settings(metrics_address="", health_address="")
     crds = custom_resource_definitions()
@@ -202,7 +202,7 @@ def _informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
 
 
 def _pod_counter(summary: ClusterDemoSummary) -> Callable[[StoredEvent], None]:
-    """Counts pods the moment the store takes them in."""
+    """Counts pods at the moment the store creates them."""
 
     def count(event: StoredEvent) -> None:
         if event.table == "pods" and event.previous is None:

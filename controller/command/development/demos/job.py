@@ -53,7 +53,7 @@ _CLEANING_SECONDS = 120.0  # beyond the job's own time to live
 
 @dataclass(slots=True)
 class JobDemoSummary:
-    """What came of it."""
+    """The results of the demo."""
 
     steps: Steps = field(default_factory=Steps)
     attempts: list[str] = field(default_factory=list[str])
@@ -66,7 +66,7 @@ class JobDemoSummary:
 
     @property
     def worked(self) -> bool:
-        """Whether everything did."""
+        """Whether the demo succeeded."""
         return not self.failed and self.removed and not self.left_behind
 
     def text(self) -> str:
@@ -91,8 +91,8 @@ async def job_demo(manifest: Path, images: Sequence[str], isolation: IsolationOp
         isolation: how pods are kept apart.
 
     Raises:
-        ConfigurationError: the manifest holds something else than one RayJob and what it needs, or
-            there is no Ray to be had; the message says what helps.
+        ConfigurationError: the manifest holds anything but one RayJob and what it needs, or
+            Ray cannot be installed; the message names a remedy.
     """
     documents = load(manifest)
     _check(documents, manifest)
@@ -115,7 +115,7 @@ async def job_demo(manifest: Path, images: Sequence[str], isolation: IsolationOp
 
 
 def _check(documents: list[Json], manifest: Path) -> None:
-    """Refuse what cannot be played with.
+    """Refuse manifests that the demo cannot run.
 
     Raises:
         ConfigurationError: it cannot.
@@ -201,11 +201,11 @@ async def _delete(user: Client, document: Json) -> None:
         resource = _RESOURCES[document["kind"]]
         await user.delete(resource, NAMESPACE, str(document["metadata"]["name"]))
     except NotFound:
-        pass  # its own rules have removed it
+        pass  # its own deletion rules have removed it
 
 
 def _record_progress(view: JobView, summary: JobDemoSummary) -> None:
-    """Note what is known of the job, which may be gone soon."""
+    """Record what is known of the job, which may soon be deleted."""
     summary.attempts = [attempt.text() for attempt in view.attempts] or summary.attempts
     summary.lines, summary.clusters = view.lines, len(view.clusters_seen)
     summary.pods = len(view.pods_seen)

@@ -1,4 +1,4 @@
-"""What a job prints, from the logs of the pods that submit it."""
+"""The output of a job, from the logs of the pods that submit it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SIDECAR = "ray-job-submitter"
 
 
 class JobLog:
-    """Follows the log of every submitter of a job, from the moment it has one.
+    """Follows the log of every submitter of a job.
 
     Args:
         server: the API server.
@@ -41,7 +41,7 @@ class JobLog:
         self._running: set[asyncio.Task[None]] = set()
 
     def saw_pod(self, key: str, pod: Pod | None) -> None:
-        """Begin to follow the log of a submitter that has started, once for each start."""
+        """Follow the log of a submitter that has started, once for each start."""
         del key
         if pod is None:
             return
@@ -61,7 +61,7 @@ class JobLog:
             task.cancel()
 
     def _submitter(self, pod: Pod) -> str:
-        """The container whose output is the job's; empty if there is none in this pod."""
+        """Name of the container whose output is the job's; empty if this pod has none."""
         names = [container.name for container in pod.spec.containers]
         if (pod.metadata.labels or {}).get("job-name") == self._name:
             return names[0]
@@ -73,7 +73,7 @@ class JobLog:
         status, _, chunks = await self._server.request("GET", path, query, {}, None)
         rest = b""
         async for chunk in chunks:
-            if status == 200:  # otherwise the pod has gone meanwhile
+            if status == 200:  # otherwise the pod is gone
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
                     self._saw_line(_COLOURS.sub("", line.decode(errors="replace")).rstrip())

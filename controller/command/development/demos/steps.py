@@ -1,4 +1,4 @@
-"""The steps of a demo: announced, bounded, and timed."""
+"""The steps of a demo: announced, limited in time, and timed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Steps:
-    """What was done, and how many seconds it took; the last one may have failed."""
+    """Completed steps and their seconds; the last one may have failed."""
 
     done: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
 
@@ -22,7 +22,7 @@ class Steps:
 
 
 class Step:
-    """Announces a step, bounds it, and notes how long it took.
+    """Announces a step, limits its time, and records how long it took.
 
     Args:
         name: for people.
@@ -51,7 +51,7 @@ class Step:
         await self._limit.__aenter__()
 
     async def __aexit__(self, *exc: object) -> None:
-        """Note how long it took."""
+        """Record how long it took."""
         seconds = asyncio.get_running_loop().time() - self._began
         self._steps.done[-1] = (self._name, seconds)
         try:
@@ -61,4 +61,4 @@ class Step:
 
 
 class StepFailed(Exception):  # noqa: N818  named for what happened
-    """What a step should reach was not reached."""
+    """A step did not reach its goal."""

@@ -1,4 +1,4 @@
-"""`python -m controller.command.development.rayenv`: make the environment and print its folder."""
+"""`python -m controller.command.development.rayenv`: create the environment and print its path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from controller.kube.errors import ConfigurationError
 
 
 def main() -> int:
-    """Make it; returns the exit status."""
+    """Create the environment; returns the exit status."""
     environment = ray_environment()
     progress = progress_for_people()
     try:

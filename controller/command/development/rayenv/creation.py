@@ -1,4 +1,4 @@
-"""Making the environment with Ray: once, whole or not at all, never by two at the same time.
+"""Creates the environment with Ray: once, completely or not at all, under a lock.
 
 A virtual environment cannot be moved once it is made, so it is made in its place and marked at the
 end; whatever is not marked is removed before anything else. The installer holds the same lock as
@@ -32,12 +32,12 @@ _LOCK_POLL = 0.5  # seconds until the lock is tried again: it cannot be waited f
 
 
 async def create_ray_environment(environment: RayEnvironment, progress: Progress) -> None:
-    """Make `environment` unless it is complete already.
+    """Create `environment` unless it is complete.
 
-    Cancelling it ends the installer and removes what was made.
+    Cancellation ends the installer and removes the partial environment.
 
     Raises:
-        ConfigurationError: it cannot be made; the message says why and what helps.
+        ConfigurationError: it cannot be created; the message says why and names a remedy.
     """
     if environment.is_complete():
         return
@@ -57,13 +57,13 @@ async def create_ray_environment(environment: RayEnvironment, progress: Progress
 
 @asynccontextmanager
 async def _exclusive_lock(path: Path, progress: Progress) -> AsyncGenerator[int]:
-    """Hold the lock file `path`; gives its descriptor."""
+    """Hold the lock file `path`; yields its descriptor."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
     try:
         if not _locked(descriptor):
             progress.step("another manta is making the environment with Ray; waiting for it")
-            while not _locked(descriptor):  # noqa: ASYNC110  nothing else tells of it
+            while not _locked(descriptor):  # noqa: ASYNC110  there is nothing else to wait for
                 await asyncio.sleep(_LOCK_POLL)
         yield descriptor
     finally:
@@ -104,10 +104,10 @@ async def _install(environment: RayEnvironment, progress: Progress, installer: I
 
 
 def _check_space(folder: Path) -> None:
-    """Refuse a disk that is too full.
+    """Check the free disk space.
 
     Raises:
-        ConfigurationError: it is.
+        ConfigurationError: there is too little.
     """
     free = shutil.disk_usage(folder.parent).free
     if free < _SPACE:

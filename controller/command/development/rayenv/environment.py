@@ -1,4 +1,4 @@
-"""Where the environment with Ray is, and what processes in it are given."""
+"""The location of the environment with Ray, and the variables of its processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "RAY_AUTH_MODE": "disabled",
     }
 )
-"""What a container that runs Ray on a laptop is given unless it sets it itself."""
+"""Default variables of containers that run Ray on a laptop."""
 
 _PIN = re.compile(r"^([a-z0-9-]+)==([^ ]+)", re.MULTILINE)
 _MARKER = "made-from"
@@ -39,7 +39,7 @@ _MARKER = "made-from"
 
 @dataclass(frozen=True, slots=True)
 class RayEnvironment:
-    """A virtual environment that is made, or is still to be made, from a lock file.
+    """A virtual environment created from a lock file; it may not exist yet.
 
     Attributes:
         folder: of the environment; programs are in its `bin`.
@@ -60,7 +60,7 @@ class RayEnvironment:
         return dict(_PIN.findall(self.lock.read_text()))
 
     def is_complete(self) -> bool:
-        """Whether it was made to the end, from this lock file, by a Python that is still there."""
+        """Whether it was completed from this lock file, by a Python that still exists."""
         try:
             made_from = (self.folder / _MARKER).read_text()
         except OSError:
@@ -68,7 +68,7 @@ class RayEnvironment:
         return made_from == self._fingerprint() and self.python.exists()
 
     def mark_complete(self) -> None:
-        """Say that everything is installed. The last step of making it.
+        """Mark the environment as complete. The last step of its creation.
 
         Raises:
             OSError: it could not be written.
@@ -80,11 +80,11 @@ class RayEnvironment:
 
 
 def ray_environment(environment: Mapping[str, str] = os.environ) -> RayEnvironment:
-    """The environment of the Ray version that Manta pins, made or not."""
+    """The environment of the Ray version that Manta pins; it may not exist yet."""
     version = dict(_PIN.findall(LOCK.read_text()))["ray"]
     return RayEnvironment(cache_dir(environment) / f"ray-{version}", LOCK)
 
 
 def python_version() -> str:
-    """Of this process, which the environment gets as well: "3.13"."""
+    """Version of this interpreter, which the environment uses too: "3.13"."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"

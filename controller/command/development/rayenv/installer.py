@@ -1,4 +1,4 @@
-"""Running the programs that make an environment, and reading from their output how far they are."""
+"""Runs the programs that create an environment, and reads their progress from their output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from controller.command.development.rayenv.progress import Progress
 
 _LAST_LINES = 40
-_INSTALL_POLL = 0.5  # seconds between two looks at how much is installed
+_INSTALL_POLL = 0.5  # seconds between two checks of how much is installed
 _SET_PARENT_DEATH_SIGNAL = 1  # prctl(2)
 
 
@@ -38,7 +38,7 @@ class InstallerFailed(Exception):  # noqa: N818  named for what happened
 
 
 class Installer:
-    """Runs programs one after the other; each ends with us, however we end.
+    """Runs programs one after the other; each ends when this process ends.
 
     Args:
         folder: of the environment; temporary files are put there as well.
@@ -83,7 +83,7 @@ class Installer:
             env=os.environ | {"TMPDIR": str(self._temporary), "LC_ALL": "C.UTF-8"},
             pass_fds=(self._lock,),
             preexec_fn=_end_with_parent,
-            start_new_session=True,  # ^C is for us to pass on
+            start_new_session=True,  # this process handles Ctrl-C itself
         )
         last: deque[str] = deque(maxlen=_LAST_LINES)
         try:
@@ -106,7 +106,7 @@ class Installer:
 
 
 class _Installing:
-    """How far pip is: it names what it collects, and then installs for long in silence."""
+    """Progress of pip, which names what it collects and then installs silently."""
 
     def __init__(self, environment: RayEnvironment, progress: Progress) -> None:
         self._site = environment.folder / "lib"
@@ -116,7 +116,7 @@ class _Installing:
         self._watching: asyncio.Task[None] | None = None
 
     def saw(self, line: str) -> None:
-        """Take notice of a line of pip's output."""
+        """Process a line of pip's output."""
         if line.startswith("Ignoring "):
             self._total -= 1
         elif line.startswith("Collecting "):

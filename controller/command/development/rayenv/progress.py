@@ -1,4 +1,4 @@
-"""Showing how far the making of an environment is: a bar on a terminal, plain lines elsewhere."""
+"""Shows the progress of creating an environment: a bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Where the making of an environment is shown."""
+    """Shows the progress of creating an environment."""
 
     def step(self, text: str) -> None:
-        """Say what begins now."""
+        """Announce the next step."""
         ...
 
     def advance(self, done: int, total: int) -> None:
-        """Say how much of the present step is done."""
+        """Report how much of the current step is done."""
         ...
 
     def close(self) -> None:
@@ -69,12 +69,12 @@ class LiveProgress:
         self._present: TaskID | None = None
 
     def step(self, text: str) -> None:
-        """Finish the bar before and begin another one."""
+        """Finish the previous bar and start a new one."""
         self._finish()
         self._present = self._bars.add_task(text, total=None)
 
     def advance(self, done: int, total: int) -> None:
-        """Move the bar."""
+        """Advance the bar."""
         if self._present is not None:
             self._bars.update(self._present, completed=done, total=total)
 

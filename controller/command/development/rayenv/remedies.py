@@ -1,4 +1,4 @@
-"""What to tell a person when the environment with Ray cannot be made."""
+"""Error messages with remedies, for when the environment with Ray cannot be created."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINES_SHOWN = 6
 
 
 def remedy(failure: InstallerFailed, environment: RayEnvironment) -> str:
-    """One sentence about the cause, and what helps."""
+    """One sentence with the cause and a remedy."""
     output, folder = failure.output, environment.folder
     version = environment.pins["ray"]
     if "No space left on device" in output:

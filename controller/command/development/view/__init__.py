@@ -1,4 +1,4 @@
-"""What a person watches: a RayCluster or a RayJob, its pods and conditions, live.
+"""Live views of a RayCluster or a RayJob, with its pods and conditions.
 
 On a terminal the picture is redrawn in place (with `rich`); everywhere else each change is one
 plain line. Both read the same informers.

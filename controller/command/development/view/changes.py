@@ -1,4 +1,4 @@
-"""Waiting for what a picture shows."""
+"""Waiting for a state that a view shows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """Wakes who waits for a picture to show something."""
+    """Wakes tasks that wait for a state of a view."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Event()
 
     def notify(self) -> None:
-        """Something in the picture changed."""
+        """The state has changed."""
         self._changed.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:

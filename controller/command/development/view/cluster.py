@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ClusterView:
-    """The present picture of one cluster, fed by informer handlers; wakes who waits for it."""
+    """The current state of one cluster, updated by informer handlers."""
 
     def __init__(self, name: str, screen: Screen) -> None:
         self.name = name
@@ -27,7 +27,7 @@ class ClusterView:
         self._changes = Changes()
 
     def saw_cluster(self, key: str, cluster: RayCluster | None) -> None:
-        """Take over a new state of the cluster, None once it is gone."""
+        """Update the cluster; None once it is deleted."""
         if key.partition("/")[2] != self.name:
             return
         before, self.cluster = self.cluster, cluster
@@ -36,7 +36,7 @@ class ClusterView:
         self._redraw()
 
     def saw_pod(self, key: str, pod: Pod | None) -> None:
-        """Take over a new state of a pod, None once it is gone."""
+        """Update a pod; None once it is deleted."""
         before = self.pods.pop(key, None)
         if pod is not None:
             self.pods[key] = pod
@@ -46,7 +46,7 @@ class ClusterView:
         self._redraw()
 
     async def until(self, reached: Callable[[ClusterView], bool]) -> None:
-        """Wait until the picture satisfies `reached`. The caller sets the time limit."""
+        """Wait until the state satisfies `reached`. The caller sets the time limit."""
         await self._changes.until(lambda: reached(self))
 
     def state(self) -> str:

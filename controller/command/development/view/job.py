@@ -24,7 +24,7 @@ _ENDED = frozenset({"Complete", "Failed", "ValidationFailed"})
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One entry of `status.attempts`, for people; without a result it is under way."""
+    """One entry of `status.attempts`; without a result it is still running."""
 
     number: int
     cluster: str
@@ -34,7 +34,7 @@ class Attempt:
     seconds: float | None
 
     def text(self) -> str:
-        """In one line."""
+        """The attempt in one line."""
         title = f"attempt {self.number} on {self.cluster}"
         if not self.result:
             return f"{title}: under way"
@@ -50,14 +50,14 @@ def in_short(message: str) -> str:
 
 
 class JobView:
-    """The present picture of one job, fed by informer handlers; wakes who waits for it.
+    """The current state of one job, updated by informer handlers.
 
     Attributes:
-        job: as it is now; None if it is not there, or no longer.
-        clusters: by key, all that there are now.
-        pods: by key, all that there are now.
-        clusters_seen: names of all clusters that there ever were.
-        pods_seen: keys of all pods that there ever were.
+        job: as it is now; None if it does not exist.
+        clusters: by key, all that exist now.
+        pods: by key, all that exist now.
+        clusters_seen: names of all clusters seen so far.
+        pods_seen: keys of all pods seen so far.
         lines: how many lines the job has printed.
     """
 
@@ -85,16 +85,16 @@ class JobView:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will follow."""
+        """Whether the job has ended."""
         return self.deployment_status in _ENDED
 
     @property
     def attempts(self) -> list[Attempt]:
-        """The last ones, the oldest first; the very last one may be under way."""
+        """The latest attempts, oldest first; the last one may still be running."""
         return [_attempt(entry) for entry in self.status.get("attempts", ())]
 
     def saw_job(self, key: str, job: RayJob | None) -> None:
-        """Take over a new state of the job, None once it is gone."""
+        """Update the job; None once it is deleted."""
         if key.partition("/")[2] != self.name:
             return
         known, words = self.attempts, self._words
@@ -107,7 +107,7 @@ class JobView:
         self._redraw()
 
     def saw_cluster(self, key: str, cluster: RayCluster | None) -> None:
-        """Take over a new state of a cluster, None once it is gone."""
+        """Update a cluster; None once it is deleted."""
         before = _cluster_state(self.clusters.pop(key, None))
         if cluster is not None:
             self.clusters[key] = cluster
@@ -118,7 +118,7 @@ class JobView:
         self._redraw()
 
     def saw_pod(self, key: str, pod: Pod | None) -> None:
-        """Take over a new state of a pod, None once it is gone."""
+        """Update a pod; None once it is deleted."""
         before = pod_state(self.pods.pop(key, None))
         if pod is not None:
             self.pods[key] = pod
@@ -129,14 +129,14 @@ class JobView:
         self._redraw()
 
     def saw_line(self, line: str) -> None:
-        """Take over a line that the job has printed."""
+        """Add a line that the job has printed."""
         self.lines += 1
         self._last_lines.append(line)
         self._screen.change(f"| {line}")
         self._redraw()
 
     async def until(self, reached: Callable[[JobView], bool]) -> None:
-        """Wait until the picture satisfies `reached`. The caller sets the time limit."""
+        """Wait until the state satisfies `reached`. The caller sets the time limit."""
         await self._changes.until(lambda: reached(self))
 
     @property

@@ -1,4 +1,4 @@
-"""From an informer to a view."""
+"""An informer handler that updates a view."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ T = TypeVar("T", bound=KubeObject)
 
 
 class ObjectHandler(Generic[T]):
-    """A handler of an informer that tells a view what there is now.
+    """Passes each object's new state from an informer to a view.
 
     Args:
-        saw: called with the key and the new state of each object that changed, None if it is gone.
+        saw: called with the key and the new state of each changed object, None if it is deleted.
     """
 
     def __init__(self, saw: Callable[[str, T | None], None]) -> None:
         self._saw = saw
 
     def on_add(self, obj: T, *, initial: bool) -> None:
-        """It appeared."""
+        """Handle a new object."""
         del initial
         self._saw(obj.metadata.key, obj)
 
     def on_update(self, old: T, new: T) -> None:
-        """It changed."""
+        """Handle a changed object."""
         del old
         self._saw(new.metadata.key, new)
 
     def on_delete(self, obj: T | Tombstone[T]) -> None:
-        """It is gone."""
+        """Handle a deleted object."""
         self._saw(obj.key if isinstance(obj, Tombstone) else obj.metadata.key, None)

@@ -1,4 +1,4 @@
-"""Pods, as a person wants to see them."""
+"""Pods as tables and words for people."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def pod_state(pod: Pod | None) -> str:
 
 
 def role_of(pod: Pod) -> str:
-    """`head`, `worker`, or `submitter` if Ray has no part for it."""
+    """`head`, `worker`, or `submitter` for pods that are not Ray nodes."""
     return (pod.metadata.labels or {}).get("ray.io/node-type", "submitter")
 
 

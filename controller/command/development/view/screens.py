@@ -1,4 +1,4 @@
-"""Where a view shows itself: a picture redrawn in place, or plain lines."""
+"""Output of a view: a picture redrawn in place, or plain lines."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 class Screen(Protocol):
-    """Where a view shows itself."""
+    """Output of a view."""
 
     def headline(self, text: str) -> None:
-        """Say what happens next."""
+        """Announce the next step."""
         ...
 
     def change(self, text: str) -> None:
-        """Say one thing that changed."""
+        """Report one change."""
         ...
 
     def draw(self, picture: Callable[[], Any]) -> None:
-        """Show the whole picture, if this screen has one.
+        """Draw the whole picture, if this screen shows one.
 
         Args:
             picture: makes something that `rich` can render.
@@ -77,7 +77,7 @@ class LiveScreen:
         self.draw(self._picture)
 
     def change(self, text: str) -> None:
-        """Changes are seen in the picture."""
+        """The picture shows changes already."""
 
     def draw(self, picture: Callable[[], Any]) -> None:
         """Redraw the steps and the picture."""

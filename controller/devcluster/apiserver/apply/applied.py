@@ -1,4 +1,4 @@
-"""What an apply makes of an object: conflicts, merge, and removal of what is no longer applied."""
+"""Applies a configuration to an object: conflicts, merge, removal of fields no longer applied."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def apply_object(
         applied: the whole configuration of this manager.
         applier: the manager, with the time of this apply.
         structure: how the kind's lists are merged.
-        force: whether to take over what others own.
+        force: whether to take over fields that others own.
 
     Raises:
-        ApiError: 409, somebody else owns what this would change.
+        ApiError: 409, another manager owns a field that this would change.
     """
     wanted = leaves(applied, structure)
     present = leaves(current, structure)
@@ -80,7 +80,7 @@ def _settle_conflicts(
 
 
 def _order(path: Path) -> list[tuple[bool, str]]:
-    """At each level leaves come before what has something below it."""
+    """At each level, leaves sort before nested fields."""
     last = len(path) - 1
     return [(depth < last, element) for depth, element in enumerate(path)]
 
@@ -131,7 +131,7 @@ def _merge(current: Any, applied: Any, structure: Structure) -> Any:
 
 
 def _interleaved(held: list[str], wanted: list[str]) -> list[str]:
-    """The order of merged items: as applied, and others before what they stood before."""
+    """The order of merged items: as applied; other items stay before their successors."""
     shared = [element for element in wanted if element in held]
     order: list[str] = []
     for element in wanted:
@@ -155,8 +155,8 @@ class _Removal:
     """What is to be removed.
 
     Attributes:
-        dropped: leaves and items that nobody owns any more.
-        kept: what others own: maps among it stay even if they become empty.
+        dropped: leaves and items that no manager owns any more.
+        kept: what others own; maps among it stay even if empty.
     """
 
     dropped: set[Path]
@@ -164,7 +164,7 @@ class _Removal:
 
 
 def _remove(value: Any, removal: _Removal, structure: Structure, path: Path) -> None:
-    """Remove dropped leaves and items below a value, and maps that become empty by that."""
+    """Remove dropped leaves and items below a value, and maps that become empty."""
     dropped = removal.dropped
     if isinstance(value, dict):
         holder = cast("Json", value)

@@ -1,4 +1,4 @@
-"""Whether a configuration fits the structure of its kind, as server-side apply wants it."""
+"""Checks of list keys that server-side apply makes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def invalid_list_keys(
     value: Any, structure: Structure, path: str = "", *, strict: bool
 ) -> Iterator[str]:
-    """Lists below a value whose items lack their keys, if that is strict, or have them twice."""
+    """Errors for list items with duplicate keys or, if strict, without keys."""
     if isinstance(value, dict) and not structure.is_atomic:
         for name, item in cast("Json", value).items():
             yield from invalid_list_keys(

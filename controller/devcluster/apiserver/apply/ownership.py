@@ -1,4 +1,4 @@
-"""`metadata.managedFields`: which manager owns which fields, kept in step with every write."""
+"""`metadata.managedFields`: which manager owns which fields, updated on every write."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def owners_of(object_: Json) -> list[FieldOwner]:
 
 
 def write_owners(object_: Json, owners: list[FieldOwner]) -> None:
-    """Store the entries of who still owns something, in place."""
+    """Store the entries of managers that still own a field, in place."""
     entries_ = [owner.entry() for owner in owners if owner.paths]
     if entries_:
         object_["metadata"]["managedFields"] = entries_
@@ -90,9 +90,9 @@ def write_owners(object_: Json, owners: list[FieldOwner]) -> None:
 
 
 def track_update(new: Json, old: Json, writer: FieldOwner, structure: Structure) -> None:
-    """Give what an ordinary write changed to its writer, in place.
+    """Assign the fields that an ordinary write changed to its writer, in place.
 
-    Objects that are not tracked yet stay so. A writer may change the entries themselves.
+    Objects that are not tracked stay untracked. A writer may change the entries themselves.
     """
     owners = owners_of(new) if entries(old["metadata"], "managedFields") else []
     owners = owners or owners_of(old)

@@ -1,4 +1,4 @@
-"""How an object's lists and maps are merged: by the table of types or by a custom schema."""
+"""How an object's lists and maps are merged, from the table of types or a custom schema."""
 
 from __future__ import annotations
 

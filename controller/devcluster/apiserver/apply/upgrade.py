@@ -1,7 +1,7 @@
-"""From client-side to server-side apply: what upstream does for `kubectl` with old objects.
+"""Upgrade from client-side to server-side apply, as upstream does it for `kubectl`.
 
-kubectl's client-side apply notes the whole configuration in an annotation. What stands there
-`kubectl` may change without a conflict, and the annotation follows what it applies.
+Client-side apply records the whole configuration in an annotation. `kubectl` may change fields
+listed there without a conflict, and the annotation follows what it applies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MANAGER = "kubectl"
 
 
 def formerly_applied(current: Json, manager: str, structure: Structure) -> set[Path]:
-    """The fields that `kubectl` applied from the client's side; of others there are none."""
+    """The fields that `kubectl` applied client-side; empty for other managers."""
     if manager != MANAGER:
         return set()
     noted: Any = child(current["metadata"], "annotations").get(LAST_APPLIED)
@@ -33,7 +33,7 @@ def formerly_applied(current: Json, manager: str, structure: Structure) -> set[P
 
 
 def note_applied(merged: Json, applied: Json, manager: str) -> None:
-    """Bring the annotation of an object that has one up to date, in place."""
+    """Update the annotation of an object that has one, in place."""
     annotations: Json = child(merged["metadata"], "annotations")
     if manager == MANAGER and LAST_APPLIED in annotations:
         annotations[LAST_APPLIED] = msgspec.json.encode(applied, order="sorted").decode() + "\n"

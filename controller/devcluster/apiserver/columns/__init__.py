@@ -1,4 +1,4 @@
-"""What `kubectl get` prints for built-in kinds."""
+"""Columns that `kubectl get` prints for built-in kinds."""
 
 from controller.devcluster.apiserver.columns.builtin import BUILTIN_COLUMNS
 

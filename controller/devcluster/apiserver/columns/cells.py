@@ -1,4 +1,4 @@
-"""Cells that several kinds have in common."""
+"""Helpers for columns."""
 
 from __future__ import annotations
 

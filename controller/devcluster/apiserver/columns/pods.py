@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PodSummary(NamedTuple):
-    """A pod in short.
+    """A pod's columns.
 
     Attributes:
         status: the word in the STATUS column.

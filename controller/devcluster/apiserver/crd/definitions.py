@@ -39,7 +39,7 @@ FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
 class CrdStrategy(Strategy):
-    """A definition is established at once; it goes when its last object has gone."""
+    """Definitions are established at once, and removed after their last object."""
 
     has_status = True
     counts_generations = True
@@ -48,7 +48,7 @@ class CrdStrategy(Strategy):
         self._wall = wall
 
     def default(self, object_: Json) -> None:
-        """Names that follow from others, and the way of conversion."""
+        """Default names and the conversion strategy."""
         spec: Json = object_.setdefault("spec", {})
         names: Json = spec.setdefault("names", {})
         if names.get("kind"):
@@ -57,7 +57,7 @@ class CrdStrategy(Strategy):
         spec.setdefault("conversion", {"strategy": "None"})
 
     def prepare_create(self, object_: Json) -> None:
-        """Accepted names and conditions; nobody else competes for the names."""
+        """Accept the names and set the conditions; names never conflict here."""
         self.default(object_)
         spec: Json = object_["spec"]
         now = timestamp(self._wall())
@@ -78,7 +78,7 @@ class CrdStrategy(Strategy):
         }
 
     def begin_deletion(self, object_: Json, deadline: str, grace: int) -> None:  # noqa: ARG002
-        """It stays until its objects are gone."""
+        """Keep the definition until its objects are deleted."""
         object_["metadata"]["deletionTimestamp"] = deadline
         finalizers: list[str] = object_["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
@@ -94,7 +94,7 @@ class CrdStrategy(Strategy):
         )
 
     def prepare_update(self, new: Json, old: Json) -> None:
-        """Names of new versions are accepted, too."""
+        """Accept changed names and new stored versions."""
         super().prepare_update(new, old)
         stored: list[str] = list(entries(old["status"], "storedVersions"))
         for version in entries(child(new, "spec"), "versions"):
@@ -107,7 +107,7 @@ class CrdStrategy(Strategy):
         }
 
     def validate(self, object_: Json, old: Json | None) -> list[Cause]:
-        """Name, versions, schemas and rules; what this server would ignore is refused."""
+        """Validate name, versions, schemas and rules; refuse what this server would ignore."""
         causes = super().validate(object_, old)
         spec: Json = object_["spec"]
         names: Json = spec["names"]
@@ -166,7 +166,7 @@ def _condition(kind: str, reason: str, message: str, now: str) -> Json:
 
 
 class Definitions:
-    """Keeps the registry in step with the stored definitions and empties those that go."""
+    """Keeps the registry in step with the stored definitions and empties deleted ones."""
 
     def __init__(self, store: Store, registry: Registry, deleter: Deleter) -> None:
         self._store = store
@@ -194,7 +194,7 @@ class Definitions:
             self._empty(event.key, spec)
 
     def _empty(self, table: str, spec: Json) -> None:
-        """Delete all objects of a definition that is going away."""
+        """Delete all objects of a terminating definition."""
         version = next(version["name"] for version in spec["versions"] if version["storage"])
         resource = self._registry.find(spec["group"], version, spec["names"]["plural"])
         for key, _ in self._store.table(table).now():
@@ -204,7 +204,7 @@ class Definitions:
         self._release(table)
 
     def _release(self, table: str) -> None:
-        """Let a terminating definition go once it has no objects."""
+        """Remove a terminating definition once it has no objects."""
         stored = self._store.table(TABLE).items.get(table)
         if stored is None or self._store.table(table).items:
             return
@@ -221,7 +221,7 @@ class Definitions:
 
 
 def served_resources(definition: Json) -> list[ApiResource]:
-    """The resources that a definition makes: one for each served version."""
+    """The resources of a definition: one for each served version."""
     spec: Json = definition["spec"]
     names: Json = spec["names"]
     resources: list[ApiResource] = []

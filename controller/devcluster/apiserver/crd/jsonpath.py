@@ -27,7 +27,7 @@ class PathError(ValueError):
 
 @lru_cache(maxsize=512)
 def parse(path: str) -> tuple[Step, ...]:
-    """Take a path apart: member names, indexes, None for all items, or a filter.
+    """Parse a path into member names, indexes, None for all items, or filters.
 
     Raises:
         PathError: unsupported syntax.
@@ -58,7 +58,7 @@ def _step(match: re.Match[str]) -> Step:
 
 
 def find(object_: Any, path: str) -> list[Any]:
-    """All values at a path, in order; nothing where the path leads nowhere."""
+    """All values at a path, in order."""
     values: list[Any] = [object_]
     for step in parse(path):
         values = [found for value in values for found in _follow(value, step)]

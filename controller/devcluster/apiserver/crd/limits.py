@@ -1,4 +1,4 @@
-"""What a schema demands of single values: types, ranges, lengths, patterns and formats."""
+"""Limits of a schema on single values: types, ranges, lengths, patterns and formats."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Limits:
         enum: the allowed values.
         minimum, maximum: bounds of numbers.
         above, below: whether the bounds themselves are excluded.
-        min_length, max_length, pattern: what strings must be like.
+        min_length, max_length, pattern: constraints on strings.
         min_items, max_items: how many items a list must have.
         min_properties, max_properties: how many keys a map must have.
     """
@@ -83,7 +83,7 @@ class Limits:
         )
 
     def check(self, value: Any, path: str) -> tuple[list[Cause], bool]:
-        """What is wrong with a value itself, and whether it is at least of the right type."""
+        """The causes for a value itself, and whether its type is right."""
         expected = self._expected_instead(value)
         if expected:
             return [_wrong_type(path, value, expected), *self._check_choice(value, path)], False

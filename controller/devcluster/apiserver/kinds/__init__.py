@@ -1,4 +1,4 @@
-"""The built-in kinds: a table, and the behaviour of those that have some of their own."""
+"""The built-in kinds: a table, and strategies for kinds with special behaviour."""
 
 from controller.devcluster.apiserver.kinds.builtin import builtin_resources
 from controller.devcluster.apiserver.kinds.quota import Quotas

@@ -1,4 +1,4 @@
-"""Service addresses and node ports: which are taken, and free ones."""
+"""Allocation of service addresses and node ports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODE_PORTS = range(30000, 32768)
 
 
 class Allocations:
-    """Service addresses and node ports in use, followed by watching the store's writes."""
+    """Allocates service addresses and node ports; follows the store's writes."""
 
     def __init__(self, store: Store, rng: random.Random) -> None:
         self._rng = rng

@@ -72,7 +72,7 @@ def selectable(*paths: str) -> dict[str, Callable[[Json], str]]:
 
 
 def _successes(job: Json) -> str:
-    """Upstream's name for the field is not the field's name."""
+    """`status.successful` selects by the field `succeeded`, as upstream."""
     return str(child(job, "status").get("succeeded", 0))
 
 

@@ -52,7 +52,7 @@ class JobStrategy(WorkloadStrategy):
         )
 
     def prepare_create(self, object_: Json) -> None:
-        """Selector and template labels that no other job has."""
+        """Set a unique selector and the template's labels."""
         object_["status"] = {}
         spec: Json = object_.setdefault("spec", {})
         metadata: Json = object_["metadata"]
@@ -66,7 +66,7 @@ class JobStrategy(WorkloadStrategy):
             selector.setdefault("matchLabels", {})[UID_LABEL] = metadata["uid"]
 
     def default(self, object_: Json) -> None:
-        """One completion, one pod at a time, unless one of them is given."""
+        """Default to one completion and one pod at a time."""
         spec: Json = object_.setdefault("spec", {})
         if spec.get("completions") is None and spec.get("parallelism") is None:
             spec["completions"] = 1
@@ -127,7 +127,7 @@ def _sorted(value: Json) -> Json:
 
 
 def _validate_change(spec: Json, old: Json) -> list[Cause]:
-    """Only a job that is suspended and has not started yet may get another template."""
+    """Refuse changes; only a suspended job that has not started may change its template."""
     before: Json = old["spec"]
     waits = bool(before.get("suspend")) and not child(old, "status").get("startTime")
     causes: list[Cause] = []
@@ -154,6 +154,6 @@ def _resizes(spec: Json, before: Json) -> bool:
 
 
 def _fixed_parts(spec: Json) -> Json:
-    """What may not change in the template of a job that has not started."""
+    """The immutable part of the template of a job that has not started."""
     pod: Json = spec["template"]["spec"]
     return {name: value for name, value in pod.items() if name not in _SCHEDULING}

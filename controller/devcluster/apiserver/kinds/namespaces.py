@@ -8,7 +8,7 @@ from controller.devcluster.apiserver.strategy import Strategy
 
 
 class NamespaceStrategy(Strategy):
-    """A namespace goes when both its own and the metadata's finalizers are gone."""
+    """A namespace is removed when neither its spec nor its metadata has finalizers."""
 
     has_status = True
     returns_deleted = True
@@ -22,7 +22,7 @@ class NamespaceStrategy(Strategy):
             labels.setdefault("kubernetes.io/metadata.name", name)
 
     def prepare_create(self, object_: Json) -> None:
-        """A new namespace is active and held by the namespace controller."""
+        """Set the phase Active and the namespace controller's finalizer."""
         spec: Json = object_.setdefault("spec", {})
         finalizers: list[str] = spec.setdefault("finalizers", [])
         if "kubernetes" not in finalizers:
@@ -35,10 +35,10 @@ class NamespaceStrategy(Strategy):
         new["spec"] = child(old, "spec")
 
     def can_be_removed(self, object_: Json) -> bool:
-        """Also the finalizers in the spec hold it."""
+        """Require that the spec has no finalizers either."""
         return super().can_be_removed(object_) and not object_["spec"].get("finalizers")
 
     def begin_deletion(self, object_: Json, deadline: str, grace: int) -> None:  # noqa: ARG002
-        """The phase says that it is terminating."""
+        """Set the phase Terminating."""
         object_["metadata"]["deletionTimestamp"] = deadline
         object_["status"]["phase"] = "Terminating"

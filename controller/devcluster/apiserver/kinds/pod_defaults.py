@@ -1,4 +1,4 @@
-"""Pod specs, wherever they stand: their defaults."""
+"""Defaults of pod specs in pods and templates."""
 
 from __future__ import annotations
 

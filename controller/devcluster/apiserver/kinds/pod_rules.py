@@ -1,4 +1,4 @@
-"""Pod specs, wherever they stand: the rules that users trip over."""
+"""Validation of pod specs in pods and templates."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class PodStrategy(Strategy):
         self._store = store
 
     def prepare_create(self, object_: Json) -> None:
-        """A new pod is pending, with the priority that its class says.
+        """Set the phase Pending and the priority of the pod's class.
 
         Raises:
             ApiError: 403, there is no such class.
@@ -103,7 +103,7 @@ class PodStrategy(Strategy):
         return causes
 
     def grace_period(self, object_: Json, asked: int | None) -> int:
-        """Unbound and finished pods go at once; others have their time."""
+        """Zero for unbound and finished pods, which are removed at once."""
         spec: Json = object_["spec"]
         phase = child(object_, "status").get("phase")
         if not spec.get("nodeName") or phase in {"Failed", "Succeeded"}:
@@ -123,7 +123,7 @@ def _validate_change(spec: Json, old: Json) -> list[Cause]:
 
 
 def _changed_tolerations(spec: Json, old: Json) -> list[Cause]:
-    """Tolerations can only be added, or last for another time."""
+    """Tolerations can only be added, or change their seconds."""
     kept = [_untimed(one) for one in entries(spec, "tolerations")]
     if all(_untimed(one) in kept for one in entries(old, "tolerations")):
         return []
@@ -136,7 +136,7 @@ def _untimed(toleration: Json) -> Json:
 
 
 def _added_gates(spec: Json, old: Json) -> list[Cause]:
-    """Scheduling gates can only be taken away."""
+    """Scheduling gates can only be removed."""
     present = [gate["name"] for gate in entries(old, "schedulingGates")]
     return [
         forbidden_field(

@@ -1,4 +1,4 @@
-"""Resource quotas: what a namespace may hold is refused beyond the limit, and counted.
+"""Resource quotas: usage of namespaces is counted, and objects beyond a limit are refused.
 
 The server keeps `status.used` itself, with every write of what is counted. Quotas with scopes
 are stored but limit nothing.
@@ -26,12 +26,12 @@ _PLAIN_COUNTS = frozenset(
 _MUST_BE_SAID = frozenset(
     f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory")
 )
-"""What every container of a pod must say if a quota limits it."""
+"""Resources that every container must declare if a quota limits them."""
 _FINISHED = frozenset({"Failed", "Succeeded"})
 
 
 class Quotas:
-    """The quotas of all namespaces, followed by watching the store's writes."""
+    """The quotas of all namespaces; follows the store's writes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -99,7 +99,7 @@ class Quotas:
 
 
 def _refusal(quota: Json, table: str, object_: Json) -> str:
-    """Why a quota refuses an object; empty if it does not."""
+    """The reason for which a quota refuses an object; empty if it does not."""
     name, hard = quota["metadata"]["name"], child(quota["status"], "hard")
     used = child(quota["status"], "used")
     if missing := _missing(table, object_, hard):
@@ -123,7 +123,7 @@ def _refusal(quota: Json, table: str, object_: Json) -> str:
 
 
 def _missing(table: str, object_: Json, hard: Json) -> list[str]:
-    """What a pod must say because a quota limits it, with the containers that do not."""
+    """Limited resources that containers do not declare."""
     if table != "pods":
         return []
     containers: list[Json] = entries(object_["spec"], "containers")
@@ -135,7 +135,7 @@ def _missing(table: str, object_: Json, hard: Json) -> list[str]:
 
 
 def _usage(table: str, object_: Json) -> Json:
-    """What an object counts for, by the quotas' names for it."""
+    """What an object uses, by the quotas' resource names."""
     usage: Json = {f"count/{table}": "1"}
     if table == "pods":
         if child(object_, "status").get("phase") not in _FINISHED:
@@ -149,7 +149,7 @@ def _usage(table: str, object_: Json) -> Json:
 
 
 def _pod_usage(spec: Json) -> Json:
-    """Containers together, or the greediest init container if that needs more."""
+    """The sum of the containers, or the largest init container if that is more."""
     total = _container_usage({"resources": {"requests": child(spec, "overhead")}})
     for container in entries(spec, "containers"):
         total = _sum(total, _container_usage(container))

@@ -1,4 +1,4 @@
-"""What is wrong with a service."""
+"""Validation of services."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PORT_RANGE = "must be between 1 and 65535, inclusive"
 
 
 def moved(spec: Json, before: Json) -> bool:
-    """Whether a service that stays internal would get another address."""
+    """Whether the cluster address of a service would change."""
     if "ExternalName" in {spec["type"], before["type"]} or not before.get("clusterIP"):
         return False
     return spec["clusterIP"] != before["clusterIP"]
@@ -66,7 +66,7 @@ def _validate_headless(spec: Json) -> list[Cause]:
 
 
 def _validate_closed(spec: Json) -> list[Cause]:
-    """What a service must not have that is not reached from outside."""
+    """Refuse external fields on internal services."""
     why = "may not be used when `type` is 'ClusterIP'"
     causes = [
         forbidden_field(f"spec.ports[{index}].nodePort", why)

@@ -25,7 +25,7 @@ _INTERNAL = (
 
 
 def _drop_unchanged(spec: Json, before: Json, names: tuple[str, ...]) -> None:
-    """Drop what a former type needed, unless the writer says otherwise."""
+    """Drop fields of the former type, unless the writer changed them."""
     for name in names:
         if spec.get(name) == before.get(name):
             spec.pop(name, None)
@@ -40,7 +40,7 @@ def _keep_node_ports(spec: Json, before: Json) -> None:
 
 
 def _close(spec: Json, before: Json) -> None:
-    """Drop what only services have that are reached from outside."""
+    """Drop the fields of externally reachable services."""
     _drop_unchanged(spec, before, ("externalTrafficPolicy", "healthCheckNodePort"))
     held = {port.get("nodePort") for port in entries(before, "ports")}
     for port in entries(spec, "ports"):
@@ -72,7 +72,7 @@ class ServiceStrategy(Strategy):
         object_["status"] = {"loadBalancer": {}}
 
     def prepare_update(self, new: Json, old: Json) -> None:
-        """Keep what was allocated where the writer does not say otherwise."""
+        """Keep allocated values unless the writer sets others."""
         super().prepare_update(new, old)
         spec, before = new.setdefault("spec", {}), old["spec"]
         if spec.get("type", "ClusterIP") == "ExternalName":

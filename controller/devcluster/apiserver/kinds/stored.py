@@ -1,4 +1,4 @@
-"""Kinds that are stored and given defaults, with little behaviour of their own."""
+"""Kinds with defaults and little special behaviour."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
 class Plain(Strategy):
-    """Stored as it comes: no status, no generation."""
+    """Stored as is: no status, no generation."""
 
 
 class ReturnsDeleted(Plain):
@@ -64,7 +64,7 @@ class WithGenerationAndStatus(WithStatus):
 
 
 class Rbac(Upserted):
-    """RBAC objects may have names that are no DNS names."""
+    """RBAC objects, whose names need not be DNS names."""
 
     name_rule = staticmethod(is_path_segment)
 
@@ -105,7 +105,7 @@ def _key_problems(key: str) -> list[str]:
 
 
 def _thawed(new: Json, old: Json) -> list[Cause]:
-    """What an immutable map or secret must not do."""
+    """Causes for changes of an immutable config map or secret."""
     causes: list[Cause] = []
     if not new.get("immutable"):
         causes.append(forbidden_field("immutable", "field is immutable when `immutable` is set"))
@@ -130,7 +130,7 @@ class SecretStrategy(ConfigMapStrategy):
 
 
 class ClaimStrategy(ReturnsDeletedWithStatus):
-    """Persistent volume claims, which nobody binds here."""
+    """Persistent volume claims."""
 
     def prepare_create(self, object_: Json) -> None:
         """A new claim is pending."""
@@ -143,7 +143,7 @@ class ClaimStrategy(ReturnsDeletedWithStatus):
 
 
 class NetworkPolicyStrategy(WithGeneration):
-    """Policies concern what they have rules for."""
+    """Network policies."""
 
     def default(self, object_: Json) -> None:
         """Ingress always, egress if there are rules."""
@@ -163,7 +163,7 @@ class EndpointSliceStrategy(WithGeneration):
 
 
 class PodTemplateStrategy(WithGeneration):
-    """Pod templates of their own, which hardly anybody uses."""
+    """Pod templates."""
 
     returns_deleted = True
 

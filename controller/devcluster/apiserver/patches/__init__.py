@@ -1,4 +1,4 @@
-"""The ways to change an object: JSON merge patch, JSON Patch and strategic merge patch."""
+"""JSON merge patch, JSON Patch and strategic merge patch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_patch_type(resource: ApiResource, media_type: str) -> None:
 
 
 def patcher(resource: ApiResource, media_type: str, body: bytes | None) -> Callable[[Json], Json]:
-    """How to apply a patch of a type that was checked; the patch is read when it is applied.
+    """A function that applies a patch of a checked type; the patch is decoded when it is applied.
 
     The returned function raises ApiError: 400 if the patch cannot be decoded, 422 if it does not
     fit.

@@ -85,7 +85,7 @@ def _merge_lists(
 
 
 def _interleave(positions: list[Any], present: list[Any], named: list[Any]) -> list[Any]:
-    """Order the named items as named; the others keep their place relative to them."""
+    """Order the named items as named; other items keep their relative position."""
     named = list(dict.fromkeys(named))
     others = [name for name in present if name not in named]
     result: list[Any] = []

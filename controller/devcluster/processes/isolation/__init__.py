@@ -1,1 +1,1 @@
-"""Ways to isolate pods from one another on one machine."""
+"""Isolation of pods from one another on one machine."""

@@ -1,7 +1,7 @@
-"""The network of mode "namespaces": a bridge with an address, and pairs of links to pods.
+"""The network of mode "namespaces": a bridge, and veth pairs to pods.
 
-Everything goes through `ip` (iproute2). Links into pods are deleted as the bridge is: a namespace
-outlives its processes by minutes while connections of theirs that were cut wait for an answer. The
+Everything uses `ip` (iproute2). Links into pods are deleted explicitly: a namespace
+outlives its processes by minutes while cut connections wait for an answer. The
 addresses of services are addresses of the bridge.
 """
 
@@ -27,11 +27,11 @@ _CLUSTERS = 16
 
 
 class IpFailed(OSError):  # noqa: N818 - what OSErrors are called
-    """`ip` refused."""
+    """An `ip` command failed."""
 
 
 async def ip(*commands: str) -> str:
-    """Run `ip` commands in one go, in order, up to the first that fails.
+    """Run `ip` commands in one batch, in order, up to the first that fails.
 
     Raises:
         IpFailed: one of them failed, or there is no `ip` on this machine.
@@ -56,7 +56,7 @@ async def ip(*commands: str) -> str:
 
 
 class Bridge:
-    """The bridge that all pods of one cluster hang on.
+    """The bridge of all pods of one cluster.
 
     Attributes:
         name: of the link.
@@ -75,7 +75,7 @@ class Bridge:
 
     @property
     def address(self) -> str:
-        """Of the bridge, by which pods reach this machine."""
+        """Address of the bridge, by which pods reach this machine."""
         return str(self.network[1])
 
     async def open(self) -> None:
@@ -108,7 +108,7 @@ class Bridge:
         return self._free.popleft()
 
     def release(self, address: str) -> None:
-        """The pod is gone that had the address."""
+        """Release the address of a deleted pod."""
         self._free.append(address)
 
     async def connect(self, pod: int) -> None:
@@ -126,14 +126,14 @@ class Bridge:
         )
 
     async def disconnect(self, pod: int) -> None:
-        """Delete the link to the network namespace of process `pod`, if there is still one."""
+        """Delete the link to the network namespace of process `pod`, if it exists."""
         link = self._links.pop(pod, None)
         if link is not None:
-            with contextlib.suppress(IpFailed):  # it has gone with its namespace
+            with contextlib.suppress(IpFailed):  # deleted with its namespace
                 await ip(f"link delete {link}")
 
     def commands_inside(self, address: str) -> list[str]:
-        """What `ip` must do within the pod's namespace."""
+        """The `ip` commands to run in the pod's namespace."""
         return [
             "link set lo up",
             f"addr add {address}/{_PREFIX} dev eth0",
@@ -142,7 +142,7 @@ class Bridge:
         ]
 
     async def hold_services(self, addresses: AbstractSet[str]) -> None:
-        """Have exactly these addresses of services, besides the bridge's own.
+        """Assign exactly these service addresses to the bridge, besides its own.
 
         Raises:
             IpFailed: `ip` refused.

@@ -1,8 +1,8 @@
-"""What one cluster has on this machine: a folder of its own, and a record of all that it makes.
+"""The directory of one cluster on this machine, with a record of all resources that it creates.
 
-Whoever dies without cleaning up leaves its folder with an unlocked owner file. The next start
-finds it and removes exactly what is recorded there: links by name, processes by a mark in their
-environment that names the folder, which no other process has.
+A cluster that dies without clean-up leaves its directory with an unlocked owner file. The next
+start finds it and removes what is recorded there: links by name, processes by a tag in their
+environment that names the directory.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class ClusterDir:
     """The folder of one cluster, locked while the cluster runs.
 
     Attributes:
-        id: short name, unique on this machine: part of the names of links.
+        id: short name, unique on this machine; part of the names of links.
         root: the folder. Its path is short, for Ray puts sockets below it.
-        memory: a folder in memory if the machine has such, else below `root`.
-        number: from 0 to 15, of no other cluster that runs here: for networks of its own.
-        lifeline: a named pipe that says end of file when this process has died.
-        reaper: a process that waits for that, and then does what `close` would have done.
+        memory: a directory in memory if the machine has one, else below `root`.
+        number: from 0 to 15, unique among running clusters; selects its networks.
+        lifeline: a named pipe that reports end of file when this process has died.
+        reaper: a process that waits for that, and then cleans up as `close` does.
     """
 
     def __init__(self, base: Path) -> None:
@@ -69,7 +69,7 @@ class ClusterDir:
             supervisor_command("reap", str(self.root)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # nobody who presses Ctrl-C means it
+            start_new_session=True,  # it must survive Ctrl-C
         )
         self._owner.write(
             json.dumps(
@@ -92,12 +92,12 @@ class ClusterDir:
         return self.root / "memory"
 
     def record_link(self, name: str) -> None:
-        """Call it before a network link is made that outlives this process."""
+        """Record a network link that outlives this process; call before creating it."""
         with (self.root / _LINKS).open("a") as file:
             file.write(f"{name}\n")
 
     def close(self) -> None:
-        """End every process that is left, and remove links and folders. Once is enough."""
+        """Kill remaining processes, and remove links and directories. Idempotent."""
         if self._owner.closed:
             return
         _clean(self.root)
@@ -109,7 +109,7 @@ class ClusterDir:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What a cluster that died had left behind, and is removed."""
+    """What a dead cluster had left behind."""
 
     pid: int
     processes: int
@@ -117,10 +117,10 @@ class Leftover:
 
 
 def clusters_dir() -> Path:
-    """Where the clusters of this user have their folders.
+    """The directory of all clusters of this user.
 
     Raises:
-        PermissionError: somebody else has made a folder of that name.
+        PermissionError: another user owns a directory of that name.
     """
     folder = Path("/tmp") / f"manta-{os.getuid()}"  # noqa: S108 - checked below
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -132,17 +132,17 @@ def clusters_dir() -> Path:
 
 
 def clean_up(base: Path) -> list[Leftover]:
-    """Remove what clusters left behind that died."""
+    """Remove what dead clusters left behind."""
     found = [clean_up_one(root) for root in sorted(base.iterdir())]
     return [leftover for leftover in found if leftover is not None]
 
 
 def clean_up_one(root: Path) -> Leftover | None:
-    """Remove what a cluster left behind if it has died and nobody does it already."""
+    """Remove what a cluster left behind if it is dead and no other process does so."""
     try:
         file = (root / _OWNER).open("r+")
     except OSError:
-        return None  # being made, or no cluster, or removed
+        return None  # being created, or no cluster, or removed
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -168,7 +168,7 @@ def _owner(root: Path) -> dict[str, Any]:
     try:
         return json.loads((root / _OWNER).read_text())
     except (OSError, ValueError):
-        return {}  # it died while it wrote
+        return {}  # it died while writing
 
 
 def _lines(file: Path) -> list[str]:
@@ -184,7 +184,7 @@ def _delete_link(name: str) -> None:
 
 
 def kill_tagged(prefix: str, *, patience: float = 5.0) -> int:
-    """Kill every process whose mark begins with `prefix`, and those that come up meanwhile.
+    """Kill every process whose tag begins with `prefix`, and those that start meanwhile.
 
     Returns how many there were. Blocks for at most `patience` seconds: a killed process may take
     a moment to go.
@@ -217,7 +217,7 @@ def _free_id(base: Path) -> str:
 
 
 def _claim_number() -> tuple[socket.socket, int]:
-    """A socket's name without a file is seen by all who share this network, and dies with us."""
+    """An abstract socket name is visible in this network namespace and ends with this process."""
     for number in range(_NUMBERS):
         claim = socket.socket(socket.AF_UNIX)
         try:

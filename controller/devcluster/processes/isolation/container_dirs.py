@@ -1,4 +1,4 @@
-"""The folder of one run of one container, and the supervisor's orders in it."""
+"""Container directories: one for each run of a container, with the supervisor's configuration."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
 
 @dataclass(frozen=True, slots=True)
 class SandboxConfig:
-    """What the containers of one pod have in common.
+    """The shared configuration of a pod's containers.
 
     Attributes:
         root: folder of the pod.
@@ -36,7 +36,7 @@ class SandboxConfig:
         host_network: whether the pod has no network of its own.
         network: folder with the pod's hosts and resolv.conf.
         namespaced: whether containers have namespaces.
-        hostname: of the pod, for containers that have namespaces without a pod that has some.
+        hostname: host name for namespaced containers of a pod without namespaces.
         env: what is added to every container's environment.
     """
 
@@ -51,14 +51,14 @@ class SandboxConfig:
 
 
 class ProcessContainerDir:
-    """A container directory whose commands run in a supervisor of their own.
+    """A container directory whose commands run in a supervisor process.
 
     Attributes:
-        translate: what a word of a command is to be on this machine, if containers see its files.
+        translate: maps words of commands to this machine where containers share its files.
     """
 
     def __init__(self, root: Path) -> None:
-        """Take a folder that `furnish` has made."""
+        """Use `create_container_dir`."""
         self.root = root
         self.translate: Callable[[str], str] = str
 
@@ -83,7 +83,7 @@ class ProcessContainerDir:
             return ""
 
     async def close(self) -> None:
-        """End every process that is left in it, and remove its folder."""
+        """Kill its processes and remove its directory."""
         await asyncio.to_thread(kill_tagged, f"{self.root}/")
         await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
 
@@ -96,7 +96,7 @@ def create_container_dir(
     env: Mapping[str, str],
     mounts: Sequence[Mount],
 ) -> ProcessContainerDir:
-    """Make the folder of a container, with the order for the supervisor in it.
+    """Create the directory of a container, with the supervisor's configuration.
 
     Raises:
         OSError: it cannot be made.
@@ -129,7 +129,7 @@ def create_container_dir(
 
 
 def _joined(given: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
-    """Variables of the mode; lists of paths go before those of the container."""
+    """Variables of the mode; its path lists come before those of the container."""
     return {
         name: f"{value}:{env[name]}" if name in _LISTS and env.get(name) else value
         for name, value in given.items()

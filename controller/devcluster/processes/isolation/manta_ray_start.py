@@ -1,7 +1,7 @@
 """Called by `ray start` in pods that share this machine's network (RAY_START_HOOK).
 
-Ray passes its parameters before anything is started. The node gets the pod's address; nodes other
-than the head get ports of their own, where the address alone does not keep them apart.
+Ray passes its parameters before it starts. The node gets the pod's address; nodes other
+than the head get their own ports where the address alone does not separate them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MOVED = ("metrics_export_port", "dashboard_agent_listen_port")
 
 
 def hook(parameters: Any, head: bool) -> None:
-    """Change what `ray start` is about to do.
+    """Change the parameters of `ray start`.
 
     Args:
         parameters: Ray's own object with all its settings.

@@ -1,7 +1,7 @@
-"""Mode "namespaces": each pod has a network, host name and processes of its own, as root.
+"""Mode "namespaces": each pod has its own network, host name and processes. Needs root.
 
-Of each pod the kernel knows one process that holds its namespaces. When that one ends, by us or
-because this process has died, the kernel ends all others of the pod, and its link goes too.
+One process holds the namespaces of each pod. When it ends, by us or
+because this process has died, the kernel ends the pod's other processes and removes its link.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class NamespaceIsolation:
     async def _hold(
         self, root: Path, name: str, hostname: str, ip: str, *, host_network: bool
     ) -> tuple[asyncio.subprocess.Process, int]:
-        """Start the process that holds the namespaces; also the pid of its first process."""
+        """Start the process that holds the namespaces; returns it and its first child's pid."""
         holder = await asyncio.create_subprocess_exec(
             *supervisor_command(
                 "hold", hostname, str(self._cluster_dir.lifeline), "host" if host_network else "pod"
@@ -132,7 +132,7 @@ class NamespaceIsolation:
         return holder, int(answer)
 
     async def close_pod(self, sandbox: PodSandbox) -> None:
-        """End every process that is left in it and remove its network and folder."""
+        """Kill its processes and remove its network and directory."""
         for own in list(self._sandboxes.values()):
             if own is sandbox:
                 del self._sandboxes[own.uid]
@@ -142,14 +142,14 @@ class NamespaceIsolation:
         if sandbox.holder.returncode is None:
             sandbox.holder.kill()
         await asyncio.to_thread(kill_tagged, f"{sandbox.root}/")
-        await sandbox.holder.communicate()  # its end, and that of all to whom it gave its pipes
+        await sandbox.holder.communicate()  # waits for all that inherited its pipes
         await self.bridge.disconnect(sandbox.holder.pid)
         if not sandbox.setting.host_network:
             self.bridge.release(sandbox.ip)
         await asyncio.to_thread(shutil.rmtree, sandbox.root, ignore_errors=True)
 
     async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
-        """Give the bridge exactly these addresses of services.
+        """Assign exactly these service addresses to the bridge.
 
         Raises:
             OSError: the machine refuses.
@@ -158,13 +158,13 @@ class NamespaceIsolation:
         return {address: address for address in addresses}
 
     def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
-        """Write the hosts files of all pods anew."""
+        """Rewrite the hosts files of all pods."""
         self._names = dict(names)
         for sandbox in self._sandboxes.values():
             sandbox.write_hosts_file(self._names)
 
     async def aclose(self) -> None:
-        """Close all pods, and remove all that was made for them."""
+        """Close all pods and remove their files."""
         for sandbox in list(self._sandboxes.values()):
             await self.close_pod(sandbox)
         await asyncio.to_thread(self._cluster_dir.close)
@@ -174,7 +174,7 @@ async def open_namespaces(cluster_dir: ClusterDir) -> NamespaceIsolation:
     """Make the bridge.
 
     Raises:
-        OSError: this machine does not let us; the text says why.
+        OSError: this machine refuses; the message says why.
     """
     if os.geteuid():
         raise PermissionError("it needs root")
@@ -184,10 +184,10 @@ async def open_namespaces(cluster_dir: ClusterDir) -> NamespaceIsolation:
 
 
 async def _read_reply(holder: asyncio.subprocess.Process, word: str) -> str:
-    """What the holder says after `word`.
+    """The rest of the holder's reply after `word`.
 
     Raises:
-        OSError: it says something else, or has ended.
+        OSError: the reply is another one, or the holder has ended.
     """
     assert holder.stdout is not None
     assert holder.stderr is not None

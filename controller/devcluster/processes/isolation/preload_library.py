@@ -1,4 +1,4 @@
-"""The preloaded library of mode "shim": compiled on this machine at first use."""
+"""The preloaded library of mode "shim", compiled at first use."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _OPTIONS = ("-shared", "-fPIC", "-O2")
 
 
 def cache_folder() -> Path:
-    """Where compiled libraries are kept between runs."""
+    """The cache directory of compiled libraries."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(cache) / "manta"
 
 
 async def build_library(cache: Path | None = None) -> Path:
-    """The library, compiled if it is not there yet.
+    """Path of the library; compiled if it does not exist.
 
     Args:
         cache: `cache_folder` unless told otherwise.
 
     Raises:
-        OSError: there is no C compiler, or it fails; the text says so.
+        OSError: there is no C compiler, or it fails; the message says so.
     """
     source = _SOURCE.read_bytes()
     digest = hashlib.sha256(source + os.uname().machine.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Marks by which a pod's processes are known: a variable in their environment.
+"""Process tags: an environment variable that identifies a pod's processes.
 
 It names the folder of the container that a process belongs to, and is inherited by all that the
 process starts, whatever session or parent that has.
@@ -16,7 +16,7 @@ TAG_VARIABLE = "MANTA_CONTAINER_DIR"
 
 
 def tagged_processes(prefix: str) -> Iterator[tuple[int, int]]:
-    """Process ids and start times of the processes whose mark begins with `prefix`."""
+    """Process ids and start times of the processes whose tag begins with `prefix`."""
     wanted = f"{TAG_VARIABLE}={prefix}".encode()
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -26,7 +26,7 @@ def tagged_processes(prefix: str) -> Iterator[tuple[int, int]]:
         try:
             environment = (folder / "environ").read_bytes()
         except OSError:
-            continue  # it has ended, or it is somebody else's
+            continue  # it has ended, or belongs to another user
         if any(entry.startswith(wanted) for entry in environment.split(b"\0")):
             yield pid, started
 

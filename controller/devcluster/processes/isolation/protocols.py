@@ -83,7 +83,7 @@ class ContainerDir(Protocol):
         ...
 
     async def close(self) -> None:
-        """End every process that is left in it, and remove its folder."""
+        """Kill its processes and remove its directory."""
         ...
 
 
@@ -158,7 +158,7 @@ class Isolation(Protocol):
         ...
 
     async def close_pod(self, sandbox: PodSandbox) -> None:
-        """End every process that is left in it and remove its network and folder."""
+        """Kill its processes and remove its network and directory."""
         ...
 
     async def hold(self, addresses: AbstractSet[str]) -> Mapping[str, str]:
@@ -180,5 +180,5 @@ class Isolation(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Close all pods, and remove all that was made for them."""
+        """Close all pods and remove their files."""
         ...

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PRIVATE = (Path("/tmp"), Path("/run"), Path("/dev"))  # noqa: S108 - a container has its own
 RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
-"""Nobody listens there, so what is not in the hosts file is refused at once."""
+"""There is no name server there, so names outside the hosts file fail at once."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class ProcessSandbox:
 
 
 def path_mounts(env: Mapping[str, str]) -> list[Mount]:
-    """Environments on PATH in folders that a container has for itself: they must be seen there."""
+    """Mounts for environments on PATH below directories that containers have for themselves."""
     found: list[Mount] = []
     for entry in env.get("PATH", "").split(":"):
         folder = Path(entry)

@@ -1,4 +1,4 @@
-"""Choosing how pods are kept apart: the best way that this machine permits, by trying it."""
+"""Selects the best isolation mode that this machine permits, by testing each."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ OPENERS: dict[Mode, Callable[[ClusterDir], Awaitable[Isolation]]] = {
     "shim": open_shim,
     "shared": open_shared,
 }
-"""Ways to keep pods apart, the best first."""
+"""Isolation modes, the best first."""
 
 
 class IsolationUnavailable(Exception):  # noqa: N818 - it is a state of this machine
-    """This machine does not permit what was asked for; the message says why."""
+    """This machine does not permit the requested mode; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class SelectedIsolation:
     Attributes:
         isolation: ready; close it at the end, which removes the folder too.
         cluster_dir: the folder.
-        refused: why each better mode was not taken.
-        leftovers: what dead clusters had left, and was removed.
+        refused: why each better mode was rejected.
+        leftovers: what dead clusters had left behind; it is removed.
     """
 
     isolation: Isolation
@@ -53,7 +53,7 @@ class SelectedIsolation:
     leftovers: list[Leftover]
 
     def sentences(self) -> list[str]:
-        """What to print at start."""
+        """Sentences to print at start."""
         lines = [
             f"removed what a cluster of process {leftover.pid} had left behind"
             for leftover in self.leftovers
@@ -67,14 +67,14 @@ class SelectedIsolation:
 async def select_isolation(
     wanted: IsolationOption = "auto", *, base: Path | None = None
 ) -> SelectedIsolation:
-    """Clean up what dead clusters left, and make the isolation wanted.
+    """Clean up what dead clusters left behind, and open the requested isolation.
 
     Args:
         wanted: the mode.
-        base: folder for the folders of clusters; that of this user unless told otherwise.
+        base: directory of the clusters' directories; the user's own by default.
 
     Raises:
-        NoIsolation: it is not possible on this machine.
+        NoIsolation: the mode is not possible on this machine.
         OSError: no folder can be made.
     """
     folder = base or clusters_dir()

@@ -1,4 +1,4 @@
-"""A trial of an isolation: two pods, of which one answers the other and this machine."""
+"""Self-test of an isolation: one pod answers another pod and this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from controller.devcluster.processes.isolation.protocols import Isolation, Launch, PodSandbox
 
-_PORT = 52399  # of no program that is known
+_PORT = 52399  # not assigned to any known program
 _PATIENCE = 60.0  # seconds: a busy machine is slow to start programs
 _ANSWER = f"""
 import socket
@@ -40,7 +40,7 @@ async def self_test(isolation: Isolation, python: str) -> None:
         python: path of an interpreter that pods see.
 
     Raises:
-        OSError: it does not work; the text says what.
+        OSError: the test failed; the message says why.
     """
     sandboxes = [
         await isolation.open_pod(f"trial-{name}", namespace="trial", name=name, hostname=name)

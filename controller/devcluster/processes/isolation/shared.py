@@ -1,7 +1,7 @@
-"""Mode "shared": all pods share this machine's network. For machines without any other means.
+"""Mode "shared": all pods share this machine's network. The fallback for all machines.
 
-Pods have addresses of loopback, but who listens on all addresses listens on those of all pods.
-Ray's nodes get ports of their own by a hook of `ray start`.
+Pods have loopback addresses, but a listener on all addresses listens on those of all pods.
+Ray's nodes get their own ports through a hook of `ray start`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SharedIsolation(ShimIsolation):
         }
 
     def translate(self, text: str) -> str:
-        """`text` with names of services replaced, for nothing else can tell what they mean.
+        """`text` with names of services replaced by addresses, as there is no name resolution.
 
         Raises:
             OSError: a service has no ready pod yet.
@@ -65,5 +65,5 @@ class SharedIsolation(ShimIsolation):
 
 
 async def open_shared(cluster_dir: ClusterDir) -> SharedIsolation:
-    """Make it; there is nothing that could refuse."""
+    """Open the isolation, which is always possible."""
     return SharedIsolation(cluster_dir, namespaces=await namespaces_permitted(cluster_dir))

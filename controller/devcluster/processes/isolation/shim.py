@@ -1,8 +1,8 @@
-"""Mode "shim": each pod has an address of its own on the loopback network, without privileges.
+"""Mode "shim": each pod has its own loopback address, without privileges.
 
 A library that is loaded into every process of a pod keeps its listeners and connections at the
-pod's address. Containers have files and processes of their own where this machine lets users make
-namespaces; where it does not, they share those of the user, and paths of volumes are replaced in
+pod's address. Containers have their own files and processes where this machine lets users create
+namespaces; elsewhere they share the user's, and paths of volumes are replaced in
 commands and variables.
 """
 
@@ -93,15 +93,15 @@ class ShimIsolation:
 
         Args:
             cluster_dir: folder of the cluster.
-            given: a file that every pod gets, the library.
-            namespaces: whether containers have files of their own.
+            given: a file copied into every pod: the library.
+            namespaces: whether containers have their own files.
         """
         self._cluster_dir = cluster_dir
         self._given = given
         self._namespaces = namespaces
         self._sandboxes: dict[str, ShimSandbox] = {}
         self._labels = itertools.count()
-        # Not always the same first one: the kernel keeps ports of connections for a minute.
+        # Start at a random address: the kernel keeps ports of closed connections for a minute.
         first = 1 + secrets.randbelow(200)
         self._next = int(IPv4Address(f"127.{_PODS + cluster_dir.number}.{first}.1"))
         self._names: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -126,7 +126,7 @@ class ShimIsolation:
 
     @property
     def host_ip(self) -> str:
-        """A loopback address that no pod has."""
+        """A loopback address outside the pods' range."""
         return f"127.{_PODS + self._cluster_dir.number}.0.1"
 
     async def open_pod(
@@ -173,7 +173,7 @@ class ShimIsolation:
         return sandbox
 
     def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:
-        """What every process of a pod is given; its own files are in folder `seen`."""
+        """Variables of every process of a pod; the pod's files are at path `seen`."""
         return {
             "LD_PRELOAD": f"{seen}/{self._given.name}",
             "RAY_LD_PRELOAD_ON_WORKERS": "1",
@@ -184,11 +184,11 @@ class ShimIsolation:
         }
 
     def translate(self, text: str) -> str:
-        """What a word of a command or variable is to be where pods share this machine's files."""
+        """Translate a word of a command or variable where pods share this machine's files."""
         return text
 
     async def close_pod(self, sandbox: PodSandbox) -> None:
-        """End every process that is left in it and remove its folder."""
+        """Kill its processes and remove its directory."""
         for own in list(self._sandboxes.values()):
             if own is sandbox:
                 del self._sandboxes[own.uid]
@@ -196,7 +196,7 @@ class ShimIsolation:
                 await asyncio.to_thread(shutil.rmtree, own.root, ignore_errors=True)
 
     async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
-        """Services are on loopback too, where every address can be listened on."""
+        """Map service addresses to loopback, where every address can be bound."""
         return {
             address: f"127.{_SERVICES + self._cluster_dir.number}.{address.split('.', 2)[2]}"
             for address in addresses
@@ -204,20 +204,20 @@ class ShimIsolation:
         }
 
     def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
-        """Write the hosts files of all pods anew."""
+        """Rewrite the hosts files of all pods."""
         self._names = dict(names)
         for sandbox in self._sandboxes.values():
             sandbox.write_hosts_file(self._names)
 
     async def aclose(self) -> None:
-        """Close all pods, and remove all that was made for them."""
+        """Close all pods and remove their files."""
         for sandbox in list(self._sandboxes.values()):
             await self.close_pod(sandbox)
         await asyncio.to_thread(self._cluster_dir.close)
 
 
 def _folder(path: str) -> str:
-    """The path if it is a folder of this machine, else nothing."""
+    """The path if it is a directory of this machine, else empty."""
     return path if path and Path(path).is_dir() else ""
 
 
@@ -230,10 +230,10 @@ def _substituted(text: str, paths: Mapping[str, str]) -> str:
 
 
 async def open_shim(cluster_dir: ClusterDir) -> ShimIsolation:
-    """Have the library, with files apart if this machine lets users make namespaces.
+    """Open the isolation, with separate files if users may create namespaces here.
 
     Raises:
-        OSError: there is no library; the text says why.
+        OSError: there is no library; the message says why.
     """
     return ShimIsolation(
         cluster_dir, await build_library(), namespaces=await namespaces_permitted(cluster_dir)
@@ -241,7 +241,7 @@ async def open_shim(cluster_dir: ClusterDir) -> ShimIsolation:
 
 
 async def namespaces_permitted(cluster_dir: ClusterDir) -> bool:
-    """Whether this user may make namespaces of processes and files on this machine, by trying."""
+    """Test whether this user may create process and mount namespaces on this machine."""
     folder = cluster_dir.root / "trial"
     folder.mkdir()
     setting = SandboxConfig(

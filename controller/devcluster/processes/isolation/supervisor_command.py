@@ -1,4 +1,4 @@
-"""How a supervisor is started."""
+"""The command line that starts a supervisor."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _START = str(Path(__file__).parent.parent / "supervisor" / "start.py")
 
 
 def supervisor_command(*arguments: str) -> tuple[str, ...]:
-    """The supervisor as a process of its own: without site packages, which it does not need."""
+    """The command of a supervisor, isolated and without site packages."""
     return (sys.executable, "-I", "-S", _START, *arguments)

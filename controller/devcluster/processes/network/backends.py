@@ -1,4 +1,4 @@
-"""Which pods are behind a service: read from the Service and its EndpointSlices."""
+"""The backends of a service, from the Service and its EndpointSlices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADLESS = "None"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Backend:
-    """Where a connection to a service may go."""
+    """An address and port of a ready pod."""
 
     ip: str
     port: int
@@ -35,7 +35,7 @@ def backends(port: ServicePort, slices: Iterable[EndpointSlice]) -> tuple[Backen
 
 
 def addresses(service: Service, slices: Iterable[EndpointSlice]) -> tuple[str, ...]:
-    """What the service's name means: its address, or those of the ready pods if it has none."""
+    """The addresses of the service's name: its own, or those of ready pods if it is headless."""
     if service.spec.cluster_ip != HEADLESS:
         return (service.spec.cluster_ip,) if service.spec.cluster_ip else ()
     return tuple(sorted({address for item in slices for address in _ready(item)}))

@@ -1,4 +1,4 @@
-"""A listener that passes TCP connections on to one of several backends."""
+"""A listener that forwards TCP connections to one of several backends."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CONNECT = 5.0  # seconds for one backend
 
 
 class Forwarder:
-    """Passes connections on, in turn, to the backends that are there when a connection comes.
+    """Forwards each new connection to the next of its current backends.
 
     Attributes:
-        backends: may be replaced at any time; connections that stand are left alone.
+        backends: may be replaced at any time; open connections are kept.
     """
 
     def __init__(self, backends: tuple[Backend, ...]) -> None:
@@ -67,7 +67,7 @@ class Forwarder:
             writer.close()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-        """A connection to the next backend that takes it."""
+        """A connection to the next backend that accepts one."""
         backends = self.backends
         for _ in backends:
             self._next += 1
@@ -80,7 +80,7 @@ class Forwarder:
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """Close as a port does where nobody listens."""
+    """Reset the connection, as a closed port does."""
     connection = writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
@@ -90,7 +90,7 @@ async def _both_ways(
     here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Copy until both have said all, or one of them has gone."""
+    """Copy until both ends are closed or one fails."""
     with contextlib.suppress(ExceptionGroup):
         async with asyncio.TaskGroup() as group:
             group.create_task(_copy(here[0], there[1]))

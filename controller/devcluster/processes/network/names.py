@@ -1,4 +1,4 @@
-"""The hosts file of a pod: what the cluster's DNS would answer it. A pure function."""
+"""The hosts file of a pod, in place of the cluster's DNS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hosts_file(
     for (space, service), addresses in sorted(names.items()):
         full = f"{service}.{space}.svc.{DOMAIN}"
         others = [f"{service}.{space}.svc", f"{service}.{space}"]
-        if space == namespace and service != hostname:  # a pod's own name means the pod
+        if space == namespace and service != hostname:  # a pod's own name resolves to the pod
             others.append(service)
         lines += [" ".join([address, full, *others]) for address in addresses]
     return "".join(f"{line}\n" for line in lines)

@@ -1,8 +1,8 @@
-"""The API server's proxies: requests passed on to pods, and to the ready pods behind services.
+"""The API server's proxies: forward requests to pods, and to ready pods behind services.
 
-As upstream the body streams in both directions of time (a log that is followed comes as it is
-written), the client's own credentials for the API server are not passed on, and an answer is never
-followed or changed. Upgrades (web sockets) are refused.
+As upstream, response bodies are streamed, the client's credentials for the API server are not
+forwarded, and redirects are not followed. Upgrades
+(web sockets) are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.network.services import ServiceNetwork
 
 _MOST = 256
-"""Requests under way at once; further ones wait, for as long as for an answer."""
+"""Concurrent requests; further ones wait."""
 _CONNECT, _FIRST_BYTE = 5.0, 60.0  # seconds
 _CHUNK = 64 * 1024
 _NOT_PASSED_ON = frozenset(
@@ -51,7 +51,7 @@ class Proxies:
     """The hooks `pod_proxy` and `service_proxy` of the API server.
 
     Args:
-        network: knows the services, the pods and what is behind them.
+        network: knows services, pods and backends.
         rng: chooses among several ready pods.
     """
 
@@ -61,12 +61,12 @@ class Proxies:
         self._session: aiohttp.ClientSession | None = None
 
     async def aclose(self) -> None:
-        """Cut what is under way."""
+        """Cut open connections."""
         if self._session is not None:
             await self._session.close()
 
     async def service_proxy(self, request: Request, where: ResourcePath) -> Response:
-        """Pass a request on to a ready pod behind a service."""
+        """Forward a request to a ready pod behind a service."""
         scheme, name, port = _target(where.name)
         service = self._network.service(where.namespace, name)
         if service is None:
@@ -80,7 +80,7 @@ class Proxies:
         return await self._pass_on(request, where, scheme, self._rng.choice(behind))
 
     async def pod_proxy(self, request: Request, where: ResourcePath) -> Response:
-        """Pass a request on to a pod."""
+        """Forward a request to a pod."""
         scheme, name, port = _target(where.name)
         pod = self._network.pod(where.namespace, name)
         if pod is None or not pod.status.pod_ip:

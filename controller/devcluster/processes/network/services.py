@@ -1,4 +1,4 @@
-"""The service network: addresses and names of services lead to the ready pods behind them.
+"""The service network: forwards service addresses to ready pods, and publishes names.
 
 It follows Services and EndpointSlices, like the proxy and the DNS of a real node. A port without
 a ready pod is not listened on, so that connections to it are refused at once.
@@ -31,11 +31,11 @@ _log = structlog.get_logger(__name__)
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _BY_SERVICE = "service-of-slice"
 _ALL = ("network",)
-_AGAIN = 5.0  # seconds until an address that could not be had is tried again
+_AGAIN = 5.0  # seconds until an address that could not be bound is tried again
 
 
 class ServiceNetwork:
-    """Keeps forwarders and names as Services and EndpointSlices say.
+    """Reconciles forwarders and names with Services and EndpointSlices.
 
     Args:
         context: client, caches and time.
@@ -85,11 +85,11 @@ class ServiceNetwork:
         return ()
 
     def service(self, namespace: str, name: str) -> Service | None:
-        """The service as far as it is known here."""
+        """The service in the cache."""
         return self._services.get(f"{namespace}/{name}")
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """The pod as far as it is known here."""
+        """The pod in the cache."""
         return self._pods.get(f"{namespace}/{name}")
 
     def _slices_of(self, service: Service) -> list[EndpointSlice]:
@@ -153,7 +153,7 @@ def service_of_slice(item: EndpointSlice) -> list[str]:
 
 
 def _cluster_addresses(services: Iterable[Service]) -> set[str]:
-    """Addresses of services, save that of the API server, which every cluster here has alike."""
+    """Addresses of services without the API server's, which all clusters on a machine share."""
     return {
         service.spec.cluster_ip
         for service in services

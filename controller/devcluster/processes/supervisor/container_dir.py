@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 KILL = signal.SIGRTMIN + 5
-"""Ends everything in a container at once."""
+"""Kills everything in a container at once."""
 PASSED_ON = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -30,13 +30,13 @@ ENDED = "ended"
 
 
 def status_of(status: int) -> int:
-    """The exit status as container runtimes say it."""
+    """The exit status as container runtimes report it."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
 
 def main_command(container: Mapping[str, Any]) -> int:
-    """The process of the main command, for which it waits a moment if it is being started.
+    """Process id of the main command; waits a moment while it is being started.
 
     Raises:
         ProcessLookupError: it has ended.
@@ -53,13 +53,13 @@ def main_command(container: Mapping[str, Any]) -> int:
 
 
 def error_file(container: Mapping[str, Any]) -> int:
-    """Open the file that tells why a command could not be started."""
+    """Open the file for the reason why a command could not be started."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     return os.open(f"{container['root']}/error", flags, 0o600)
 
 
 def refuse(error: int, why: str, status: int) -> int:
-    """Tell why there is no command; `status` is to be the exit status."""
+    """Report why there is no command; returns `status`, the exit status."""
     os.write(error, why.encode())
     os.write(2, f"{why}\n".encode())
     return status

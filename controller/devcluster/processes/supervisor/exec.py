@@ -1,4 +1,4 @@
-"""Turning into the command of a container."""
+"""Executes the command of a container."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def exec_command(container: Mapping[str, Any], argv: Sequence[str], error: int) -> NoReturn:
-    """Turn into the command: in its folder, with its environment, as if nothing were around it."""
+    """Replace this process by the command, in its directory and with its environment."""
     environment: dict[str, str] = dict(container["env"])
     cwd = container["cwd"] or "/"
     try:

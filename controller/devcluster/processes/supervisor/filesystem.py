@@ -1,4 +1,4 @@
-"""The root of a container: this machine's files, with a layer of its own above them."""
+"""The root file system of a container: this machine's files with a private layer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _OWN = ("/proc", "/sys", "/dev", "/run", "/tmp")  # noqa: S108 - what a containe
 
 
 def build_root(container: Mapping[str, Any]) -> None:
-    """Make a file system from this machine's, with a layer of its own above it, and enter it."""
+    """Create the root file system from this machine's, and enter it."""
     folder = str(container["root"])
     root = f"{folder}/r"
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
@@ -88,18 +88,18 @@ def build_root(container: Mapping[str, Any]) -> None:
 
 
 def _layers(folder: str, root: str) -> None:
-    """Show this machine's files at `root`, each of its file systems with a layer above it."""
+    """Mount this machine's file systems at `root`, each below a private layer."""
     mounted = _mounted()
     _layer("/", root, folder, 0)
     for number, (point, kind) in enumerate(mounted, 1):
         if kind in _PSEUDO or point == "/" or _below(point, _OWN) or not os.path.isdir(point):
             continue
-        with contextlib.suppress(OSError):  # what cannot be had is not there
+        with contextlib.suppress(OSError):  # a file system that cannot be mounted is left out
             _layer(point, root + point, folder, number)
 
 
 def _own_folders(folder: str, root: str) -> None:
-    """What every container has for itself."""
+    """Mount the directories that every container has for itself."""
     try:
         mount("proc", f"{root}/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     except OSError:  # in a container that hides parts of it
@@ -112,7 +112,7 @@ def _own_folders(folder: str, root: str) -> None:
 
 
 def _layer(lower: str, point: str, folder: str, number: int) -> None:
-    """Show `lower` at `point`; what is written there goes elsewhere, where that can be had."""
+    """Mount `lower` at `point`, with writes to a private layer where that is possible."""
     try:
         _overlay(lower, point, f"{folder}/l/{number}")
     except OSError:

@@ -22,10 +22,10 @@ from controller.devcluster.processes.supervisor.lifeline import open_lifeline, w
 
 
 def hold_namespaces(hostname: str, lifeline: str, host_network: bool) -> int:
-    """Make a pod's namespaces and keep them until the cluster's process ends, or this one.
+    """Create a pod's namespaces and hold them until the cluster's process or this one ends.
 
-    Talks on its standard input and output: "ready", then `ip` commands come in one line, divided
-    by semicolons; then "up <pid>".
+    Protocol: it prints "ready", reads `ip` commands in one line, separated
+    by semicolons, and prints "up <pid>".
     """
     fd = open_lifeline(lifeline)
     unshare(NEWUTS | NEWIPC | (0 if host_network else NEWNET))
@@ -52,7 +52,7 @@ def hold_namespaces(hostname: str, lifeline: str, host_network: bool) -> int:
 
 
 def _first_process(lifeline: int) -> int:
-    """Start the first process; it will end with this one from when its id is returned."""
+    """Start the first process, which ends with this one."""
     tied, tie = os.pipe()
     child = os.fork()
     if child == 0:
@@ -67,8 +67,8 @@ def _first_process(lifeline: int) -> int:
 
 
 def _pause(lifeline: int) -> NoReturn:
-    """Be the first process of a pod: with it everything in the pod ends."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries orphans
+    """Be the first process of a pod: all others in the pod end with it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps orphans
     for number in PASSED_ON:
         signal.signal(number, signal.SIG_IGN)
     wait_for_end(lifeline)

@@ -1,4 +1,4 @@
-"""What the kernel offers and Python does not: namespaces, mounts, and ties between processes."""
+"""System calls that Python lacks: namespaces, mounts, and parent-death signals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def unshare(flags: int) -> None:
 
 
 def unshare_users() -> None:
-    """A user namespace, in which this process keeps its user and may do what else root may."""
+    """Enter a new user namespace that maps only the current user and group."""
     user, group = os.geteuid(), os.getegid()
     unshare(NEWUSER)
     for name, text in (
@@ -46,7 +46,7 @@ def setns(fd: int, kind: int) -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    """What the system call of that name does."""
+    """Mount a file system."""
     result = _libc.mount(
         source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()
     )
@@ -54,17 +54,17 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
 
 
 def die_with_parent() -> None:
-    """Be killed when the parent has gone."""
+    """Have the kernel kill this process when its parent ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL), 0, 0, 0)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of whatever descendant loses its own."""
+    """Become the parent of orphaned descendants."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
 
 
 def set_hostname(name: str) -> None:
-    """Name the machine of this namespace."""
+    """Set the host name of this namespace."""
     _check(_libc.sethostname(name.encode(), len(name.encode())), "sethostname")
 
 
@@ -74,5 +74,5 @@ def change_root(root: str, old: str) -> None:
 
 
 def detach(point: str) -> None:
-    """Take a mount away, and all below it."""
+    """Detach a mount and all below it."""
     _check(_libc.umount2(point.encode(), _MNT_DETACH), "umount2")

@@ -1,4 +1,4 @@
-"""The named pipe that tells that the cluster's process has ended."""
+"""The named pipe that signals the end of the cluster's process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ended(lifeline: int) -> bool:
 
 
 def open_lifeline(path: str) -> int:
-    """Open it."""
+    """Open the named pipe."""
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

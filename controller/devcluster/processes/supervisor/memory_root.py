@@ -1,4 +1,4 @@
-"""The root of a container where no layer can lie above this machine's root: made folder by folder.
+"""The root of a container where no overlay is possible: assembled in memory, folder by folder.
 
 The root is in memory and has this machine's folders bound into it. Where something new must be
 made in one of them (a mount point, the hosts file), that folder too is replaced by one in memory

@@ -1,4 +1,4 @@
-"""The process that cleans up behind a cluster that is killed."""
+"""The process that cleans up after a cluster that was killed."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from controller.devcluster.processes.supervisor.lifeline import open_lifeline, w
 
 
 def reap(folder: str) -> int:
-    """Wait for the end of the cluster that has `folder`; if it left it behind, remove all of it."""
+    """Wait for the end of the cluster of `folder`, and remove what it left behind."""
     for number in PASSED_ON:
         signal.signal(number, signal.SIG_IGN)
     try:
         lifeline = open_lifeline(f"{folder}/alive")
     except FileNotFoundError:
-        return 0  # it has ended already, and cleaned up
+        return 0  # it has ended and cleaned up already
     wait_for_end(lifeline)
     from controller.devcluster.processes.isolation.cluster_dir import clean_up_one  # noqa: PLC0415 - large
 

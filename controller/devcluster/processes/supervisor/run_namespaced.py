@@ -1,4 +1,4 @@
-"""A command in a pod's namespaces."""
+"""Runs commands in a pod's namespaces."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run_namespaced(container: Mapping[str, Any], argv: Sequence[str]) -> int:
 def _start_first(
     container: Mapping[str, Any], argv: Sequence[str], tell: socket.socket, error: int
 ) -> int:
-    """In the pod's process namespace, if it has one: make one for the container."""
+    """Create the container's namespaces, below the pod's if it has some."""
     try:
         if not container["pod"]:
             if os.geteuid():
@@ -106,7 +106,7 @@ def _start_first(
 
 
 def _first(ours: socket.socket) -> int:
-    """The number of the container's first process, as this namespace knows it; 0 if none came."""
+    """Process id of the container's first process in this namespace; 0 if it did not start."""
     data, ancillary, _, _ = ours.recvmsg(16, socket.CMSG_SPACE(12))
     if not data or not ancillary:
         return 0
@@ -139,7 +139,7 @@ def try_namespaces(container: Mapping[str, Any]) -> int:
 
 
 def _shared(container: Mapping[str, Any]) -> int:
-    """What the containers of a pod have in common."""
+    """Flags of the namespaces that the containers of a pod share."""
     own_network = container["pod"] and not container["host_network"]
     return NEWUTS | NEWIPC | (NEWNET if own_network else 0)
 
@@ -156,7 +156,7 @@ def _enter(pid: int, kinds: int) -> None:
 
 
 def _forward_signals(child: int, target: int) -> int:
-    """Pass signals on to `target` until `child` has ended; its exit status."""
+    """Forward signals to `target` until `child` has ended; returns its exit status."""
     killed = False
     while True:
         done, status = os.waitpid(child, os.WNOHANG)

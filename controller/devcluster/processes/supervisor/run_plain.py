@@ -1,4 +1,4 @@
-"""A command without namespaces, and the end of all that it has started."""
+"""Runs a command without namespaces, and kills its descendants at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def run_plain(container: Mapping[str, Any], argv: Sequence[str], *, main: bool) -> int:
-    """Run a command on this machine as it is; all that it leaves is found and killed."""
+    """Run a command without namespaces; its remaining descendants are found and killed."""
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     error = error_file(container)
     try:
@@ -54,7 +54,7 @@ def run_plain(container: Mapping[str, Any], argv: Sequence[str], *, main: bool) 
 
 
 def watch(child: int, lifeline: int, target: int = 0) -> int:
-    """Pass signals on to `target` and bury orphans until the child or the cluster ends."""
+    """Forward signals to `target` and reap orphans until the child or the cluster ends."""
     target = target or child
     wake, told = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(told)
@@ -81,12 +81,12 @@ def watch(child: int, lifeline: int, target: int = 0) -> int:
 
 
 def _nothing(number: int, frame: object) -> None:
-    """The pipe tells."""
+    """Only wake the poller."""
     del number, frame
 
 
 def _reap(child: int) -> int | None:
-    """Collect all that have ended; the status of `child` if it is among them."""
+    """Reap ended processes; returns the status of `child` if it is among them."""
     result: int | None = None
     while True:
         try:
@@ -100,7 +100,7 @@ def _reap(child: int) -> int | None:
 
 
 def _kill_descendants() -> None:
-    """Kill what is below this process until nothing is left; orphans come to be its children."""
+    """Kill all descendants; orphans become children of this process."""
     for _ in range(500):
         found = _descendants()
         if not found:

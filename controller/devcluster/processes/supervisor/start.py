@@ -1,4 +1,4 @@
-"""Run by an interpreter that knows neither this package nor any other: finds it and begins."""
+"""Entry point for an isolated interpreter: finds the package and starts."""
 
 import sys
 
