@@ -1,14 +1,78 @@
-"""`status.conditions`: the operator's words to the user about one object."""
+"""`status.conditions`: what the operator tells the user about one object."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from controller.apimachinery.timestamps import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+
+READY: Final = "Ready"
+"""Type of the condition that says whether an object is as specified now, and if not, why."""
+
+OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
+"""Type of the condition that says what the cache and the API server disagree about."""
+
+_LONGEST_MESSAGE: Final = 4096
+
+Verdict: TypeAlias = Literal["True", "False", "Unknown"]
+
+
+class ConditionSet:
+    """The conditions of one object, on their way from what they are to what they should be.
+
+    Args:
+        present: the stored conditions; they are not changed.
+        generation: of the object, for `observedGeneration`.
+        now: for `lastTransitionTime`.
+    """
+
+    def __init__(
+        self, present: Sequence[Mapping[str, Any]], generation: int, now: datetime
+    ) -> None:
+        self._conditions = [dict(each) for each in present]
+        self._generation = generation
+        self._now = now
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """The conditions for `status.conditions`."""
+        return self._conditions
+
+    def is_true(self, type: str) -> bool:  # noqa: A002  the field's own name
+        """Whether the condition is there and True."""
+        return is_true(self._conditions, type)
+
+    def set(self, type: str, status: Verdict, reason: str, message: str) -> None:  # noqa: A002
+        """Set one condition; its message is cut to what fits."""
+        self._conditions = set_condition(
+            self._conditions,
+            type,
+            status,
+            reason,
+            message[:_LONGEST_MESSAGE],
+            self._generation,
+            self._now,
+        )
+
+    def remove(self, type: str) -> None:  # noqa: A002
+        """Remove one condition, if it is there."""
+        self._conditions = remove_condition(self._conditions, type)
+
+    def set_if(self, type: str, status: Verdict, reason: str, message: str) -> None:  # noqa: A002
+        """Set a condition that is present only while there is a message."""
+        if message:
+            self.set(type, status, reason, message)
+        else:
+            self.remove(type)
+
+
+def is_true(conditions: Sequence[Mapping[str, Any]], type: str) -> bool:  # noqa: A002
+    """Whether the condition is there and True."""
+    found = find_condition(conditions, type)
+    return found is not None and found.get("status") == "True"
 
 
 def set_condition(  # noqa: PLR0917  the parts of a condition, in their usual order

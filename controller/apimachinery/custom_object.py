@@ -1,4 +1,4 @@
-"""What the `ray.io` kinds have in common as cached objects: `spec` and `status` stay plain data.
+"""What custom resources have in common as cached objects: their fields stay plain data.
 
 A field of a wrong type then costs only its own object: it fails when the specification is parsed,
 which says where, and not in the cache.
@@ -6,21 +6,32 @@ which says where, and not in the cache.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from controller.kube.objects import KubeObject
-from controller.ray.api.labels import MANAGED_BY_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
 
+FieldReader: TypeAlias = "Callable[[Any], Any]"
+"""Returns a field's value as far as it makes sense, None if it does not."""
+
 
 class CustomObject(KubeObject, frozen=True, gc=True, weakref=True):
-    """A `ray.io` object as it is cached."""
+    """A custom resource as it is cached; a kind adds its own fields, `spec` among them.
 
-    spec: Any = msgspec.field(default_factory=dict[str, Any])
+    Attributes:
+        status: plain data; `status_of` reads it.
+    """
+
     status: Any = msgspec.field(default_factory=dict[str, Any])
+
+    status_fields: ClassVar[Mapping[str, FieldReader]] = {}
+    """How each status field that is read again is read; no schema vouches for its type."""
 
 
 def parse(data: Any, view: type[T]) -> T:
@@ -32,30 +43,48 @@ def parse(data: Any, view: type[T]) -> T:
     return msgspec.convert(without_nulls(data), view)
 
 
-def is_managed_elsewhere(obj: CustomObject) -> bool:
-    """Whether `spec.managedBy` gives the object to another controller."""
-    manager = mapping(obj.spec).get("managedBy")
-    return bool(manager) and manager != MANAGED_BY_US
+def status_of(obj: CustomObject) -> dict[str, Any]:
+    """The present status. A field that makes no sense counts as absent, so it is written again."""
+    readers = obj.status_fields
+    status: dict[str, Any] = {}
+    for name, value in mapping(obj.status).items():
+        reader = readers.get(name)
+        read = value if reader is None else reader(value)
+        if reader is None or read is not None:
+            status[name] = read
+    return status
 
 
-def fitting_status(obj: CustomObject, parts: dict[str, type]) -> dict[str, Any]:
-    """The status without the fields whose types are not those of `parts`, nor odd conditions."""
-    status = mapping(obj.status)
-    fitting = {name: part for name, part in status.items() if _fits(part, parts.get(name, object))}
-    if conditions := fitting.get("conditions"):
-        fitting["conditions"] = [
-            each for each in conditions if isinstance(mapping(each).get("type"), str)
-        ]
-    return fitting
+def conditions_of(obj: CustomObject) -> list[dict[str, Any]]:
+    """The present conditions, without those that have no type."""
+    return read_conditions(mapping(obj.status).get("conditions")) or []
+
+
+def only(kind: type) -> FieldReader:
+    """A reader of values of this type; a boolean is not an integer here."""
+
+    def read(value: Any) -> Any:
+        fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+        return value if fits else None
+
+    return read
+
+
+def read_conditions(value: Any) -> list[dict[str, Any]] | None:
+    """Reads `status.conditions`: those that have a type."""
+    if not isinstance(value, list):
+        return None
+    items = cast("list[Any]", value)
+    return [each for each in map(mapping, items) if isinstance(each.get("type"), str)]
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """The value if it is a mapping, else an empty one."""
+    """The value if it is a mapping, else an empty mapping."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def dig(value: Any, *path: str | int) -> Any:
-    """What stands at the path of plain data of any shape, None if nothing does."""
+    """The value at the path in plain data of any shape, None if there is none."""
     for part in path:
         if isinstance(part, str):
             value = mapping(value).get(part)
@@ -66,15 +95,10 @@ def dig(value: Any, *path: str | int) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """Null means absent everywhere in Kubernetes; dropping it once spares asking everywhere."""
+    """Plain data without nulls: null means absent everywhere in Kubernetes."""
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         return {key: without_nulls(item) for key, item in items if item is not None}
     if isinstance(value, list):
         return [without_nulls(item) for item in cast("list[Any]", value)]
     return value
-
-
-def _fits(value: Any, kind: type) -> bool:
-    """A truth value is no number here."""
-    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from controller.apimachinery.name_syntax import is_dns_1035_label
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.kube.objects import View
-from controller.ray.api.names import is_dns_1035_label
 
 Amount: TypeAlias = str | int | float
 

@@ -9,6 +9,10 @@ from controller.ray.api import labels
 
 if TYPE_CHECKING:
     from controller.kube.objects import Condition, Pod
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
 
 _HEAD_NAME: Final = re.compile(r"-head(-[a-z0-9]+)?$")
 """The end of a head's name; that of a worker's has `-worker-` in the place of `-head-`."""
@@ -51,3 +55,15 @@ def is_head(pod: Pod) -> bool:
 def group_of(pod: Pod) -> str:
     """Name of the worker group that it belongs to, empty if it says none."""
     return (pod.metadata.labels or {}).get(labels.GROUP, "")
+
+
+def is_on_lost_node(pod: Pod) -> bool:
+    """The node lifecycle turns Ready over and leaves the kubelet's last words as they are."""
+    status, ready = pod.status, condition(pod, "Ready")
+    if status.reason == "NodeLost" or status.phase == "Unknown":
+        return True
+    if ready is None or ready.status == "True":
+        return False
+    containers = status.container_statuses
+    all_well = bool(containers) and all(container.ready for container in containers)
+    return ready.status == "Unknown" or (all_well and not ready.reason)

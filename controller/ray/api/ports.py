@@ -1,4 +1,4 @@
-"""Ports that Ray listens on unless `rayStartParams` say otherwise."""
+"""The ports that Ray listens on unless a specification says otherwise."""
 
 from __future__ import annotations
 

@@ -6,13 +6,14 @@ only its own object: it fails in `parse_spec`, which says where, and not in the 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import CustomObject, fitting_status, parse
+from controller.apimachinery.custom_object import only, parse, read_conditions
 from controller.kube.objects import View
 from controller.kube.resources import Resource
+from controller.ray.api.ray_object import RayObject
 
 LARGEST_INT32: Final = 2**31 - 1
 
@@ -20,21 +21,19 @@ Template = dict[str, Any]
 """A pod template stays plain data: it is passed on to pods as the user wrote it."""
 
 
-class RayCluster(CustomObject, frozen=True, gc=True, weakref=True):
+class RayCluster(RayObject, frozen=True, gc=True, weakref=True):
     """A RayCluster as it is cached."""
+
+    status_fields: ClassVar = {
+        "conditions": read_conditions,
+        "endpoints": only(dict),
+        "head": only(dict),
+        "state": only(str),
+        "stateTransitionTimes": only(dict),
+    }
 
 
 RAYCLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", RayCluster)
-
-
-_STATUS_PARTS: Final[dict[str, type]] = {
-    "conditions": list,
-    "endpoints": dict,
-    "head": dict,
-    "state": str,
-    "stateTransitionTimes": dict,
-}
-"""The status fields that are read again, whose types no schema vouches for (`v1alpha1`)."""
 
 
 class UpgradeStrategy(View, frozen=True):
@@ -259,13 +258,3 @@ def parse_spec(cluster: RayCluster) -> ClusterSpec:
         msgspec.ValidationError: a field has the wrong type or is missing.
     """
     return parse(cluster.spec, ClusterSpec)
-
-
-def status_of(cluster: RayCluster) -> dict[str, Any]:
-    """The present status. What has the wrong type counts as absent, so that it is written anew."""
-    return fitting_status(cluster, _STATUS_PARTS)
-
-
-def conditions_of(cluster: RayCluster) -> list[dict[str, Any]]:
-    """The present conditions."""
-    return status_of(cluster).get("conditions") or []

@@ -6,19 +6,28 @@ As with RayCluster the cached object keeps plain data, and `parse_cron_job_spec`
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import CustomObject, fitting_status, parse
+from controller.apimachinery.custom_object import only, parse, read_conditions
 from controller.kube.objects import View
 from controller.kube.resources import Resource
+from controller.ray.api.ray_object import RayObject
 
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class RayCronJob(CustomObject, frozen=True, gc=True, weakref=True):
+class RayCronJob(RayObject, frozen=True, gc=True, weakref=True):
     """A RayCronJob as it is cached."""
+
+    status_fields: ClassVar = {
+        "active": only(list),
+        "conditions": read_conditions,
+        "lastScheduleTime": only(str),
+        "lastSuccessfulTime": only(str),
+        "observedGeneration": only(int),
+    }
 
 
 RAYCRONJOBS: Final = Resource("ray.io", "v1", "raycronjobs", "RayCronJob", RayCronJob)
@@ -56,15 +65,6 @@ class CronJobSpec(View, frozen=True):
     failed_jobs_history_limit: Natural | None = None
 
 
-_STATUS_PARTS: Final[dict[str, type]] = {
-    "active": list,
-    "conditions": list,
-    "lastScheduleTime": str,
-    "lastSuccessfulTime": str,
-    "observedGeneration": int,
-}
-
-
 def parse_cron_job_spec(cron: RayCronJob) -> CronJobSpec:
     """The typed specification, nulls dropped. Costs a copy: parse once per object.
 
@@ -72,8 +72,3 @@ def parse_cron_job_spec(cron: RayCronJob) -> CronJobSpec:
         msgspec.ValidationError: a field has the wrong type or is missing.
     """
     return parse(cron.spec, CronJobSpec)
-
-
-def status_of(cron: RayCronJob) -> dict[str, Any]:
-    """The present status. What has the wrong type counts as absent, so that it is written anew."""
-    return fitting_status(cron, _STATUS_PARTS)

@@ -6,14 +6,15 @@ As with RayCluster the cached object keeps plain data, and `parse_job_spec` says
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, cast
 
 import msgspec
 
-from controller.apimachinery.custom_object import CustomObject, fitting_status, mapping, parse
+from controller.apimachinery.custom_object import mapping, only, parse, read_conditions
 from controller.apimachinery.timestamps import parse_rfc3339
 from controller.kube.objects import View
 from controller.kube.resources import Resource
+from controller.ray.api.ray_object import RayObject
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,8 +24,55 @@ Template = dict[str, Any]
 """A pod template stays plain data: it is passed on to pods as the user wrote it."""
 
 
-class RayJob(CustomObject, frozen=True, gc=True, weakref=True):
-    """A RayJob as it is cached."""
+_YEARS: Final = range(1970, 9000)
+"""Any `int32` of seconds can be added to a time in these years."""
+
+
+def time_of(text: Any) -> datetime | None:
+    """A time as the API server writes it; None if it is no time, or out of range."""
+    try:
+        moment = parse_rfc3339(text)
+    except (TypeError, ValueError):
+        return None
+    return moment if moment.year in _YEARS else None
+
+
+def _read_time(value: Any) -> Any:
+    return value if time_of(value) is not None else None
+
+
+def _read_attempts(value: Any) -> list[Any] | None:
+    """Those that are mappings."""
+    items = cast("list[Any]", value) if isinstance(value, list) else None
+    return None if items is None else [each for each in items if mapping(each)]
+
+
+class RayJob(RayObject, frozen=True, gc=True, weakref=True):
+    """A RayJob as it is cached.
+
+    Of its status, `time_of` can read `startTime`, `endTime` and `jobStatusCheckFailureStartTime`
+    if they are there, and `attempts` holds mappings.
+    """
+
+    status_fields: ClassVar = {
+        "attempts": _read_attempts,
+        "conditions": read_conditions,
+        "dashboardURL": only(str),
+        "endTime": _read_time,
+        "failed": only(int),
+        "jobDeploymentStatus": only(str),
+        "jobId": only(str),
+        "jobStatus": only(str),
+        "jobStatusCheckFailureStartTime": _read_time,
+        "message": only(str),
+        "observedGeneration": only(int),
+        "rayClusterName": only(str),
+        "rayClusterStatus": only(dict),
+        "rayJobInfo": only(dict),
+        "reason": only(str),
+        "startTime": _read_time,
+        "succeeded": only(int),
+    }
 
 
 RAYJOBS: Final = Resource("ray.io", "v1", "rayjobs", "RayJob", RayJob)
@@ -130,29 +178,6 @@ class JobSpec(View, frozen=True):
 CLUSTER_KEY: Final = "ray.io/cluster"
 """The one key of `spec.clusterSelector` that counts."""
 
-_STATUS_PARTS: Final[dict[str, type]] = {
-    "attempts": list,
-    "conditions": list,
-    "dashboardURL": str,
-    "endTime": str,
-    "failed": int,
-    "jobDeploymentStatus": str,
-    "jobId": str,
-    "jobStatus": str,
-    "jobStatusCheckFailureStartTime": str,
-    "message": str,
-    "observedGeneration": int,
-    "rayClusterName": str,
-    "rayClusterStatus": dict,
-    "rayJobInfo": dict,
-    "reason": str,
-    "startTime": str,
-    "succeeded": int,
-}
-_RECKONABLE_YEARS: Final = range(1970, 9000)
-"""Any `int32` of seconds can be added to their times."""
-_STATUS_TIMES: Final = ("endTime", "jobStatusCheckFailureStartTime", "startTime")
-
 
 def parse_job_spec(job: RayJob) -> JobSpec:
     """The typed specification, nulls dropped. Costs a copy: parse once per object.
@@ -161,27 +186,3 @@ def parse_job_spec(job: RayJob) -> JobSpec:
         msgspec.ValidationError: a field has the wrong type.
     """
     return parse(job.spec, JobSpec)
-
-
-def status_of(job: RayJob) -> dict[str, Any]:
-    """The present status. What has the wrong type counts as absent, so that it is written anew.
-
-    `startTime`, `endTime` and `jobStatusCheckFailureStartTime` can be read by `time_of` if there,
-    `attempts` and `conditions` hold mappings.
-    """
-    status = fitting_status(job, _STATUS_PARTS)
-    for name in _STATUS_TIMES:
-        if name in status and time_of(status[name]) is None:
-            del status[name]
-    if "attempts" in status:
-        status["attempts"] = [each for each in status["attempts"] if mapping(each)]
-    return status
-
-
-def time_of(text: Any) -> datetime | None:
-    """A time as the API server writes it; None if it is none that can be reckoned with."""
-    try:
-        moment = parse_rfc3339(text)
-    except (TypeError, ValueError):
-        return None
-    return moment if moment.year in _RECKONABLE_YEARS else None

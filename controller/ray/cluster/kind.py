@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
@@ -10,7 +10,6 @@ from controller.kube.resources import (
     CLAIMS,
     INGRESSES,
     JOBS,
-    PODS,
     ROLE_BINDINGS,
     ROLES,
     ROUTES,
@@ -22,16 +21,11 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
 from controller.ray.cluster.features import unsupported_fields
-from controller.ray.cluster.observe import (
-    HEAD_INDEX,
-    Design,
-    head_keys,
-    named_cluster,
-    observe_cluster,
-)
+from controller.ray.cluster.observe import Design, observe_cluster
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.status.status import cluster_status
 from controller.ray.head.identity import Identity
+from controller.ray.head.watches import OUR_JOBS, RAY_PODS, named_cluster
 from controller.ray.pods.builder import PodBuilder
 from controller.ray.settings import ClusterSettings
 from controller.runtime.reconcile.kind import Owned
@@ -44,16 +38,6 @@ if TYPE_CHECKING:
     from controller.ray.cluster.observe import Observation
     from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
-
-RAY_PODS: Final = Owned(
-    PODS,
-    label_selector=f"{labels.NODE_TYPE} in ({labels.HEAD},{labels.WORKER},{labels.SUBMITTER})",
-    indexes={HEAD_INDEX: head_keys},
-    also_enqueues=head_keys,
-)
-
-OUR_JOBS: Final = f"{labels.CREATED_BY}={labels.CREATED_BY_VALUE}"
-"""The one selection of batch Jobs that all kinds share: who cleans up Redis, who submits a job."""
 
 
 class RayClusterKind:

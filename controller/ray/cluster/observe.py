@@ -6,44 +6,29 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.custom_object import conditions_of, status_of
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import PODS
-from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.pod_state import group_of, is_head
-from controller.ray.api.raycluster import RAYCLUSTERS, conditions_of, status_of
+from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.children.observed import FixedParts, observe_fixed_parts
 from controller.ray.cluster.deletion.steps import Cleanup, observe_cleanup
 from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.workers.missing_pods import Opening, find_openings
 from controller.ray.cluster.workers.multi_host import Slice, are_slices, read_slices
+from controller.ray.head.watches import HEAD_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from controller.apimachinery.problem import Problem
-    from controller.kube.objects import KubeObject, Pod
+    from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.head.identity import Identity
     from controller.ray.pods.builder import PodBuilder
     from controller.ray.settings import ClusterSettings
     from controller.runtime.reconcile.kind import CacheReader
-
-HEAD_INDEX = "head"
-"""Pods labelled as heads, by `namespace/cluster` of their labels, whoever owns them."""
-
-
-def head_keys(pod: Pod) -> Sequence[str]:
-    """Index function of `HEAD_INDEX`; also the RayCluster that an event of the pod wakes."""
-    cluster = (pod.metadata.labels or {}).get(labels.CLUSTER)
-    return (f"{pod.metadata.namespace}/{cluster}",) if cluster and is_head(pod) else ()
-
-
-def named_cluster(obj: KubeObject) -> Sequence[str]:
-    """The RayCluster that a label names: it may wait for the end of somebody else's object."""
-    meta = obj.metadata
-    cluster = (meta.labels or {}).get(labels.CLUSTER)
-    return (f"{meta.namespace}/{cluster}",) if cluster else ()
 
 
 @dataclass(frozen=True, slots=True)

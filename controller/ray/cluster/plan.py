@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.conditions import find_condition
-from controller.apimachinery.custom_object import is_managed_elsewhere
-from controller.ray.api.raycluster import status_of
+from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.custom_object import status_of
+from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.cluster.children.writes import (
     create_fixed_parts,
     fixed_part_events,
@@ -21,7 +21,7 @@ from controller.ray.cluster.deletion.finalization import change_finalizer, final
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
 from controller.ray.cluster.observe import Design
 from controller.ray.cluster.pod_writes import pod_target
-from controller.ray.cluster.status.conditions import READY, SUSPENDED, SUSPENDING, is_true
+from controller.ray.cluster.status.conditions import SUSPENDED, SUSPENDING
 from controller.ray.cluster.status.status import cluster_status, refusal_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
 from controller.ray.cluster.upgrade.recreate import delete_outdated, must_recreate, restamp_head

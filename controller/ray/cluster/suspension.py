@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.conditions import is_true
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.cluster.pod_writes import delete_pod, scope_of
-from controller.ray.cluster.status.conditions import SUSPENDED, is_true
+from controller.ray.cluster.status.conditions import SUSPENDED
 from controller.runtime.reconcile.plan import LiveList
 
 if TYPE_CHECKING:

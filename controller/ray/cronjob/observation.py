@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.ray.api.raycronjob import status_of
+from controller.apimachinery.custom_object import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.raycronjob import ConcurrencyPolicy
 from controller.ray.cronjob.runs import RunPhase, job_name
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from controller.ray.cronjob.timing import Timing
     from controller.runtime.reconcile.plan import Failure
 
-READY: Final = "Ready"
 FAILED_TO_CREATE: Final = "FailedToCreateRayJob"
 FAILED_TO_DELETE: Final = "FailedToDeleteRayJob"
 _NAMED: Final = 3

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import remove_condition, set_condition
+from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, time_of
-from controller.ray.cronjob.ready_condition import READY
 from controller.ray.cronjob.runs import RunPhase
 from controller.runtime.reconcile.plan import StatusPatch
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from controller.ray.cronjob.timing import Timing
 
 _MOST_ACTIVE: Final = 100
-_LONGEST_MESSAGE: Final = 4096
-_IN_DOUBT: Final = "ObservationInDoubt"
 
 
 def cron_job_status(
@@ -66,12 +63,9 @@ def _last_successful(seen: CronJobObservation) -> datetime | None:
 def _conditions(
     seen: CronJobObservation, verdict: ReadyCondition, now: datetime
 ) -> list[dict[str, Any]]:
-    generation = seen.cron.metadata.generation
-    message = verdict.message[:_LONGEST_MESSAGE]
-    found = set_condition(
-        seen.conditions, READY, verdict.status, verdict.reason, message, generation, now
+    conditions = ConditionSet(seen.conditions, seen.cron.metadata.generation, now)
+    conditions.set(READY, verdict.status, verdict.reason, verdict.message)
+    conditions.set_if(
+        OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(seen.consistency_warnings)
     )
-    if not seen.consistency_warnings:
-        return remove_condition(found, _IN_DOUBT)
-    sentences = "; ".join(seen.consistency_warnings)[:_LONGEST_MESSAGE]
-    return set_condition(found, _IN_DOUBT, "True", "CacheDisagrees", sentences, generation, now)
+    return conditions.as_list()

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.timestamps import rfc3339
-from controller.ray.api.pod_state import condition, group_of, is_head, is_ready
+from controller.ray.api.pod_state import condition, group_of, is_head, is_on_lost_node, is_ready
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.container import (
     crashing,
@@ -134,18 +134,6 @@ def _exits(case: PodCase) -> str:
 
 def _on_lost_node(case: PodCase) -> Finding | None:
     return _lost(case.pod, "is") if is_on_lost_node(case.pod) else None
-
-
-def is_on_lost_node(pod: Pod) -> bool:
-    """The node lifecycle turns Ready over and leaves the kubelet's last words as they are."""
-    status, ready = pod.status, condition(pod, "Ready")
-    if status.reason == "NodeLost" or status.phase == "Unknown":
-        return True
-    if ready is None or ready.status == "True":
-        return False
-    containers = status.container_statuses
-    all_well = bool(containers) and all(container.ready for container in containers)
-    return ready.status == "Unknown" or (all_well and not ready.reason)
 
 
 def _lost(pod: Pod, how: str) -> Finding:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from controller.kube.resources import JOBS, PODS
-from controller.ray.cluster.children.observed import noun
+from controller.kube.resources import PODS
+from controller.ray.api.event_nouns import KUBERAY_NOUNS, event_noun
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
@@ -18,6 +18,7 @@ from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 from controller.runtime.reconcile.plan import Create, Delete
 
 if TYPE_CHECKING:
+    from controller.ray.api.event_nouns import EventNouns
     from controller.ray.diagnosis.reasons import Reason
     from controller.runtime.reconcile.plan import Failure, Target, Write
 
@@ -64,8 +65,14 @@ _REQUEST: Final = re.compile(
 _SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+)")
 
 
-def failure_cause(failure: Failure, *, has_head: bool) -> Cause:
-    """The cause that a failed write is; without a head, all that pods depend on blocks it."""
+def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBERAY_NOUNS) -> Cause:
+    """The cause that a failed write is.
+
+    Args:
+        failure: the write and the server's answer.
+        has_head: whether there is a head; without one, all that pods depend on blocks it.
+        nouns: of the kind that planned the write, for the reason of the event.
+    """
     target = failure.write.target
     part = part_of_target(target)
     reason = _reason(failure)
@@ -74,7 +81,7 @@ def failure_cause(failure: Failure, *, has_head: bool) -> Cause:
         part,
         f"{_what_failed(failure.write)}: {_stable(failure)}{_remedy(failure, reason)}",
         blocks_head=part == HEAD or not (has_head or target.resource is PODS),
-        event=_event_reason(failure.write),
+        event=_event_reason(failure.write, nouns),
     )
 
 
@@ -84,8 +91,8 @@ def could_not_try(failure: Failure) -> bool:
 
 
 def marker(write: Write) -> str:
-    """KubeRay's name of the failure: `FailedCreateWorkerPod`."""
-    return f"Failed{_verb(write).capitalize()}{_what(write.target)}"
+    """KubeRay's name of a failure about a pod: `FailedCreateWorkerPod`."""
+    return f"Failed{_verb(write).capitalize()}{_noun(write.target, KUBERAY_NOUNS)}"
 
 
 def full_text(failure: Failure) -> str:
@@ -149,9 +156,9 @@ def _stable(failure: Failure) -> str:
     return failure.message.replace(f' "{target.name}"', "").replace(target.name, "the pod")
 
 
-def _event_reason(write: Write) -> str:
+def _event_reason(write: Write, nouns: EventNouns) -> str:
     """KubeRay's: `FailedToCreateWorkerPod`."""
-    return f"FailedTo{_verb(write).capitalize()}{_what(write.target)}"
+    return f"FailedTo{_verb(write).capitalize()}{_noun(write.target, nouns)}"
 
 
 def _what_failed(write: Write) -> str:
@@ -161,11 +168,9 @@ def _what_failed(write: Write) -> str:
     return f"cannot {verb} {'a pod' if isinstance(write, Create) else f'pod {write.target.name}'}"
 
 
-def _what(target: Target) -> str:
-    if target.resource is JOBS:
-        return "RedisCleanupJob"
+def _noun(target: Target, nouns: EventNouns) -> str:
     if target.resource is not PODS:
-        return noun(target.resource)
+        return event_noun(target.resource, nouns)
     return "HeadPod" if target.scope == HEAD_SCOPE else "WorkerPod"
 
 

@@ -15,13 +15,13 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_template, service_problem
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
+from controller.ray.api.pod_state import is_on_lost_node
 from controller.ray.api.ports import DASHBOARD_PORT
 from controller.ray.api.raycluster import parse_spec
-from controller.ray.cluster.observe import HEAD_INDEX
+from controller.ray.api.token import token_secret_name
 from controller.ray.dashboard import Head
-from controller.ray.diagnosis.pod import is_on_lost_node
 from controller.ray.head.identity import Identity
-from controller.ray.pods.authentication import token_secret_name
+from controller.ray.head.watches import HEAD_INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

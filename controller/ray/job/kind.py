@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayjob import RAYJOBS, status_of
+from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.job import validate_job, validate_job_status
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.api.rayjob import RAYJOBS, status_of
+from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobProbe
 from controller.ray.head.incarnation import find_head, is_gcs_fault_tolerant
 from controller.ray.job.attempt.command_ids import stop_command_id, submit_command_id

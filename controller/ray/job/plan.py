@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.custom_object import is_managed_elsewhere
+from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.job.attempt.dashboard import interests, stop, submit
 from controller.ray.job.attempt.writes import (
     create_cluster,

@@ -8,8 +8,7 @@ from controller.apimachinery.custom_object import mapping
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.cluster.kind import OUR_JOBS, RAY_PODS
-from controller.ray.cluster.observe import head_keys
+from controller.ray.head.watches import OUR_JOBS, RAY_PODS, head_keys
 from controller.runtime.reconcile.kind import Owned, References
 
 if TYPE_CHECKING:

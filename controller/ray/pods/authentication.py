@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.ray.api.names import checked_name
+from controller.ray.api.token import TOKEN_KEY, token_secret_name
 from controller.ray.pods.environment import Environment
 from controller.ray.pods.volumes import add_mount, add_volume
 
@@ -14,22 +14,10 @@ if TYPE_CHECKING:
 
 Body = dict[str, Any]
 
-TOKEN_KEY: Final = "auth_token"  # noqa: S105 - a key, not a token
-"""The key of the Secret under which Ray and its clients expect the token."""
 WAIT_CONTAINER: Final = "wait-gcs-ready"
 
 _TOKEN_VOLUME: Final = "ray-token"  # noqa: S105 - a name
 _TOKEN_PATH: Final = "/var/run/secrets/ray.io/serviceaccount"  # noqa: S105 - a path
-
-
-def token_secret_name(cluster_name: str, auth: AuthOptions) -> str:
-    """Name of the Secret that holds the token: the user's own, or the one made for the cluster."""
-    return auth.secret_name or checked_name(cluster_name)
-
-
-def needs_token_secret(auth: AuthOptions | None) -> bool:
-    """Whether a Secret with a new token must be made for the cluster."""
-    return auth is not None and auth.by_token and not auth.by_kubernetes and not auth.secret_name
 
 
 def add_token(draft: PodDraft, cluster_name: str, auth: AuthOptions | None) -> None:

@@ -6,11 +6,11 @@ status but one condition, which every kind sets itself as soon as it can reconci
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from controller.apimachinery.conditions import set_condition
+from controller.apimachinery.conditions import READY, ConditionSet
 from controller.runtime.reconcile.plan import StatusPatch
 
 if TYPE_CHECKING:
@@ -18,24 +18,12 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import KubeObject
 
-READY: Final = "Ready"
-"""The condition by which every kind says whether an object is where it should be."""
-
-_LONGEST_MESSAGE: Final = 4096
-
 
 def error_status(primary: KubeObject, reason: str, message: str, now: datetime) -> StatusPatch:
     """The status in which `Ready` is False because of this error, and all else is as it was."""
-    conditions = set_condition(
-        _conditions_of(primary),
-        READY,
-        "False",
-        reason,
-        message[:_LONGEST_MESSAGE],
-        primary.metadata.generation,
-        now,
-    )
-    return StatusPatch({"conditions": conditions})
+    conditions = ConditionSet(_conditions_of(primary), primary.metadata.generation, now)
+    conditions.set(READY, "False", reason, message)
+    return StatusPatch({"conditions": conditions.as_list()})
 
 
 def _conditions_of(primary: KubeObject) -> list[dict[str, Any]]:

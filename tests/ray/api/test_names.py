@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from controller.ray.api.names import (
-    checked_label,
-    checked_name,
-    checked_route_name,
+from controller.apimachinery.name_syntax import (
     is_dns_1035_label,
     is_dns_1123_label,
     is_label_value,
     is_qualified_name,
 )
+from controller.ray.api.names import checked_label, checked_name, checked_route_name
 from controller.ray.api.version import is_at_least, parse_ray_version
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.apimachinery.custom_object import is_managed_elsewhere
+from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.memo import IdentityMemo
 from controller.kube.objects import View
 from controller.ray.api.definitions.raycluster import cluster_spec
+from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.api.raycluster import (
     LARGEST_INT32,
     ClusterSpec,
     RayCluster,
     WorkerGroup,
-    conditions_of,
     parse_spec,
 )
 from tests.ray.cluster.support import cluster, manifest

@@ -15,7 +15,7 @@ from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference, Pod
 from controller.kube.resources import PODS, ROUTES
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.observe import HEAD_INDEX, head_keys
+from controller.ray.head.watches import HEAD_INDEX, head_keys
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource

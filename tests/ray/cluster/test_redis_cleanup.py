@@ -13,7 +13,7 @@ import pytest
 from controller.kube.resources import JOBS
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.deletion.redis_cleanup import cleanup_job_name
-from controller.ray.cluster.kind import OUR_JOBS
+from controller.ray.head.watches import OUR_JOBS
 from controller.runtime.reconcile.plan import Create
 from tests.ray.cluster import redis
 from tests.ray.cluster.redis import redis_cluster

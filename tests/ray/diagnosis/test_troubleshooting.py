@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controller.apimachinery.problem import Problem
+from controller.ray.api.validation.cluster import INVALID_SPEC_REASON
 from controller.ray.diagnosis.reasons import REASONS, Outlook
 from controller.runtime.reconcile.executor import FAILED_READ
 
@@ -29,7 +29,7 @@ def test_the_manual_has_the_table_of_reasons():
 
 def test_reasons_from_outside_of_the_table_are_in_it():
     names = {reason.name for reason in REASONS}
-    assert {FAILED_READ, Problem("f", "m").reason} < names
+    assert {FAILED_READ, INVALID_SPEC_REASON} < names
 
 
 def test_every_reason_is_a_sentence_and_says_what_to_do():

@@ -10,9 +10,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.apimachinery.custom_object import is_managed_elsewhere
+from controller.apimachinery.custom_object import status_of
 from controller.ray.api import FeatureGates, JobSpec, Problem, RayJob, SubmissionMode
-from controller.ray.api.rayjob import status_of, time_of
+from controller.ray.api.ray_object import is_managed_elsewhere
+from controller.ray.api.rayjob import time_of
 from controller.ray.api.validation.job import validate_job, validate_job_status
 from tests.ray.job.rayjobs import SAMPLES, changed, job_manifest, rayjob, sample_jobs, valid
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.custom_object import conditions_of
 from controller.command.development.view.changes import Changes
 from controller.command.development.view.pods import pod_state, pods_table, role_of
-from controller.ray.api.raycluster import conditions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

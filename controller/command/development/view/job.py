@@ -6,9 +6,10 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.custom_object import status_of
 from controller.command.development.view.changes import Changes
 from controller.command.development.view.pods import pod_state, pods_table
-from controller.ray.api.rayjob import status_of, time_of
+from controller.ray.api.rayjob import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

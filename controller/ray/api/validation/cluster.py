@@ -6,11 +6,12 @@ The first failure wins and is told on the object; nothing is done for an object 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.name_syntax import is_label_value, is_qualified_name
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import (
     TemplateShape,
@@ -20,67 +21,31 @@ from controller.apimachinery.template import (
 )
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
-from controller.ray.api.names import (
-    MAX_CLUSTER_NAME,
-    is_dns_1035_label,
-    is_label_value,
-    is_qualified_name,
-)
-from controller.ray.api.raycluster import conditions_of, parse_spec
+from controller.ray.api.names import MAX_CLUSTER_NAME
+from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.validation.cluster_options import option_problems
+from controller.ray.api.validation.context import AUTOSCALER_V2, ValidationContext
+from controller.ray.api.validation.object_name import name_problem
 from controller.ray.api.version import GROUP_PRIORITY_SINCE, is_at_least
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
 
 _RESOURCE_PARAMETERS: Final = ("num-cpus", "num-gpus", "memory", "resources")
 _GROUP_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-_V2_VARIABLE: Final = "RAY_enable_autoscaler_v2"
+INVALID_SPEC_REASON: Final = "InvalidRayClusterSpec"
 _DEFAULT_GATES: Final = FeatureGates()
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A parsed cluster under examination.
-
-    Attributes:
-        cluster: the object.
-        spec: its specification.
-        head: the head's template.
-        workers: the groups' templates, in the order of the groups.
-        gates: which features are on.
-    """
-
-    cluster: RayCluster
-    spec: ClusterSpec
-    head: TemplateShape
-    workers: tuple[TemplateShape, ...]
-    gates: FeatureGates
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        """The cluster's annotations."""
-        return self.cluster.metadata.annotations or {}
-
-    @property
-    def autoscaler_v2(self) -> bool:
-        """Whether the autoscaler's second version was asked for, in either of the two ways."""
-        options = self.spec.autoscaler_options
-        variable = self.head.ray.variable(_V2_VARIABLE)
-        by_variable = variable is not None and variable.value in {"1", "true"}
-        return by_variable or (options is not None and options.version == "v2")
 
 
 def validate_cluster(
     cluster: RayCluster, gates: FeatureGates = _DEFAULT_GATES
 ) -> ClusterSpec | Problem:
     """The specification if it is valid, else the first thing wrong with the object."""
-    subject = _read(cluster, gates)
-    if isinstance(subject, Problem):
-        return subject
-    return next(_problems(subject), subject.spec)
+    context = _read(cluster, gates)
+    found = context if isinstance(context, Problem) else next(_problems(context), context.spec)
+    return found.or_reason(INVALID_SPEC_REASON) if isinstance(found, Problem) else found
 
 
 def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
@@ -95,8 +60,15 @@ def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
     )
 
 
-def _read(cluster: RayCluster, gates: FeatureGates) -> Subject | Problem:
-    problem = _name_problem(cluster)
+def _read(cluster: RayCluster, gates: FeatureGates) -> ValidationContext | Problem:
+    problem = name_problem(
+        cluster.metadata.name,
+        MAX_CLUSTER_NAME,
+        noun="the cluster",
+        children="services and pods",
+        named_after="services",
+        reason="InvalidRayClusterMetadata",
+    )
     if problem is not None:
         return problem
     try:
@@ -115,35 +87,18 @@ def _read(cluster: RayCluster, gates: FeatureGates) -> Subject | Problem:
         if isinstance(shape, Problem):
             return shape
         workers.append(shape)
-    return Subject(cluster, spec, head, tuple(workers), gates)
+    return ValidationContext(cluster, spec, head, tuple(workers), gates)
 
 
-def _name_problem(cluster: RayCluster) -> Problem | None:
-    name, reason = cluster.metadata.name, "InvalidRayClusterMetadata"
-    if len(name) > MAX_CLUSTER_NAME:
-        message = (
-            f"has {len(name)} characters; at most {MAX_CLUSTER_NAME} leave room for the names "
-            "of its services and pods: create the cluster under a shorter name"
-        )
-        return Problem("metadata.name", message, reason)
-    if not is_dns_1035_label(name):
-        message = (
-            "must consist of lower-case letters, digits and dashes and begin with a letter, "
-            "because services are named after it: create the cluster under another name"
-        )
-        return Problem("metadata.name", message, reason)
-    return None
-
-
-def _problems(subject: Subject) -> Iterator[Problem]:
+def _problems(context: ValidationContext) -> Iterator[Problem]:
     """Everything that is wrong, most basic first; callers take the first."""
-    yield from _group_rules(subject.spec.head_group_spec, "spec.headGroupSpec")
-    yield from _worker_groups(subject)
-    yield from option_problems(subject)
-    yield from _suspended_groups(subject)
-    yield from _autoscaler(subject)
-    yield from _upgrade_strategy(subject)
-    yield from _contradicting_status(subject)
+    yield from _group_rules(context.spec.head_group_spec, "spec.headGroupSpec")
+    yield from _worker_groups(context)
+    yield from option_problems(context)
+    yield from _suspended_groups(context)
+    yield from _autoscaler(context)
+    yield from _upgrade_strategy(context)
+    yield from _contradicting_status(context)
 
 
 def _group_rules(group: HeadGroup | WorkerGroup, path: str) -> Iterator[Problem]:
@@ -164,9 +119,9 @@ def _group_rules(group: HeadGroup | WorkerGroup, path: str) -> Iterator[Problem]
             yield Problem(f"{path}.labels[{key}]", f"{value!r} is not a valid label value")
 
 
-def _worker_groups(subject: Subject) -> Iterator[Problem]:
+def _worker_groups(context: ValidationContext) -> Iterator[Problem]:
     seen: set[str] = set()
-    for position, group in enumerate(subject.spec.worker_group_specs):
+    for position, group in enumerate(context.spec.worker_group_specs):
         path = _group(position)
         yield from _group_name(group, path)
         if group.group_name in seen:
@@ -175,9 +130,9 @@ def _worker_groups(subject: Subject) -> Iterator[Problem]:
                 f"{group.group_name!r} names two groups; give each its own name",
             )
         seen.add(group.group_name)
-        yield from _replicas(group, path, autoscaling=subject.spec.autoscaling)
+        yield from _replicas(group, path, autoscaling=context.spec.autoscaling)
         yield from _group_rules(group, path)
-        yield from _autoscaled_group(subject, group, path)
+        yield from _autoscaled_group(context, group, path)
 
 
 def _group_name(group: WorkerGroup, path: str) -> Iterator[Problem]:
@@ -206,48 +161,50 @@ def _replicas(group: WorkerGroup, path: str, *, autoscaling: bool) -> Iterator[P
         )
 
 
-def _autoscaled_group(subject: Subject, group: WorkerGroup, path: str) -> Iterator[Problem]:
+def _autoscaled_group(
+    context: ValidationContext, group: WorkerGroup, path: str
+) -> Iterator[Problem]:
     if group.idle_timeout_seconds is not None:
         if group.idle_timeout_seconds < 0:
             yield Problem(f"{path}.idleTimeoutSeconds", "must not be negative")
-        if not subject.autoscaler_v2:
+        if not context.autoscaler_v2:
             yield Problem(
                 f"{path}.idleTimeoutSeconds",
                 "needs autoscaler v2: set spec.autoscalerOptions.version to v2",
             )
     if group.priority:
-        if not is_at_least(subject.spec.ray_version, GROUP_PRIORITY_SINCE):
+        if not is_at_least(context.spec.ray_version, GROUP_PRIORITY_SINCE):
             yield Problem(f"{path}.priority", "needs spec.rayVersion to be set to 2.56.0 or later")
-        if not subject.autoscaler_v2:
+        if not context.autoscaler_v2:
             yield Problem(
                 f"{path}.priority",
                 "needs autoscaler v2: set spec.autoscalerOptions.version to v2",
             )
 
 
-def _suspended_groups(subject: Subject) -> Iterator[Problem]:
-    for position, group in enumerate(subject.spec.worker_group_specs):
-        if group.suspend and not subject.gates.enabled(JOB_DELETION_POLICY):
+def _suspended_groups(context: ValidationContext) -> Iterator[Problem]:
+    for position, group in enumerate(context.spec.worker_group_specs):
+        if group.suspend and not context.gates.enabled(JOB_DELETION_POLICY):
             yield Problem(
                 f"{_group(position)}.suspend", f"needs the feature gate {JOB_DELETION_POLICY}"
             )
-        if group.suspend and subject.spec.autoscaling:
+        if group.suspend and context.spec.autoscaling:
             yield Problem(
                 f"{_group(position)}.suspend",
                 "cannot be true while autoscaling is on; set replicas bounds instead",
             )
 
 
-def _autoscaler(subject: Subject) -> Iterator[Problem]:
-    spec, options = subject.spec, subject.spec.autoscaler_options
-    variable = subject.head.ray.variable(_V2_VARIABLE)
-    where = f"spec.headGroupSpec.template.spec.containers[0].env[{_V2_VARIABLE}]"
+def _autoscaler(context: ValidationContext) -> Iterator[Problem]:
+    spec, options = context.spec, context.spec.autoscaler_options
+    variable = context.head.ray.variable(AUTOSCALER_V2)
+    where = f"spec.headGroupSpec.template.spec.containers[0].env[{AUTOSCALER_V2}]"
     if not spec.autoscaling and variable is not None and variable.value in {"1", "true"}:
         yield Problem(where, "has no autoscaler to act on: set spec.enableInTreeAutoscaling")
     if spec.autoscaler_version and variable is not None:
         yield Problem(where, "says the same as spec.autoscalerOptions.version; remove it")
     if spec.autoscaler_version == "v2":
-        yield from _restart_policies(subject)
+        yield from _restart_policies(context)
     if options is None:
         return
     if options.idle_timeout_seconds is not None and options.idle_timeout_seconds < 0:
@@ -260,9 +217,9 @@ def _autoscaler(subject: Subject) -> Iterator[Problem]:
             )
 
 
-def _restart_policies(subject: Subject) -> Iterator[Problem]:
-    shapes = {"spec.headGroupSpec": subject.head}
-    shapes |= {_group(position): shape for position, shape in enumerate(subject.workers)}
+def _restart_policies(context: ValidationContext) -> Iterator[Problem]:
+    shapes = {"spec.headGroupSpec": context.head}
+    shapes |= {_group(position): shape for position, shape in enumerate(context.workers)}
     for path, shape in shapes.items():
         if shape.spec.restart_policy not in {"", "Never"}:
             yield Problem(
@@ -271,19 +228,19 @@ def _restart_policies(subject: Subject) -> Iterator[Problem]:
             )
 
 
-def _upgrade_strategy(subject: Subject) -> Iterator[Problem]:
-    strategy = subject.spec.upgrade_strategy.type
+def _upgrade_strategy(context: ValidationContext) -> Iterator[Problem]:
+    strategy = context.spec.upgrade_strategy.type
     if strategy is None:
         return
-    origin = (subject.cluster.metadata.labels or {}).get(labels.ORIGIN_KIND)
+    origin = (context.cluster.metadata.labels or {}).get(labels.ORIGIN_KIND)
     if origin in {"RayJob", "RayService"}:
         yield Problem("spec.upgradeStrategy", f"cannot be set on a cluster of a {origin}")
     if strategy not in {"Recreate", "None"}:
         yield Problem("spec.upgradeStrategy.type", f"{strategy!r} is neither Recreate nor None")
 
 
-def _contradicting_status(subject: Subject) -> Iterator[Problem]:
-    true = {c.get("type") for c in conditions_of(subject.cluster) if c.get("status") == "True"}
+def _contradicting_status(context: ValidationContext) -> Iterator[Problem]:
+    true = {c.get("type") for c in conditions_of(context.cluster) if c.get("status") == "True"}
     if {"RayClusterSuspending", "RayClusterSuspended"} <= true:
         yield Problem(
             "status.conditions",

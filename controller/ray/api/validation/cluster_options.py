@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.name_syntax import is_dns_1123_label
 from controller.apimachinery.problem import Problem
-from controller.ray.api.names import is_dns_1123_label
 from controller.ray.api.validation.fault_tolerance import fault_tolerance_problems
 from controller.ray.api.version import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.template import Container
     from controller.ray.api.raycluster import NetworkRules
-    from controller.ray.api.validation.cluster import Subject
+    from controller.ray.api.validation.context import ValidationContext
 
 _HISTORY: Final = "spec.historyServerOptions.collectorOptions"
 _COLLECTOR: Final = "ray-history-collector"
@@ -32,17 +32,17 @@ _TLS_VARIABLES: Final = (
 )  # fmt: skip
 
 
-def option_problems(subject: Subject) -> Iterator[Problem]:
+def option_problems(context: ValidationContext) -> Iterator[Problem]:
     """Everything wrong with the optional features; callers take the first."""
-    yield from fault_tolerance_problems(subject)
-    yield from _history_server(subject)
-    yield from _auth(subject)
-    yield from _network_policy(subject)
-    yield from _tls(subject)
+    yield from fault_tolerance_problems(context)
+    yield from _history_server(context)
+    yield from _auth(context)
+    yield from _network_policy(context)
+    yield from _tls(context)
 
 
-def _history_server(subject: Subject) -> Iterator[Problem]:
-    options = subject.spec.history_server_options
+def _history_server(context: ValidationContext) -> Iterator[Problem]:
+    options = context.spec.history_server_options
     if options is None:
         return
     collector = options.collector_options
@@ -56,7 +56,7 @@ def _history_server(subject: Subject) -> Iterator[Problem]:
         if name in _COLLECTOR_OWN_ENV:
             yield Problem(f"{_HISTORY}.env[{name}]", "is set by the operator; remove it")
     yield from _storage_backend(env)
-    for path, container in _all_containers(subject):
+    for path, container in _all_containers(context):
         if container.name == _COLLECTOR:
             yield Problem(path, f"{_COLLECTOR!r} is the name of the operator's own container")
 
@@ -94,8 +94,8 @@ def _has_value(env: Mapping[str, Mapping[str, Any]], name: str) -> bool:
     return bool(entry.get("value") or entry.get("valueFrom"))
 
 
-def _auth(subject: Subject) -> Iterator[Problem]:
-    auth, version = subject.spec.auth_options, subject.spec.ray_version
+def _auth(context: ValidationContext) -> Iterator[Problem]:
+    auth, version = context.spec.auth_options, context.spec.ray_version
     if auth is None:
         return
     if not auth.by_token:
@@ -118,12 +118,12 @@ def _auth(subject: Subject) -> Iterator[Problem]:
             )
 
 
-def _network_policy(subject: Subject) -> Iterator[Problem]:
-    policy = subject.spec.network_policy
+def _network_policy(context: ValidationContext) -> Iterator[Problem]:
+    policy = context.spec.network_policy
     if policy is None:
         return
     path = "spec.networkPolicy"
-    names = {group.group_name for group in subject.spec.worker_group_specs}
+    names = {group.group_name for group in context.spec.worker_group_specs}
     rules: dict[str, NetworkRules] = {f"{path}.head": policy.head, f"{path}.worker": policy.worker}
     for position, group in enumerate(policy.worker_groups):
         rules[f"{path}.workerGroups[{position}]"] = group
@@ -137,7 +137,7 @@ def _network_policy(subject: Subject) -> Iterator[Problem]:
             yield Problem(f"{where}.ingressRules", "has no effect with mode DenyAllEgress")
         if rule.egress_rules and policy.mode == "DenyAllIngress":
             yield Problem(f"{where}.egressRules", "has no effect with mode DenyAllIngress")
-    for position, worker_group in enumerate(subject.spec.worker_group_specs):
+    for position, worker_group in enumerate(context.spec.worker_group_specs):
         if not is_dns_1123_label(worker_group.group_name):
             yield Problem(
                 f"spec.workerGroupSpecs[{position}].groupName",
@@ -146,13 +146,13 @@ def _network_policy(subject: Subject) -> Iterator[Problem]:
             )
 
 
-def _tls(subject: Subject) -> Iterator[Problem]:
-    tls, options = subject.spec.tls_options, subject.spec.autoscaler_options
+def _tls(context: ValidationContext) -> Iterator[Problem]:
+    tls, options = context.spec.tls_options, context.spec.autoscaler_options
     if tls is None or not tls.enabled:
         return
-    ray = {"spec.headGroupSpec.template.spec.containers[0]": subject.head.ray} | {
+    ray = {"spec.headGroupSpec.template.spec.containers[0]": context.head.ray} | {
         f"spec.workerGroupSpecs[{position}].template.spec.containers[0]": shape.ray
-        for position, shape in enumerate(subject.workers)
+        for position, shape in enumerate(context.workers)
     }
     variables = [(path, entry.name) for path, c in ray.items() for entry in c.env]
     mounts = [(path, m.name, m.mount_path) for path, c in ray.items() for m in c.volume_mounts]
@@ -173,9 +173,9 @@ def _tls(subject: Subject) -> Iterator[Problem]:
             )
 
 
-def _all_containers(subject: Subject) -> Iterator[tuple[str, Container]]:
-    shapes = [("spec.headGroupSpec", subject.head)]
-    shapes += [(f"spec.workerGroupSpecs[{i}]", shape) for i, shape in enumerate(subject.workers)]
+def _all_containers(context: ValidationContext) -> Iterator[tuple[str, Container]]:
+    shapes = [("spec.headGroupSpec", context.head)]
+    shapes += [(f"spec.workerGroupSpecs[{i}]", shape) for i, shape in enumerate(context.workers)]
     for path, shape in shapes:
         for position, container in enumerate(shape.spec.containers):
             yield f"{path}.template.spec.containers[{position}].name", container

@@ -12,11 +12,12 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import malformed
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.crontab import InvalidSchedule
-from controller.ray.api.names import MAX_CRON_JOB_NAME, is_dns_1035_label
+from controller.ray.api.names import MAX_CRON_JOB_NAME
 from controller.ray.api.raycronjob import parse_cron_job_spec
 from controller.ray.api.rayjob import RayJob
 from controller.ray.api.schedule import parse_schedule
 from controller.ray.api.validation.job import validate_job
+from controller.ray.api.validation.object_name import name_problem
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -53,7 +54,14 @@ def validate_cron_job(
         gates: which features are on.
         local_zone: counts for schedules without a time zone of their own.
     """
-    problem = _name_problem(cron.metadata.name)
+    problem = name_problem(
+        cron.metadata.name,
+        MAX_CRON_JOB_NAME,
+        noun="it",
+        children="RayJobs and their clusters",
+        named_after="RayJobs",
+        reason=INVALID,
+    )
     if problem is not None:
         return problem
     try:
@@ -67,22 +75,6 @@ def validate_cron_job(
     if isinstance(zone, Problem):
         return zone
     return _template_problem(cron, spec, gates) or ValidCronJob(spec, schedule, zone)
-
-
-def _name_problem(name: str) -> Problem | None:
-    if len(name) > MAX_CRON_JOB_NAME:
-        message = (
-            f"has {len(name)} characters; at most {MAX_CRON_JOB_NAME} leave room for the names "
-            "of its RayJobs and their clusters: create it under a shorter name"
-        )
-        return Problem("metadata.name", message, INVALID)
-    if not is_dns_1035_label(name):
-        message = (
-            "must consist of lower-case letters, digits and dashes and begin with a letter, "
-            "because RayJobs are named after it: create it under another name"
-        )
-        return Problem("metadata.name", message, INVALID)
-    return None
 
 
 def _schedule(text: str) -> Schedule | Problem:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.ray.api.raycluster import GcsFaultToleranceOptions
-    from controller.ray.api.validation.cluster import Subject
+    from controller.ray.api.validation.context import ValidationContext
 
 _OPTIONS: Final = "spec.gcsFaultToleranceOptions"
 _PARAMETERS: Final = "spec.headGroupSpec.rayStartParams"
@@ -21,56 +21,56 @@ _HEAD_ENV: Final = f"{_HEAD_POD}.containers[0].env"
 _STORAGE_VARIABLES: Final = ("RAY_gcs_storage", "RAY_gcs_storage_path")
 
 
-def fault_tolerance_problems(subject: Subject) -> Iterator[Problem]:
+def fault_tolerance_problems(context: ValidationContext) -> Iterator[Problem]:
     """Everything wrong with fault tolerance; callers take the first."""
-    options = subject.spec.gcs_fault_tolerance_options
+    options = context.spec.gcs_fault_tolerance_options
     if options is None:
-        yield from _address_without_options(subject)
+        yield from _address_without_options(context)
     else:
-        yield from _said_twice(subject)
-        yield from _backend(subject, options)
-    yield from _redis_username(subject)
+        yield from _said_twice(context)
+        yield from _backend(context, options)
+    yield from _redis_username(context)
 
 
-def _address_without_options(subject: Subject) -> Iterator[Problem]:
-    legacy = subject.annotations.get(labels.FT_ENABLED, "").lower() == "true"
-    if not legacy and subject.head.ray.variable("RAY_REDIS_ADDRESS"):
+def _address_without_options(context: ValidationContext) -> Iterator[Problem]:
+    legacy = context.annotations.get(labels.FT_ENABLED, "").lower() == "true"
+    if not legacy and context.head.ray.variable("RAY_REDIS_ADDRESS"):
         yield Problem(
             f"{_HEAD_ENV}[RAY_REDIS_ADDRESS]",
             f"has no effect without fault tolerance; use {_OPTIONS}.redisAddress",
         )
 
 
-def _said_twice(subject: Subject) -> Iterator[Problem]:
+def _said_twice(context: ValidationContext) -> Iterator[Problem]:
     """What the options and an older way of saying it must not both say (behaviour 19)."""
-    if subject.annotations.get(labels.FT_ENABLED):
+    if context.annotations.get(labels.FT_ENABLED):
         yield Problem(
             f"metadata.annotations[{labels.FT_ENABLED}]",
             f"says the same as {_OPTIONS}; remove the annotation",
         )
-    if (subject.spec.head_group_spec.ray_start_params or {}).get("redis-password"):
+    if (context.spec.head_group_spec.ray_start_params or {}).get("redis-password"):
         yield Problem(f"{_PARAMETERS}[redis-password]", f"use {_OPTIONS}.redisPassword")
     for name, instead in (
         ("REDIS_PASSWORD", "redisPassword"),
         ("RAY_REDIS_ADDRESS", "redisAddress"),
     ):
-        if subject.head.ray.variable(name):
+        if context.head.ray.variable(name):
             yield Problem(f"{_HEAD_ENV}[{name}]", f"use {_OPTIONS}.{instead} instead")
-    if subject.annotations.get(labels.EXTERNAL_STORAGE_NAMESPACE):
+    if context.annotations.get(labels.EXTERNAL_STORAGE_NAMESPACE):
         yield Problem(
             f"metadata.annotations[{labels.EXTERNAL_STORAGE_NAMESPACE}]",
             f"use {_OPTIONS}.externalStorageNamespace instead",
         )
 
 
-def _backend(subject: Subject, options: GcsFaultToleranceOptions) -> Iterator[Problem]:
+def _backend(context: ValidationContext, options: GcsFaultToleranceOptions) -> Iterator[Problem]:
     if options.embedded:
-        if not subject.gates.enabled(EMBEDDED_STORAGE):
+        if not context.gates.enabled(EMBEDDED_STORAGE):
             yield Problem(
                 f"{_OPTIONS}.backend", f"rocksdb needs the feature gate {EMBEDDED_STORAGE}"
             )
         yield from _embedded_storage(options)
-        yield from _operators_own(subject)
+        yield from _operators_own(context)
     elif options.storage is not None:
         yield Problem(f"{_OPTIONS}.storage", "is for backend rocksdb; Redis keeps its own storage")
 
@@ -95,25 +95,25 @@ def _embedded_storage(options: GcsFaultToleranceOptions) -> Iterator[Problem]:
         )
 
 
-def _operators_own(subject: Subject) -> Iterator[Problem]:
+def _operators_own(context: ValidationContext) -> Iterator[Problem]:
     """Variables and volumes of the head that the embedded storage brings along."""
     for name in _STORAGE_VARIABLES:
-        if subject.head.ray.variable(name):
+        if context.head.ray.variable(name):
             yield Problem(f"{_HEAD_ENV}[{name}]", "is set by the operator for backend rocksdb")
-    for mount in subject.head.ray.volume_mounts:
+    for mount in context.head.ray.volume_mounts:
         if mount.name == "gcs-storage" or mount.mount_path.rstrip("/") == "/data/gcs":
             yield Problem(
                 f"{_HEAD_POD}.containers[0].volumeMounts[{mount.name}]",
                 "is mounted by the operator for backend rocksdb",
             )
-    if any(volume.name == "gcs-storage" for volume in subject.head.spec.volumes):
+    if any(volume.name == "gcs-storage" for volume in context.head.spec.volumes):
         yield Problem(
             f"{_HEAD_POD}.volumes[gcs-storage]", "is added by the operator for backend rocksdb"
         )
 
 
-def _redis_username(subject: Subject) -> Iterator[Problem]:
-    if (subject.spec.head_group_spec.ray_start_params or {}).get("redis-username"):
+def _redis_username(context: ValidationContext) -> Iterator[Problem]:
+    if (context.spec.head_group_spec.ray_start_params or {}).get("redis-username"):
         yield Problem(f"{_PARAMETERS}[redis-username]", f"use {_OPTIONS}.redisUsername")
-    if subject.head.ray.variable("REDIS_USERNAME"):
+    if context.head.ray.variable("REDIS_USERNAME"):
         yield Problem(f"{_HEAD_ENV}[REDIS_USERNAME]", f"use {_OPTIONS}.redisUsername instead")

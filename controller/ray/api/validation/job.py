@@ -15,11 +15,12 @@ from controller.apimachinery.template import malformed
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import FeatureGates
-from controller.ray.api.names import MAX_JOB_NAME, is_dns_1035_label
+from controller.ray.api.names import MAX_JOB_NAME
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, SubmissionMode, parse_job_spec
 from controller.ray.api.validation.cluster import validate_cluster
 from controller.ray.api.validation.deletion_strategy import deletion_problems
+from controller.ray.api.validation.object_name import name_problem
 from controller.ray.api.validation.submission import runtime_env_problems, submission_problems
 
 if TYPE_CHECKING:
@@ -33,7 +34,14 @@ _REASON: Final = "InvalidRayJobSpec"
 
 def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec | Problem:
     """The specification if it is valid, else the first thing wrong with the object."""
-    problem = _name_problem(job.metadata)
+    problem = name_problem(
+        job.metadata.name,
+        MAX_JOB_NAME,
+        noun="the job",
+        children="clusters",
+        named_after="services",
+        reason="InvalidRayJobMetadata",
+    )
     if problem is not None:
         return problem
     try:
@@ -76,23 +84,6 @@ def job_spec_problems(
     yield from runtime_env_problems(spec)
     yield from _limits(spec)
     yield from submission_problems(spec)
-
-
-def _name_problem(metadata: ObjectMeta) -> Problem | None:
-    name, reason = metadata.name, "InvalidRayJobMetadata"
-    if len(name) > MAX_JOB_NAME:
-        message = (
-            f"has {len(name)} characters; at most {MAX_JOB_NAME} leave room for the names of its "
-            "clusters: create the job under a shorter name"
-        )
-        return Problem("metadata.name", message, reason)
-    if not is_dns_1035_label(name):
-        message = (
-            "must consist of lower-case letters, digits and dashes and begin with a letter, "
-            "because services are named after it: create the job under another name"
-        )
-        return Problem("metadata.name", message, reason)
-    return None
 
 
 def _mode(spec: JobSpec) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.ray.api import labels
 from controller.ray.api.names import checked_name, checked_route_name
 from controller.ray.api.ports import DASHBOARD_PORT
-from controller.ray.cluster.children.services import head_ports
+from controller.ray.head.service import head_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

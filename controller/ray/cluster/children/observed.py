@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import CLAIMS, INGRESSES, ROUTES, SERVICES
 from controller.ray.api import labels
+from controller.ray.api.event_nouns import event_noun
 from controller.ray.children.child import Part, Stranger
 from controller.ray.children.owned_fields import changes
 from controller.ray.cluster.children import services
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from controller.ray.settings import ClusterSettings
     from controller.runtime.reconcile.kind import CacheReader
 
-_NOUNS: Final = {CLAIMS: "PVC"}
 _REMEDY: Final = "delete that object, or rename the cluster"
 
 
@@ -154,7 +154,7 @@ def _look_at(
         patch, obstacles = changes(part, present)
         if patch:
             found.drifted.append(Drift(part, present, patch))
-        reason = f"FailedToUpdate{noun(part.resource)}"
+        reason = f"FailedToUpdate{event_noun(part.resource)}"
         if part.resource is CLAIMS:
             reason = "FailedToCreatePVC"
         found.notes += [Note(reason, f"{part}: {obstacle}") for obstacle in obstacles]
@@ -174,7 +174,7 @@ def _look_at_stranger(part: Part, found: _Findings, *, has_head: bool) -> None:
             if not has_head:
                 found.blocked.append(f"{words}; {_REMEDY}")
         case Stranger.IS_LEFT_ALONE:
-            reason = f"FailedToCreate{noun(part.resource)}"
+            reason = f"FailedToCreate{event_noun(part.resource)}"
             found.notes.append(Note(reason, f"{words}; it is left as it is"))
         case Stranger.WILL_DO:
             pass
@@ -207,8 +207,3 @@ def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:
         key=lambda service: (service.metadata.name != identity.head_service, service.metadata.name),
         default=None,
     )
-
-
-def noun(resource: Resource[Any]) -> str:
-    """What the resource is called in the reasons of events: as KubeRay has it."""
-    return _NOUNS.get(resource, resource.kind)

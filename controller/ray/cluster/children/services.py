@@ -1,89 +1,17 @@
-"""The services of a RayCluster: in front of the head, for multi-host workers, for Ray Serve."""
+"""The services of a RayCluster besides its head's: for multi-host workers, and for Ray Serve."""
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
-from controller.ray.api.ports import DASHBOARD_PORT, GCS_PORT, METRICS_PORT
+from controller.ray.head.service import serve_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from controller.kube.objects import ObjectMeta
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.children.child import Body
     from controller.ray.head.identity import Identity
-
-_DEFAULT_PORTS: Final = {
-    "client": 10001,
-    "gcs-server": GCS_PORT,
-    "dashboard": DASHBOARD_PORT,
-    "metrics": METRICS_PORT,
-    "serve": 8000,
-}
-_SELECTED_BY: Final = (
-    labels.CLUSTER,
-    labels.NODE_TYPE,
-    labels.IDENTIFIER,
-    labels.APP_NAME,
-    labels.CREATED_BY,
-)
-
-
-def head_service(
-    spec: ClusterSpec,
-    identity: Identity,
-    head_labels: Mapping[str, str],
-    *,
-    cluster_ip: bool,
-) -> Body:
-    """The service in front of the head: generated, or the user's own made to lead there.
-
-    Args:
-        spec: the cluster's specification.
-        identity: names of the cluster's parts.
-        head_labels: labels that the head pod really gets, overrides included.
-        cluster_ip: whether a cluster IP is wanted where the user said nothing.
-    """
-    group = spec.head_group_spec
-    ports = _completed([], [_port(*each) for each in head_ports(spec).items()])
-    if group.head_service is None:
-        service_spec: Body = {"ports": sorted(ports, key=lambda port: port["name"])}
-        if group.service_type in {"", "ClusterIP"} and not cluster_ip:
-            service_spec |= {"clusterIP": "None", "publishNotReadyAddresses": True}
-    else:
-        service_spec = copy.deepcopy(group.head_service.get("spec", {}))
-        service_spec["ports"] = _completed(service_spec.get("ports", []), ports)
-    service_spec["selector"] = {key: head_labels[key] for key in _SELECTED_BY}
-    service_spec.setdefault("type", group.service_type or "ClusterIP")
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _head_metadata(spec, identity, head_labels),
-        "spec": service_spec,
-    }
-
-
-def head_ports(spec: ClusterSpec) -> dict[str, int]:
-    """Numbers of the head's ports by name: those of its Ray container, or Ray's own."""
-    declared: dict[str, int] = {
-        port.get("name") or f"{port['containerPort']}-port": port["containerPort"]
-        for port in spec.head_group_spec.template["spec"]["containers"][0].get("ports", ())
-    }
-    ports = declared or dict(_DEFAULT_PORTS)
-    ports.setdefault("metrics", METRICS_PORT)
-    return ports
-
-
-def serve_ports(spec: ClusterSpec) -> dict[str, int]:
-    """Those of the head's ports that Ray Serve listens on."""
-    return {
-        name: number
-        for name, number in head_ports(spec).items()
-        if name == "serve" or name.startswith("serve-")
-    }
 
 
 def headless_service_name(identity: Identity) -> str:
@@ -149,36 +77,3 @@ def serve_service(spec: ClusterSpec, identity: Identity) -> Body:
             "ports": [{"name": name, "port": number} for name, number in ports],
         },
     }
-
-
-def _head_metadata(spec: ClusterSpec, identity: Identity, head_labels: Mapping[str, str]) -> Body:
-    given: Body = (spec.head_group_spec.head_service or {}).get("metadata", {})
-    defaults = identity.pod_labels("head", labels.HEAD_GROUP)
-    own = {key: defaults[key] for key in _SELECTED_BY}
-    own[labels.APP_NAME] = head_labels[labels.APP_NAME]
-    metadata: Body = {
-        "name": identity.head_service,
-        "namespace": identity.namespace,
-        "labels": given.get("labels", {}) | own,
-        "ownerReferences": [identity.owner],
-    }
-    annotations = given.get("annotations", {}) | (spec.head_service_annotations or {})
-    if annotations:
-        metadata["annotations"] = annotations
-    return metadata
-
-
-def _completed(own: list[Body], ports: list[Body]) -> list[Body]:
-    """A user's ports, and ours where neither the name nor the number is taken."""
-    result = [{**port, "name": port.get("name") or f"{port['port']}-port"} for port in own]
-    names = {port["name"] for port in result}
-    numbers = {port["port"] for port in result if port.get("protocol", "TCP") == "TCP"}
-    for port in ports:
-        if port["name"] not in names and port["port"] not in numbers:
-            result.append(port)
-            numbers.add(port["port"])
-    return result
-
-
-def _port(name: str, number: int) -> dict[str, Any]:
-    return {"name": name, "port": number, "appProtocol": "tcp"}

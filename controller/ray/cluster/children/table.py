@@ -21,13 +21,14 @@ from controller.kube.resources import (
     SERVICES,
 )
 from controller.ray.api import labels
+from controller.ray.api.token import needs_token_secret, token_secret_name
 from controller.ray.children.child import Part, Stranger
 from controller.ray.children.owned_fields import remembering
 from controller.ray.children.service_fields import service_wish
 from controller.ray.cluster.children import access, ingress, services
 from controller.ray.cluster.children.storage_claim import claim_wish, storage_claim
 from controller.ray.cluster.children.token_secret import token_data, token_secret
-from controller.ray.pods.authentication import needs_token_secret, token_secret_name
+from controller.ray.head.service import head_service, serve_ports
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
 
 if TYPE_CHECKING:
@@ -69,9 +70,7 @@ def wanted_parts(
     spec, identity = design.spec, design.identity
     annotations = cluster.metadata.annotations or {}
     head_labels = design.builder.head_labels()
-    head = services.head_service(
-        spec, identity, head_labels, cluster_ip=settings.head_cluster_ip_service
-    )
+    head = head_service(spec, identity, head_labels, cluster_ip=settings.head_cluster_ip_service)
     yield Part(SERVICES, remembering(head), wish=service_wish)
     if services.needs_headless_service(spec):
         yield Part(SERVICES, services.headless_service(identity), wish=service_wish)
@@ -136,7 +135,7 @@ def asks_for_serve_service(cluster: RayCluster) -> bool:
 
 def wants_serve_service(cluster: RayCluster, spec: ClusterSpec) -> bool:
     """Whether it is asked for and has something to lead to."""
-    return asks_for_serve_service(cluster) and bool(services.serve_ports(spec))
+    return asks_for_serve_service(cluster) and bool(serve_ports(spec))
 
 
 def _own_service_account(spec: ClusterSpec) -> bool:

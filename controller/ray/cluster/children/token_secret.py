@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import secrets
 from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
-from controller.ray.pods.authentication import TOKEN_KEY
+from controller.ray.api.token import TOKEN_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.ray.children.child import Body
     from controller.ray.head.identity import Identity
-
-
-def new_token() -> str:
-    """32 random bytes in base64."""
-    return base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def token_secret(identity: Identity, name: str) -> Body:

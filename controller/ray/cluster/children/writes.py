@@ -13,8 +13,8 @@ from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.merge_patch import holds_list
 from controller.apimachinery.timestamps import parse_rfc3339
 from controller.kube.resources import ROLE_BINDINGS
+from controller.ray.api.event_nouns import event_noun
 from controller.ray.children.child import part_scope
-from controller.ray.cluster.children.observed import noun
 from controller.ray.cluster.status.conditions import PARTS_AS_SPECIFIED
 from controller.ray.permissions import granted
 from controller.runtime.reconcile.plan import Create, Delete, Event, MergePatch, Replace, Target
@@ -122,6 +122,6 @@ def _delete(target: Target, obj: KubeObject, why: str) -> Delete:
 
 
 def _done(verb: str, target: Target, why: str = "") -> Event:
-    reason = f"{verb}{noun(target.resource)}"
+    reason = f"{verb}{event_noun(target.resource)}"
     note = f"{verb} {target.resource.kind} {target.name}{why}"
     return Event("Normal", reason, verb.removesuffix("d"), note)

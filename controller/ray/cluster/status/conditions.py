@@ -7,9 +7,9 @@ is something to say.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.conditions import find_condition, remove_condition, set_condition
+from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet, Verdict
 from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.cluster.workers.scale_down import template_hash
 from controller.ray.diagnosis.writes import full_text, marker
@@ -17,14 +17,12 @@ from controller.ray.pods.template_hash import is_outdated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from controller.kube.objects import Pod
     from controller.ray.cluster.observe import Design, Observation
     from controller.ray.diagnosis.reasons import Cause
     from controller.runtime.reconcile.plan import Failure
 
-READY: Final = "Ready"
 HEAD_POD_READY: Final = "HeadPodReady"
 PROVISIONED: Final = "RayClusterProvisioned"
 REPLICA_FAILURE: Final = "ReplicaFailure"
@@ -33,46 +31,10 @@ SUSPENDED: Final = "RayClusterSuspended"
 FEATURES_SUPPORTED: Final = "FeaturesSupported"
 UP_TO_DATE: Final = "PodsUpToDate"
 PARTS_AS_SPECIFIED: Final = "PartsAsSpecified"
-OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
-
-_LONGEST_MESSAGE: Final = 4096
-
-Verdict = Literal["True", "False", "Unknown"]
 
 
-def is_true(conditions: Sequence[dict[str, Any]], kind: str) -> bool:
-    """Whether the condition is there and True."""
-    found = find_condition(conditions, kind)
-    return found is not None and found.get("status") == "True"
-
-
-class ClusterConditions:
-    """The conditions of one object on their way from what they are to what they should be."""
-
-    def __init__(self, present: list[dict[str, Any]], generation: int, now: datetime) -> None:
-        self._conditions = present
-        self._generation = generation
-        self._now = now
-
-    def as_list(self) -> list[dict[str, Any]]:
-        """The conditions for `status.conditions`."""
-        return self._conditions
-
-    def set(self, kind: str, status: Verdict, reason: str, message: str) -> None:
-        """Say this under condition `kind`."""
-        self._conditions = set_condition(
-            self._conditions,
-            kind,
-            status,
-            reason,
-            message[:_LONGEST_MESSAGE],
-            self._generation,
-            self._now,
-        )
-
-    def remove(self, kind: str) -> None:
-        """Say nothing under condition `kind`."""
-        self._conditions = remove_condition(self._conditions, kind)
+class ClusterConditions(ConditionSet):
+    """The conditions of a RayCluster, each set by the rule that it has."""
 
     def set_replica_failure(self, failure: Failure | None) -> None:
         """Pods could not be made or deleted: KubeRay's reason, and the server's words."""
@@ -101,13 +63,13 @@ class ClusterConditions:
 
     def set_suspension(self, suspend: bool | None, *, pods_left: bool) -> None:
         """Suspending, once stored, is carried through; resuming needs an explicit false."""
-        if is_true(self._conditions, SUSPENDING):
+        if self.is_true(SUSPENDING):
             if not pods_left:
                 reason = "RayClusterPodsProvisioning"
                 self.set(PROVISIONED, "False", reason, "RayCluster has been suspended")
                 self.set(SUSPENDING, "False", SUSPENDING, "")
                 self.set(SUSPENDED, "True", SUSPENDED, "")
-        elif is_true(self._conditions, SUSPENDED):
+        elif self.is_true(SUSPENDED):
             if suspend is False:
                 self.set(SUSPENDED, "False", SUSPENDED, "")
         else:
@@ -116,7 +78,7 @@ class ClusterConditions:
 
     def set_provisioned(self, pods: Sequence[Pod], cause: Cause | None) -> None:
         """True once all pods that exist were ready, then until a suspension (behaviour 7)."""
-        if is_true(self._conditions, PROVISIONED) or is_true(self._conditions, SUSPENDED):
+        if self.is_true(PROVISIONED) or self.is_true(SUSPENDED):
             return
         if pods and all(map(is_ready, pods)):
             reason = "AllPodRunningAndReadyFirstTime"
@@ -134,25 +96,17 @@ class ClusterConditions:
 
     def set_features(self, unsupported: tuple[str, ...]) -> None:
         """Fields that were accepted and have no effect yet."""
-        if not unsupported:
-            self.remove(FEATURES_SUPPORTED)
-            return
-        message = f"accepted, but without effect in this version: {', '.join(unsupported)}"
-        self.set(FEATURES_SUPPORTED, "False", "NotImplementedYet", message)
+        fields = ", ".join(unsupported)
+        message = fields and f"accepted, but without effect in this version: {fields}"
+        self.set_if(FEATURES_SUPPORTED, "False", "NotImplementedYet", message)
 
     def set_doubts(self, doubts: tuple[str, ...]) -> None:
         """What the cache and the API server disagree about."""
-        if doubts:
-            self.set(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(doubts))
-        else:
-            self.remove(OBSERVATION_IN_DOUBT)
+        self.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(doubts))
 
     def set_parts(self, notes: Sequence[str]) -> None:
         """Services, claims and the like that only a person can put right."""
-        if notes:
-            self.set(PARTS_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
-        else:
-            self.remove(PARTS_AS_SPECIFIED)
+        self.set_if(PARTS_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
 
     def set_up_to_date(self, seen: Observation, design: Design) -> None:
         """A change of a template that reaches new pods only is said, not left to be found out."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.kube.resources import JOBS
+from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion.steps import waiting_for
-from controller.ray.cluster.status.conditions import READY, SUSPENDED, is_true
+from controller.ray.cluster.status.conditions import SUSPENDED
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD, overdue_from, part_of_pod, trouble
 from controller.ray.diagnosis.pod_diagnosis import PATIENCE
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.cluster.observe import Design, Observation
     from controller.runtime.reconcile.plan import Failure
+
+_NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RedisCleanupJob"}
 
 Troubles: TypeAlias = "list[tuple[Pod, Cause]]"
 """The pods that are not as they should be, each with the reason."""
@@ -73,7 +77,7 @@ def _deletion(seen: Observation, failures: tuple[Failure, ...]) -> Cause:
 
 
 def _failed_writes(seen: Observation, failures: Iterable[Failure]) -> Iterator[Cause]:
-    return (failure_cause(failure, has_head=bool(seen.heads)) for failure in failures)
+    return (failure_cause(failure, has_head=bool(seen.heads), nouns=_NOUNS) for failure in failures)
 
 
 def troubled_pods(seen: Observation, now: datetime) -> Troubles:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.timestamps import parse_rfc3339
 from controller.ray.api import labels
-from controller.ray.api.raycluster import conditions_of
-from controller.ray.cluster.status.conditions import PROVISIONED, is_true
+from controller.ray.cluster.status.conditions import PROVISIONED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

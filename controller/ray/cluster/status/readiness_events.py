@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import find_condition
-from controller.ray.cluster.status.conditions import READY
+from controller.apimachinery.conditions import READY, find_condition
 from controller.ray.diagnosis.reasons import GIVEN_MISSING, Outlook, part_of
 from controller.runtime.reconcile.plan import Event
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.conditions import READY, is_true
+from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api.pod_state import condition, is_ready, is_running
-from controller.ray.api.raycluster import LARGEST_INT32, status_of
+from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.cluster.status import conditions as condition_types
-from controller.ray.cluster.status.conditions import ClusterConditions, is_true
+from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.status.first_cause import (
     first_cause,
     seconds_of_patience,
@@ -82,7 +84,7 @@ def refusal_status(seen: Observation, problem: Problem, now: datetime) -> Status
     """The status of a cluster that is not valid: `Ready` says why, the rest stays as it was."""
     present = status_of(seen.cluster)
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
-    conditions.set(condition_types.READY, "False", problem.reason, str(problem))
+    conditions.set(READY, "False", problem.reason, str(problem))
     wanted: Status = {
         "observedGeneration": seen.cluster.metadata.generation,
         "conditions": conditions.as_list(),

@@ -9,8 +9,8 @@ from controller.apimachinery.ownership import owner_reference
 from controller.ray.api import labels
 from controller.ray.api.names import checked_label
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.cluster.children.services import head_service
 from controller.ray.head.identity import Identity
+from controller.ray.head.service import head_service
 from controller.ray.job.attempt.names import head_service_name
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
-from controller.ray.api.raycluster import status_of as status_of_cluster
 from controller.ray.api.rayjob import SubmissionMode, time_of
 from controller.ray.dashboard import (
     CommandDone,
@@ -206,7 +206,7 @@ def _cluster(seen: JobObservation) -> ClusterFact:
         return ClusterFact.STARTING if seen.foreign_cluster else ClusterFact.ABSENT
     if cluster.metadata.terminating:
         return ClusterFact.TERMINATING
-    ready = status_of_cluster(cluster).get("state") == "ready"
+    ready = status_of(cluster).get("state") == "ready"
     return ClusterFact.READY if ready or _sidecar_has_ended(seen) else ClusterFact.STARTING
 
 

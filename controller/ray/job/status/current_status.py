@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import READY, find_condition
+from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
-from controller.ray.api.raycluster import status_of as status_of_cluster
 from controller.ray.job.attempt.cluster_changes import is_outdated
 from controller.ray.job.state_machine.collect_facts import dashboard_outage, info_of
 from controller.ray.job.state_machine.states import State
-from controller.ray.job.status.conditions import READY, JobConditions
+from controller.ray.job.status.conditions import JobConditions
 from controller.ray.job.status.messages import LONGEST_MESSAGE
 from controller.ray.job.status.readiness import job_readiness
 from controller.ray.job.status.redaction import excerpt
@@ -81,9 +81,7 @@ def _cluster_status(seen: JobObservation) -> Status | None:
     """A copy of the cluster's status; fields it no longer has are removed."""
     if seen.cluster is None:
         return None
-    return replace_mapping(
-        seen.status.get("rayClusterStatus") or {}, status_of_cluster(seen.cluster)
-    )
+    return replace_mapping(seen.status.get("rayClusterStatus") or {}, status_of(seen.cluster))
 
 
 def replace_mapping(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Status:

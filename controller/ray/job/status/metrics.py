@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from controller.ray.api.rayjob import status_of, time_of
+from controller.apimachinery.custom_object import status_of
+from controller.ray.api.rayjob import time_of
 from controller.ray.job.state_machine.states import State
 
 if TYPE_CHECKING:

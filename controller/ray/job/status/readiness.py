@@ -7,13 +7,14 @@ not start, and the probe why the dashboard cannot be reached.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.conditions import READY, find_condition
+from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
-from controller.ray.api.raycluster import conditions_of
-from controller.ray.cluster.status.conditions import READY
+from controller.kube.resources import JOBS
+from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
 from controller.ray.diagnosis.pod import trouble
 from controller.ray.diagnosis.writes import failure_cause
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.deadlines import Deadlines
     from controller.runtime.reconcile.plan import Failure
+
+_NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RayJobSubmitter"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,8 @@ def job_readiness(  # noqa: PLR0911  one for each state
 
 
 def _failed_write(failure: Failure) -> JobReadiness:
-    cause = failure_cause(failure, has_head=True)
-    event = cause.event.replace("RedisCleanupJob", "RayJobSubmitter")
-    return JobReadiness(cause.reason.name, cause.message, event=event)
+    cause = failure_cause(failure, has_head=True, nouns=_NOUNS)
+    return JobReadiness(cause.reason.name, cause.message, event=cause.event)
 
 
 def _initializing(seen: JobObservation) -> JobReadiness:

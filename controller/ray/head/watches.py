@@ -1,0 +1,46 @@
+"""What all Ray kinds watch together: one selector and one set of indexes for each resource.
+
+Informers are shared, so two kinds that watch the same pods must ask for them in the same words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.kube.resources import PODS
+from controller.ray.api import labels
+from controller.ray.api.pod_state import is_head
+from controller.runtime.reconcile.kind import Owned
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.kube.objects import KubeObject, Pod
+
+HEAD_INDEX: Final = "head"
+"""Pods labelled as heads, by `namespace/cluster` of their labels, whoever owns them."""
+
+
+def head_keys(pod: Pod) -> Sequence[str]:
+    """Index function of `HEAD_INDEX`; also the RayCluster that an event of the pod enqueues."""
+    cluster = (pod.metadata.labels or {}).get(labels.CLUSTER)
+    return (f"{pod.metadata.namespace}/{cluster}",) if cluster and is_head(pod) else ()
+
+
+def named_cluster(obj: KubeObject) -> Sequence[str]:
+    """The RayCluster that a label names: it may wait until another owner's object is gone."""
+    meta = obj.metadata
+    cluster = (meta.labels or {}).get(labels.CLUSTER)
+    return (f"{meta.namespace}/{cluster}",) if cluster else ()
+
+
+RAY_PODS: Final = Owned(
+    PODS,
+    label_selector=f"{labels.NODE_TYPE} in ({labels.HEAD},{labels.WORKER},{labels.SUBMITTER})",
+    indexes={HEAD_INDEX: head_keys},
+    also_enqueues=head_keys,
+)
+
+
+OUR_JOBS: Final = f"{labels.CREATED_BY}={labels.CREATED_BY_VALUE}"
+"""Selector of the batch Jobs of all Ray kinds: those that clean up Redis and those that submit."""
