@@ -1,7 +1,7 @@
-"""Many like events as one: what a person reads must not grow with the number of pods.
+"""Replaces many similar events by one, so that their number does not grow with that of pods.
 
 Each event is a request and a line in `kubectl describe`, and only 25 about one object pass at
-once: told one by one, a growth by a thousand pods would hide everything else about its cluster.
+once: recorded one by one, the creation of a thousand pods would hide all other events.
 """
 
 from __future__ import annotations

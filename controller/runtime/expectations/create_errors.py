@@ -1,6 +1,6 @@
-"""What the server last refused to create, by name: planners must know it to give up or to say why.
+"""Remembers the last error of each create, so that planners can give up or name the cause.
 
-A refusal is remembered until a create under that name succeeds or its owner is gone.
+An error is remembered until a create under that name succeeds or its owner is gone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CAPACITY: Final = 4096
 
 
 class CreateErrors:
-    """The last refusal under each name. Every call is O(1).
+    """The last create error under each name. Every call is O(1).
 
     Args:
         owners: who is still there.

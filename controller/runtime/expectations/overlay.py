@@ -26,7 +26,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 class NotCached(LookupError):  # noqa: N818
-    """The resource or namespace is watched by nobody: a programming error, never "not found"."""
+    """No kind watches the resource or namespace: a programming error, never "not found"."""
 
 
 @dataclass(frozen=True, slots=True)

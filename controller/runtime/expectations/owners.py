@@ -1,7 +1,7 @@
-"""On whose behalf objects were written: the ledger's index by owner (EXP-8, EXP-29).
+"""Indexes expectations by the owner on whose behalf objects were written (EXP-8, EXP-29).
 
-An owner is one object with one uid. A namesake that comes later has an account of its own, and
-when an owner is gone nothing of it is kept.
+An owner is one object with one uid. A later object of the same name has a state of its own, and
+nothing is kept of an owner that is gone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers the ledger's questions: repeats lost creates and deletes, reads live what is in doubt.
+"""Resolves expectations that the store cannot: repeats lost writes, or reads the object live.
 
 A lost create is repeated under the same name, a lost delete with the same uid: both are their own
 proof (EXP-32, EXP-33). Anything else is settled by one live GET (EXP-24). Bounded in number, with

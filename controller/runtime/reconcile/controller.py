@@ -1,8 +1,8 @@
 """One controller: a kind, its queue, and the workers between them (CTL rules).
 
-A worker takes a key, observes and plans in one synchronous step, carries out the plan, and says
-what comes next. It never sleeps and never waits for the world: what is not there yet will wake
-the key when it comes.
+A worker takes a key, observes and plans in one synchronous step, executes the plan, and requeues
+the key if need be. It never sleeps and never waits for an object to appear: the event of that
+object enqueues the key.
 """
 
 from __future__ import annotations

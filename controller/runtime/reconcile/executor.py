@@ -1,8 +1,8 @@
-"""Carries out a plan: lookups, commit, commands, stages, aside, status, events.
+"""Carries out a plan: lookups, commit, commands, stages, independent writes, status, events.
 
-What waits, waits here, and is bounded: by the time limits of requests and by the batch. Creates
-start slowly, so that a quota or an admission webhook that refuses all costs a few requests and not
-a thousand (EXP-10); the next batch of the same growth goes on where the last one ended.
+Only the execution of a plan awaits anything. It is bounded by the time limits of its requests and
+by the size of a batch. Creates start slowly; the next batch of the same plan continues at the
+width that the last one reached.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from controller.apimachinery.merge_patch import difference, holds_list
 from controller.runtime.events.aggregation import aggregate_events
 from controller.runtime.reconcile.plan import Create, Delete, Event, MergePatch, StatusPatch, Target
+from controller.runtime.reconcile.slow_start import SlowStart
 from controller.runtime.reconcile.writer import WriteOutcome
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.reconcile.plan import Failure, Plan, Write
+    from controller.runtime.reconcile.slow_start import SlowStartGroup
     from controller.runtime.reconcile.writer import Writer, WriteResult
 
 BATCH = 64
@@ -37,10 +40,6 @@ FAILED_READ = "FailedRead"
 
 STATUS_INTERVAL = 1.0
 """Least seconds between two status writes of one object that only move counters."""
-
-
-_SlowStartGroup: TypeAlias = "tuple[Resource[Any], str]"
-"""Creates that have much in common, so that one refusal speaks for all: resource and scope."""
 
 
 class Result(Enum):
@@ -111,13 +110,13 @@ class Executor:
         self._now = now
         self._status_written: dict[str, float] = {}
         self._pruned_fields: dict[str, dict[str, Any]] = {}
-        self._widths: dict[str, dict[_SlowStartGroup, int]] = {}
+        self._widths: dict[str, Mapping[SlowStartGroup, int]] = {}
 
     async def execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out one plan, or the first batch of it."""
         if execution.plan.lookups:
             return await self._look_up(execution)
-        run = _ExecutionState(execution, self._widths.pop(execution.owner.uid, {}))
+        run = _ExecutionState(execution, SlowStart(self._widths.pop(execution.owner.uid, {})))
         for event in execution.plan.events:
             execution.emit(event)
         try:
@@ -133,7 +132,7 @@ class Executor:
         requeue_after = await self._status(run)
         outcome = run.outcome(requeue_after)
         if outcome.result is Result.MORE:
-            self._widths[execution.owner.uid] = run.widths
+            self._widths[execution.owner.uid] = run.slow_start.widths
         return outcome
 
     def forget(self, uid: str) -> None:
@@ -177,7 +176,8 @@ class Executor:
                 run.more = True
                 stage = stage[:room]  # noqa: PLW2901  the part of it that fits
             await self._concurrently(run, [w for w in stage if not isinstance(w, Create)])
-            await self._slow_start(run, [w for w in stage if isinstance(w, Create)])
+            creates = [write for write in stage if isinstance(write, Create)]
+            await run.slow_start.run(creates, partial(self._concurrently, run))
             if run.more or run.stopped:
                 return
 
@@ -185,25 +185,6 @@ class Executor:
         async with asyncio.TaskGroup() as group:
             for write in writes:
                 group.create_task(self._perform(run, write))
-
-    async def _slow_start(self, run: _ExecutionState, writes: Sequence[Create]) -> None:
-        """Creates of each lane by themselves: what is refused in one says little about another."""
-        lanes: dict[_SlowStartGroup, list[Create]] = {}
-        for write in writes:
-            lanes.setdefault(_group_of(write), []).append(write)
-        async with asyncio.TaskGroup() as group:
-            for lane, creates in lanes.items():
-                group.create_task(self._slow_start_group(run, lane, creates))
-
-    async def _slow_start_group(
-        self, run: _ExecutionState, group: _SlowStartGroup, creates: Sequence[Create]
-    ) -> None:
-        """1, 2, 4, ... at once; after the first failure in the lane no more are begun."""
-        while creates and group not in run.stuck:
-            width = run.widths.get(group, 1)
-            await self._concurrently(run, creates[:width])
-            creates = creates[width:]
-            run.widths[group] = min(2 * width, BATCH)
 
     async def _perform(self, run: _ExecutionState, write: Write) -> WriteResult:
         run.write_started(write)
@@ -251,10 +232,9 @@ class Executor:
 class _ExecutionState:
     """What has happened so far in one execution."""
 
-    def __init__(self, execution: PlanExecution, widths: dict[_SlowStartGroup, int]) -> None:
+    def __init__(self, execution: PlanExecution, slow_start: SlowStart) -> None:
         self.execution = execution
-        self.widths = widths  # creates at once, by lane
-        self.stuck: set[_SlowStartGroup] = set()  # lanes in which a write did not succeed
+        self.slow_start = slow_start
         self.primary = execution.primary
         self.ended = False
         self.more = False
@@ -276,7 +256,7 @@ class _ExecutionState:
     def write_ended(self, result: WriteResult) -> None:
         self._outcomes.add(result.outcome)
         if result.outcome is not WriteOutcome.DONE:
-            self.stuck.add(_group_of(result.write))
+            self.slow_start.record_failure(result.write)
         failure = result.failure
         if failure is not None:
             self.failures.append(failure)
@@ -300,10 +280,6 @@ class _ExecutionState:
         if self.more:
             return Result.MORE
         return Result.DONE
-
-
-def _group_of(write: Write) -> _SlowStartGroup:
-    return write.target.resource, write.target.scope
 
 
 def _verb(write: Write) -> str:

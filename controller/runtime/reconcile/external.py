@@ -1,7 +1,8 @@
-"""A system besides the API server that a kind deals with and never waits for.
+"""A system besides the API server that a kind uses without waiting for it.
 
-Workers only say what they want to know and what is to be done. Who stands outside asks, does,
-repeats and gives up at its own pace, and wakes the keys that have something new to learn.
+Workers only declare what is to be observed and submit commands. The external source sends the
+requests, repeats them and gives up at its own pace, and enqueues the keys for which it has
+something new.
 """
 
 from __future__ import annotations

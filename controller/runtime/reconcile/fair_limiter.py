@@ -1,9 +1,9 @@
-"""Slots for writes: who wants many of them delays nobody who wants few.
+"""Limits concurrent writes fairly: an owner with many writes does not delay one with few.
 
-A plain semaphore is first come, first served: whoever asks for 64 creates makes everybody else
-wait until they are done. Here nobody holds more than a share of the slots, because what is in
-flight queues up again inside the API server; some are kept for owners that hold few; and a slot
-that comes free goes to the owner that has waited longest for a turn, for its next write only.
+A plain semaphore is first come, first served, so that 64 creates of one owner delay all others.
+Here an owner holds at most a share of the slots, because requests in flight queue up again inside
+the API server. Some slots are reserved for owners that hold few. A slot that becomes free goes to
+the owner that has waited longest, for its next write only.
 """
 
 from __future__ import annotations
