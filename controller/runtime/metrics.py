@@ -180,10 +180,10 @@ class ControllerMetrics:
 
 
 class ExpectationCollector(Collector):
-    """The ledger's numbers, read when somebody scrapes.
+    """The numbers of the expectations, read at each scrape.
 
     Args:
-        statistics: of the ledger.
+        statistics: of the expectations.
     """
 
     def __init__(self, statistics: Callable[[], ExpectationStatistics]) -> None:
@@ -196,9 +196,7 @@ class ExpectationCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """All numbers as they are now."""
         now = self._statistics()
-        yield _gauge(
-            "open", "Objects about which the ledger knows more than the cache", now.expectations
-        )
+        yield _gauge("open", "Objects whose cached state lacks an own write", now.expectations)
         yield _gauge("pending", "Own writes that the cache has not shown yet", now.pending)
         yield _gauge("oldest_seconds", "Age in seconds of the oldest of them", now.oldest_age)
         yield _gauge("unknown_writes", "Writes whose answer was lost", now.unknown)

@@ -1,6 +1,6 @@
 """All caches of the process: one informer for each resource and namespace that any kind needs.
 
-They feed the ledger synchronously and the controllers' handlers at their own pace.
+They update the expectations synchronously and the controllers' handlers at their own pace.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Caches:
     Args:
         client: to list and watch with.
         kinds: whose primary and owned resources are watched.
-        ledger: reads from the caches and follows them.
+        expectations: reads from the caches and follows them.
         namespaces: to watch; empty for all.
         clock: the running event loop, or something like it.
         rng: jitter.

@@ -133,7 +133,7 @@ def effective(stored: T | None, expectation: Expectation[T]) -> T | None:
 class Overlay(Generic[T]):
     """All entries of one resource, and reads through them.
 
-    Writes to it go through the ledger. Reading one key is O(1); reading an index value is O(the
+    Only `Expectations` changes it. Reading one key is O(1); reading an index value is O(the
     objects found + the entries under that value).
 
     Attributes:

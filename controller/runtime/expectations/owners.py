@@ -50,7 +50,7 @@ class OwnerState:
     Attributes:
         namespace: where it and its children live.
         owners: the same object as each controller knows it, by controller.
-        expectations: objects with entries in the ledger.
+        expectations: objects with expectations.
         revisions: newest revision observed of each resource.
         lists: live lists that were answered; nothing of their resource was made since.
         logs: tails of logs that were read.
@@ -92,7 +92,7 @@ class OwnerState:
 
 
 class OwnerIndex:
-    """All owners for which the ledger has anything to keep."""
+    """All owners for which anything is kept."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, OwnerState] = {}

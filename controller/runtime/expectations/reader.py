@@ -21,7 +21,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 class OverlayReader:
-    """Implements `kind.CacheReader` over the ledger's overlays.
+    """Implements `kind.CacheReader` over the overlays.
 
     An observation costs O(objects read + entries of the owner).
     """

@@ -40,7 +40,7 @@ class ExpectationResolver:
     """Owns the tasks that settle what the store alone cannot.
 
     Args:
-        ledger: asks, and hears the answers.
+        expectations: asks for live reads and records their results.
         writer: makes the requests and records them.
         clock: the running event loop, or something like it.
         rng: jitter of the back-off.

@@ -69,7 +69,7 @@ class Controller(Generic[Observation]):
 
     Args:
         kind: what to do.
-        ledger: reads that include own writes.
+        expectations: reads that include own writes.
         executor: carries out plans.
         recorder: takes events.
         metrics: of this controller.

@@ -48,7 +48,7 @@ class Result(Enum):
     DONE = "done"  # rest, or wake at `requeue_after`
     MORE = "more"  # at once, at the tail: lookups answered, or more than one batch
     AGAIN = "again"  # soon and quietly: a precondition failed, a name was taken
-    WAIT = "wait"  # the ledger wakes the key when an unknown write is settled
+    WAIT = "wait"  # the resolver enqueues the key when the outcome is known
     FAILED = "failed"  # with back-off
 
 

@@ -216,7 +216,7 @@ class Plan:
 
     Attributes:
         lookups: live reads; when there are any, nothing else of the plan is done and the key is
-            planned again with their answers in the ledger.
+            planned again with their answers.
         commit: state that authorises a side effect, persisted before it; if that fails or its
             outcome is unknown, the reconcile ends.
         commands: for the kind's `outside`, handed over once `commit` is stored; each has an

@@ -1,4 +1,4 @@
-"""Single writes, each recorded in the ledger before and after its request (EXP-21).
+"""Single writes, each recorded as an expectation before and after its request (EXP-21).
 
 Nobody else in the runtime calls a mutating verb, so that no write can be forgotten. What each
 answer means is decided here and nowhere else (EXP-31 to EXP-44).
@@ -66,7 +66,7 @@ class WriteOutcome(Enum):
         "unwanted"  # the namespace is going away: nothing to create, nothing to retry
     )
     FAILED = "failed"
-    UNKNOWN = "unknown"  # the ledger finds out
+    UNKNOWN = "unknown"  # the resolver finds out
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Writer:
 
     Args:
         client: makes the requests.
-        ledger: where they are recorded.
+        expectations: where they are recorded.
         fence: stands before every write, and limits its time to that of the lease (LE-14).
         concurrency: writes in flight at most. Owners get these slots in turn, so that one with
             many writes delays none with few.
