@@ -18,7 +18,7 @@ OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
 
 _LONGEST_MESSAGE: Final = 4096
 
-Verdict: TypeAlias = Literal["True", "False", "Unknown"]
+ConditionStatus: TypeAlias = Literal["True", "False", "Unknown"]
 
 
 class ConditionSet:
@@ -45,7 +45,7 @@ class ConditionSet:
         """Whether the condition is there and True."""
         return is_true(self._conditions, type)
 
-    def set(self, type: str, status: Verdict, reason: str, message: str) -> None:  # noqa: A002
+    def set(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:  # noqa: A002
         """Set one condition; its message is cut to what fits."""
         self._conditions = set_condition(
             self._conditions,
@@ -61,7 +61,7 @@ class ConditionSet:
         """Remove one condition, if it is there."""
         self._conditions = remove_condition(self._conditions, type)
 
-    def set_if(self, type: str, status: Verdict, reason: str, message: str) -> None:  # noqa: A002
+    def set_if(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:  # noqa: A002
         """Set a condition that is present only while there is a message."""
         if message:
             self.set(type, status, reason, message)

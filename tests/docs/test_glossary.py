@@ -15,16 +15,9 @@ NAMED = re.compile(r"^\| [^|]+ \| [^|]+ \| (`[^|]+`) \|$", re.MULTILINE)
 NAMES = sorted({name for cell in NAMED.findall(PAGE) for name in re.findall(r"`([^`]+)`", cell)})
 
 TO_BE_RENAMED = {
-    "Child": "Part",
     "DesiredCluster": "Design",
-    "DesiredFields": "Wish",
     "MissingPod": "Opening",
     "MultiHostReplica": "Slice",
-    "OwnerConflict": "Stranger",
-    "PodDiagnosis": "PodCase",
-    "ReplicaPosition": "Place",
-    "RequiredObject": "Given",
-    "Severity": "Outlook",
 }
 """Names that the glossary has already and the code not yet; each goes with its renaming."""
 

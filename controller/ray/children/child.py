@@ -17,59 +17,59 @@ OwnedKeys: TypeAlias = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredFields:
     """What an object that exists should be, as far as it can be changed.
 
     Attributes:
         fields: wanted fields; lists are whole, maps name only our own keys.
-        obstacles: sentences about fields that should be different and cannot be changed.
+        immutable_fields: sentences about fields that should be different and cannot be changed.
     """
 
     fields: Mapping[str, Any]
-    obstacles: tuple[str, ...] = ()
+    immutable_fields: tuple[str, ...] = ()
 
 
-class Stranger(Enum):
+class OwnerConflict(Enum):
     """What it means that an object of the part's name belongs to somebody else."""
 
-    BLOCKS = "blocks"  # pods are not made, because they would depend on it
-    IS_ADOPTED = "is adopted"  # if nobody controls it; else it blocks the head
-    WILL_DO = "will do"
-    IS_LEFT_ALONE = "is left alone"  # and said
+    BLOCK = "blocks"  # pods are not made, because they would depend on it
+    ADOPT = "is adopted"  # if nobody controls it; else it blocks the head
+    REUSE = "will do"
+    IGNORE = "is left alone"  # and said
 
 
-def part_scope(resource: Resource[Any], name: str) -> str:
+def child_scope(resource: Resource[Any], name: str) -> str:
     """The ledger's scope of writes to a part: `Service example-head-svc`."""
     return f"{resource.kind} {name}"
 
 
-def whole(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> Wish:
+def all_fields(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> DesiredFields:
     """Everything that was asked for when it was made."""
     del present, formerly
     metadata = body["metadata"]
     kept = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
     rest = {key: body[key] for key in body if key not in {"apiVersion", "kind", "metadata"}}
-    return Wish({**rest, "metadata": kept})
+    return DesiredFields({**rest, "metadata": kept})
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Child:
     """One wanted object.
 
     Attributes:
         resource: what it is.
         body: what to create.
-        stranger: what a namesake of somebody else means.
-        aside: whether pods are made without waiting for it.
-        wish: what to make of one that exists already.
+        on_conflict: what a namesake of somebody else means.
+        independent: whether pods are made without waiting for it.
+        desired_fields: what to make of one that exists already.
         secret: gives what is merged into the body when it is sent, and kept nowhere.
     """
 
     resource: Resource[Any]
     body: Mapping[str, Any]
-    stranger: Stranger = Stranger.BLOCKS
-    aside: bool = False
-    wish: Callable[[Mapping[str, Any], Any, OwnedKeys], Wish] = whole
+    on_conflict: OwnerConflict = OwnerConflict.BLOCK
+    independent: bool = False
+    desired_fields: Callable[[Mapping[str, Any], Any, OwnedKeys], DesiredFields] = all_fields
     secret: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -80,7 +80,7 @@ class Part:
     @property
     def scope(self) -> str:
         """The ledger's scope of writes to it."""
-        return part_scope(self.resource, self.name)
+        return child_scope(self.resource, self.name)
 
     def __str__(self) -> str:
         """`Service example-head-svc`."""

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.objects import KubeObject
-    from controller.ray.children.child import Body, OwnedKeys, Part
+    from controller.ray.children.child import Body, Child, OwnedKeys
 
 
-def remembering(body: Body) -> Body:
+def with_owned_fields(body: Body) -> Body:
     """The body with an annotation that names its variable keys, for the day they are not wanted."""
     metadata: Body = body["metadata"]
     spec: Body = body["spec"]
@@ -37,7 +37,7 @@ def remembering(body: Body) -> Body:
     return {**body, "metadata": {**metadata, "annotations": annotations}}
 
 
-def remembered(annotations: Mapping[str, str] | None) -> OwnedKeys:
+def read_owned_fields(annotations: Mapping[str, str] | None) -> OwnedKeys:
     """The keys that the annotation names; none if somebody has spoilt it."""
     try:
         found: Any = json.loads((annotations or {}).get(OWNED_FIELDS, "{}"))
@@ -46,23 +46,23 @@ def remembered(annotations: Mapping[str, str] | None) -> OwnedKeys:
         return {}
 
 
-def changes(part: Part, present: KubeObject) -> tuple[Body, tuple[str, ...]]:
+def changes(part: Child, present: KubeObject) -> tuple[Body, tuple[str, ...]]:
     """The merge patch that makes our fields as wanted, and what cannot be changed.
 
     The patch is empty if there is nothing to do.
     """
-    formerly = remembered(present.metadata.annotations)
-    wish = part.wish(part.body, present, formerly)
+    formerly = read_owned_fields(present.metadata.annotations)
+    wish = part.desired_fields(part.body, present, formerly)
     now: Body = msgspec.to_builtins(present)
     wanted = _shown(wish.fields, now)
-    lost = _lost(formerly, remembered(part.body["metadata"].get("annotations")))
+    lost = _lost(formerly, read_owned_fields(part.body["metadata"].get("annotations")))
     for where in ("labels", "annotations"):
         if lost.get(where):
             metadata: Body = wanted.setdefault("metadata", {})
             metadata[where] = lost[where] | metadata.get(where, {})
     if lost.get("spec"):
         wanted["spec"] = lost["spec"] | wanted.get("spec", {})
-    return difference(now, wanted), wish.obstacles
+    return difference(now, wanted), wish.immutable_fields
 
 
 def _lost(formerly: OwnedKeys, wanted: OwnedKeys) -> dict[str, dict[str, None]]:

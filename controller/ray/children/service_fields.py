@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.apimachinery.merge_patch import difference
-from controller.ray.children.child import Wish, whole
+from controller.ray.children.child import DesiredFields, all_fields
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -23,9 +23,11 @@ _FOR_LIFE: Final = ("clusterIP", "clusterIPs", "ipFamilies")
 _EXPOSED: Final = frozenset({"NodePort", "LoadBalancer"})
 
 
-def service_wish(body: Mapping[str, Any], present: Service, formerly: OwnedKeys) -> Wish:
+def desired_service_fields(
+    body: Mapping[str, Any], present: Service, formerly: OwnedKeys
+) -> DesiredFields:
     """What to make of a service that exists."""
-    fields = dict(whole(body, present, formerly).fields)
+    fields = dict(all_fields(body, present, formerly).fields)
     spec: Body = dict(fields["spec"])
     obstacles = [*_take_fixed_fields(spec, present.spec), *_take_type(spec, present.spec)]
     spec["selector"] = _exactly(spec["selector"], present.spec.selector)
@@ -37,7 +39,7 @@ def service_wish(body: Mapping[str, Any], present: Service, formerly: OwnedKeys)
     )
     if ports is not None:
         spec["ports"] = ports
-    return Wish(fields | {"spec": spec}, tuple(obstacles))
+    return DesiredFields(fields | {"spec": spec}, tuple(obstacles))
 
 
 def _take_fixed_fields(spec: Body, now: ServiceSpec) -> Iterable[str]:

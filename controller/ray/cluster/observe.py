@@ -12,7 +12,7 @@ from controller.kube.resources import PODS
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.cluster.children.observed import FixedParts, observe_fixed_parts
+from controller.ray.cluster.children.observed import ObservedChildren, observe_children
 from controller.ray.cluster.deletion.steps import Cleanup, observe_cleanup
 from controller.ray.cluster.suspension import every_pod
 from controller.ray.cluster.workers.missing_pods import Opening, find_openings
@@ -60,7 +60,7 @@ class Observation:
         heads: head pods that belong to it, those that are going included.
         foreign_heads: sentences about head pods with its label that belong to somebody else.
         workers: its worker pods by group, groups that are gone from the specification included.
-        fixed: its parts whose names follow from its own: services, access, secrets.
+        children: its parts whose names follow from its own: services, access, secrets.
         unreadable: sentences about pods that exist and cannot be decoded, so that nobody can
             count them.
         slices: its worker pods by replica, of the groups whose replicas have several hosts.
@@ -78,7 +78,7 @@ class Observation:
     heads: tuple[Pod, ...] = ()
     foreign_heads: tuple[str, ...] = ()
     workers: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict[str, "tuple[Pod, ...]"])
-    fixed: FixedParts = field(default_factory=FixedParts)
+    children: ObservedChildren = field(default_factory=ObservedChildren)
     unreadable: tuple[str, ...] = ()
     slices: Mapping[str, tuple[Slice, ...]] = field(default_factory=dict[str, "tuple[Slice, ...]"])
     openings: Mapping[str, tuple[Opening, ...]] = field(
@@ -130,7 +130,7 @@ def observe_cluster(
         heads=heads,
         foreign_heads=tuple(_foreign_heads(key, uid, reads)),
         workers=workers,
-        fixed=observe_fixed_parts(cluster, design, reads, settings, has_head=bool(heads)),
+        children=observe_children(cluster, design, reads, settings, has_head=bool(heads)),
         unreadable=tuple(_unreadable_pods(cluster, reads)),
         slices=slices,
         openings=find_openings(design, heads, workers, slices, reads, batch=settings.batch),

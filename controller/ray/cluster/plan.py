@@ -12,9 +12,9 @@ from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.cluster.children.writes import (
-    create_fixed_parts,
-    fixed_part_events,
-    keep_fixed_parts,
+    child_events,
+    create_children,
+    repair_children,
     repairs_wait,
 )
 from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
@@ -66,7 +66,7 @@ def plan_cluster(seen: Observation, settings: ClusterSettings, now: datetime) ->
         plan,
         commit=commit,
         independent=() if plan.lookups else tuple(_repairs(seen, seen.design, now)),
-        events=(*_warnings(seen, seen.design), *fixed_part_events(seen)),
+        events=(*_warnings(seen, seen.design), *child_events(seen)),
         requeue_after=HINDERED_RETRY if _is_hindered(seen, now) else plan.requeue_after,
     )
 
@@ -90,8 +90,8 @@ def _build(
     seen: Observation, design: Design, settings: ClusterSettings, status: StatusPatch
 ) -> Plan:
     """Make what is missing and delete what is too much."""
-    parts, bindings = create_fixed_parts(seen, design)
-    if seen.fixed.hinder_pods or seen.unreadable:
+    parts, bindings = create_children(seen, design)
+    if seen.children.block_pods or seen.unreadable:
         return Plan(stages=_stages(parts, bindings), status=status, requeue_after=HINDERED_RETRY)
     if design.spec.suspend or is_true(seen.conditions, SUSPENDED):
         return Plan(
@@ -118,13 +118,13 @@ def _build(
 
 
 def _is_hindered(seen: Observation, now: datetime) -> bool:
-    return bool(seen.fixed.notes) or repairs_wait(seen, now)
+    return bool(seen.children.notes) or repairs_wait(seen, now)
 
 
 def _repairs(seen: Observation, design: Design, now: datetime) -> Iterator[Write]:
     """What is put right whatever becomes of the pods."""
     yield from restamp_head(seen, design)
-    yield from keep_fixed_parts(seen, design, now)
+    yield from repair_children(seen, design, now)
 
 
 def _refuse(seen: Observation, problem: Problem, now: datetime) -> Plan:

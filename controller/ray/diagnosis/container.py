@@ -11,7 +11,7 @@ from controller.ray.pods.authentication import WAIT_CONTAINER
 
 if TYPE_CHECKING:
     from controller.kube.objects import ContainerStateTerminated
-    from controller.ray.diagnosis.pod_diagnosis import PodCase
+    from controller.ray.diagnosis.pod_diagnosis import PodDiagnosis
     from controller.ray.diagnosis.reasons import Reason
 
 _CANNOT_START: Final = {
@@ -30,7 +30,7 @@ _CANNOT_START: Final = {
 _OBJECT_MISSING: Final = re.compile(r'\b(secret|configmap) "([^"]+)" not found', re.IGNORECASE)
 
 
-def not_started(case: PodCase) -> Finding | None:
+def not_started(case: PodDiagnosis) -> Finding | None:
     """The first container that cannot be started at all."""
     for title, container in case.containers:
         waiting = container.state.waiting
@@ -44,7 +44,7 @@ def not_started(case: PodCase) -> Finding | None:
     return None
 
 
-def _remedy(case: PodCase, container: str, said: str, reason: Reason) -> str:
+def _remedy(case: PodDiagnosis, container: str, said: str, reason: Reason) -> str:
     missing = _OBJECT_MISSING.search(said)
     if missing:
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing[1].lower()]
@@ -57,7 +57,7 @@ def _remedy(case: PodCase, container: str, said: str, reason: Reason) -> str:
     return ""
 
 
-def crashing(case: PodCase) -> Finding | None:
+def crashing(case: PodDiagnosis) -> Finding | None:
     """Also between two crashes, while the container runs and is not ready."""
     for title, container in case.containers:
         end = container.last_state.terminated or container.state.terminated
@@ -74,7 +74,9 @@ def crashing(case: PodCase) -> Finding | None:
     return None
 
 
-def out_of_memory(case: PodCase, title: str, name: str, end: ContainerStateTerminated) -> Finding:
+def out_of_memory(
+    case: PodDiagnosis, title: str, name: str, end: ContainerStateTerminated
+) -> Finding:
     """A container that was killed for its memory: its limit, and where to raise it."""
     spec = case.pod.spec
     limits = next((c.resources.limits for c in spec.all_containers if c.name == name), None)

@@ -18,7 +18,7 @@ from controller.ray.diagnosis.container import (
     not_started,
     out_of_memory,
 )
-from controller.ray.diagnosis.pod_diagnosis import Finding, PodCase, moment
+from controller.ray.diagnosis.pod_diagnosis import Finding, PodDiagnosis, moment
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.pods.authentication import WAIT_CONTAINER
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
 
-OVERDUE: Final = timedelta(seconds=30)
+TERMINATION_MARGIN: Final = timedelta(seconds=30)
 """How long after the end of its grace period a pod may need to go."""
 
 HEAD: Final = "head"
@@ -37,18 +37,18 @@ HEAD: Final = "head"
 _CLAIM_MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
-def trouble(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
+def diagnose_pod(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
     """Why the pod is not ready; None if it is, or goes as it should."""
     if pod.metadata.terminating:
         finding = _stuck(pod, now)
     elif is_ready(pod):
         return None
     else:
-        finding = _first_finding(PodCase(pod, now, head_ready))
+        finding = _first_finding(PodDiagnosis(pod, now, head_ready))
     return None if finding is None else _as_cause(pod, finding)
 
 
-def _first_finding(case: PodCase) -> Finding:
+def _first_finding(case: PodDiagnosis) -> Finding:
     for check in _CHECKS:
         finding = check(case)
         if finding is not None:
@@ -57,24 +57,24 @@ def _first_finding(case: PodCase) -> Finding:
 
 
 def _as_cause(pod: Pod, finding: Finding) -> Cause:
-    part = part_of_pod(pod)
+    part = component_of_pod(pod)
     since = f", since {rfc3339(finding.since)}" if finding.since else ""
     return Cause(
         finding.reason,
-        finding.part or part,
-        f"pod {pod.metadata.name} {finding.words}{since}",
+        finding.component or part,
+        f"pod {pod.metadata.name} {finding.message}{since}",
         blocks_head=part == HEAD,
         since=finding.since,
         age=f"{pod.metadata.creation_timestamp} {pod.metadata.name}",
     )
 
 
-def part_of_pod(pod: Pod) -> str:
+def component_of_pod(pod: Pod) -> str:
     """The part of the cluster that the pod belongs to."""
     return HEAD if is_head(pod) else f"group {group_of(pod)}"
 
 
-def overdue_from(pod: Pod) -> datetime | None:
+def termination_deadline(pod: Pod) -> datetime | None:
     """When a pod that was deleted should be gone, None if it was not deleted.
 
     After the end of its containers, which a kubelet that was out of reach reports late, it has as
@@ -85,13 +85,13 @@ def overdue_from(pod: Pod) -> datetime | None:
         return None
     ends = (container.state.terminated for container in pod.status.container_statuses)
     heard = (moment(end.finished_at) for end in ends if end is not None)
-    return max((deadline, *filter(None, heard))) + OVERDUE
+    return max((deadline, *filter(None, heard))) + TERMINATION_MARGIN
 
 
 def _stuck(pod: Pod, now: datetime) -> Finding | None:
     if is_on_lost_node(pod):
         return _lost(pod, "was deleted and cannot go: it is")
-    deadline, overdue = moment(pod.metadata.deletion_timestamp), overdue_from(pod)
+    deadline, overdue = moment(pod.metadata.deletion_timestamp), termination_deadline(pod)
     if overdue is None or now < overdue:
         return None
     if pod.metadata.finalizers:
@@ -106,7 +106,7 @@ def _stuck(pod: Pod, now: datetime) -> Finding | None:
     return Finding(reasons.STUCK_TERMINATING, f"was deleted and {held}; {remedy}", deadline)
 
 
-def _ended(case: PodCase) -> Finding | None:
+def _ended(case: PodDiagnosis) -> Finding | None:
     status = case.pod.status
     if status.phase not in {"Failed", "Succeeded"}:
         return None
@@ -123,7 +123,7 @@ def _ended(case: PodCase) -> Finding | None:
     return Finding(reasons.POD_FAILED if failed else reasons.POD_SUCCEEDED, words)
 
 
-def _exits(case: PodCase) -> str:
+def _exits(case: PodDiagnosis) -> str:
     ends = [
         f"{title} {ending(container.state.terminated)}"
         for title, container in case.containers
@@ -132,7 +132,7 @@ def _exits(case: PodCase) -> str:
     return f": {', '.join(ends)}" if ends else ""
 
 
-def _on_lost_node(case: PodCase) -> Finding | None:
+def _on_lost_node(case: PodDiagnosis) -> Finding | None:
     return _lost(case.pod, "is") if is_on_lost_node(case.pod) else None
 
 
@@ -144,10 +144,10 @@ def _lost(pod: Pod, how: str) -> Finding:
         "repair the node, or delete its Node object so that the pod is replaced"
     )
     since = moment(ready.last_transition_time if ready else None)
-    return Finding(reasons.NODE_LOST, words, since, part=f"node {node}")
+    return Finding(reasons.NODE_LOST, words, since, component=f"node {node}")
 
 
-def _unscheduled(case: PodCase) -> Finding | None:
+def _unscheduled(case: PodDiagnosis) -> Finding | None:
     scheduled = condition(case.pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return None
@@ -165,7 +165,7 @@ def _unscheduled(case: PodCase) -> Finding | None:
     return Finding(reasons.UNSCHEDULABLE, f"cannot be scheduled: {said}", since)
 
 
-def _waiting_for_head(case: PodCase) -> Finding | None:
+def _waiting_for_head(case: PodDiagnosis) -> Finding | None:
     for container in case.pod.status.init_container_statuses:
         if container.name != WAIT_CONTAINER or container.state.running is None:
             continue
@@ -180,7 +180,7 @@ def _waiting_for_head(case: PodCase) -> Finding | None:
     return None
 
 
-def _unready(case: PodCase) -> Finding | None:
+def _unready(case: PodDiagnosis) -> Finding | None:
     ready = condition(case.pod, "Ready")
     if case.pod.status.phase != "Running" or ready is None:
         return None
@@ -201,7 +201,7 @@ def _unready(case: PodCase) -> Finding | None:
     return Finding(reasons.CONTAINERS_NOT_READY, words, since)
 
 
-def _pending(case: PodCase) -> Finding:
+def _pending(case: PodDiagnosis) -> Finding:
     since = case.since("PodScheduled")
     waiting = [c.state.waiting for _, c in case.containers if c.state.waiting is not None]
     reason = waiting[0].reason if waiting else ""
@@ -218,7 +218,7 @@ def _pending(case: PodCase) -> Finding:
     )
 
 
-_CHECKS: Final[tuple[Callable[[PodCase], Finding | None], ...]] = (
+_CHECKS: Final[tuple[Callable[[PodDiagnosis], Finding | None], ...]] = (
     _ended,
     _on_lost_node,
     _unscheduled,

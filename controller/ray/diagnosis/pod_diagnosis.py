@@ -1,4 +1,4 @@
-"""A pod that is not ready, as the checks of `trouble` look at it, and what they find."""
+"""A pod that is not ready, as the checks of `diagnose_pod` look at it, and what they find."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
     from controller.kube.objects import ContainerStatus, Pod
     from controller.ray.diagnosis.reasons import Reason
 
-PATIENCE: Final = timedelta(minutes=5)
+SLOW_AFTER: Final = timedelta(minutes=5)
 """How long what takes time may take before it is told as a cause of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found; `part` if it is not the part that the pod belongs to."""
+    """What a check found; `component` if it is not the part that the pod belongs to."""
 
     reason: Reason
-    words: str
+    message: str
     since: datetime | None = None
-    part: str = ""
+    component: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class PodCase:
+class PodDiagnosis:
     """A pod that is not ready, and what else its trouble depends on."""
 
     pod: Pod
@@ -59,7 +59,7 @@ class PodCase:
 
     def is_late(self, since: datetime | None) -> bool:
         """Whether that is longer ago than starting takes."""
-        return since is not None and self.now - since >= PATIENCE
+        return since is not None and self.now - since >= SLOW_AFTER
 
 
 def moment(text: str | None) -> datetime | None:

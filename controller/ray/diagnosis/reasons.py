@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-class Outlook(IntEnum):
+class Severity(IntEnum):
     """What becomes of it if nobody does anything; the smaller, the more it needs somebody."""
 
-    NEEDS_HELP = 0
-    MAY_PASS = 1
-    TAKES_TIME = 2
+    ACTION_REQUIRED = 0
+    TRANSIENT = 1
+    IN_PROGRESS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Reason:
 
     Attributes:
         name: CamelCase, of the condition `Ready`.
-        outlook: whether waiting helps.
+        severity: whether waiting helps.
         meaning: one sentence for the manual.
         remedy: what to do, one sentence for the manual.
     """
 
     name: str
-    outlook: Outlook
+    severity: Severity
     meaning: str
     remedy: str
 
@@ -45,8 +45,8 @@ class Cause:
 
     Attributes:
         reason: which kind of cause.
-        part: what of the cluster it is about: `head`, `group small`, `Service a-head-svc`.
-        words: what is wrong and what to do about it, without the part.
+        component: what of the cluster it is about: `head`, `group small`, `Service a-head-svc`.
+        detail: what is wrong and what to do about it, without the part.
         blocks_head: whether there is no head because of it.
         since: when it began, None if nobody knows.
         age: orders causes of the same urgency; the smallest is the first cause and stays so
@@ -55,8 +55,8 @@ class Cause:
     """
 
     reason: Reason
-    part: str
-    words: str
+    component: str
+    detail: str
     blocks_head: bool = False
     since: datetime | None = None
     age: str = ""
@@ -64,23 +64,23 @@ class Cause:
 
     @property
     def message(self) -> str:
-        """The sentence of the condition; `part_of` finds the part in it again."""
-        return f"{self.part}: {self.words}"
+        """The sentence of the condition; `component_of` finds the part in it again."""
+        return f"{self.component}: {self.detail}"
 
     @property
-    def urgency(self) -> tuple[bool, bool, Outlook, str, str, str]:
+    def urgency(self) -> tuple[bool, bool, Severity, str, str, str]:
         """The smaller, the earlier to be told: what only needs time last, the head's first."""
-        takes_time = self.reason.outlook is Outlook.TAKES_TIME
-        ties = self.part, self.age, self.words
-        return takes_time, not self.blocks_head, self.reason.outlook, *ties
+        takes_time = self.reason.severity is Severity.IN_PROGRESS
+        ties = self.component, self.age, self.detail
+        return takes_time, not self.blocks_head, self.reason.severity, *ties
 
 
-def part_of(message: str) -> str:
+def component_of(message: str) -> str:
     """The part of the cluster that a stored message is about."""
     return message.partition(": ")[0]
 
 
-_HELP, _PASS, _TIME = Outlook.NEEDS_HELP, Outlook.MAY_PASS, Outlook.TAKES_TIME
+_HELP, _PASS, _TIME = Severity.ACTION_REQUIRED, Severity.TRANSIENT, Severity.IN_PROGRESS
 
 INVALID_SPEC: Final = Reason(
     "InvalidRayClusterSpec",
@@ -198,7 +198,7 @@ NAME_TAKEN: Final = Reason(
     "An object under a name that the cluster needs already exists and belongs to somebody else.",
     "Delete or rename that object, or rename the cluster.",
 )
-GIVEN_MISSING: Final = Reason(
+REQUIRED_OBJECT_MISSING: Final = Reason(
     "GivenObjectMissing",
     _HELP,
     "The specification names an object that users create themselves, and it does not exist.",
@@ -369,12 +369,12 @@ BEING_DELETED: Final = Reason(
 REASONS: Final = tuple(
     sorted(
         (value for value in list(globals().values()) if isinstance(value, Reason)),
-        key=lambda reason: (reason.outlook, reason.name),
+        key=lambda reason: (reason.severity, reason.name),
     )
 )
 """All of them."""
 
-REFUSALS: Final = {
+WRITE_REJECTIONS: Final = {
     reason.name: reason
     for reason in (
         QUOTA_EXCEEDED,

@@ -37,7 +37,7 @@ _NO_ANSWER: Final = frozenset({
 })  # fmt: skip
 """Reasons of failures that say nothing about what was asked for."""
 
-_WORDS: Final[tuple[tuple[re.Pattern[str], Reason], ...]] = tuple(
+_MESSAGE_PATTERNS: Final[tuple[tuple[re.Pattern[str], Reason], ...]] = tuple(
     (re.compile(pattern), reason)
     for pattern, reason in (
         (r"exceeded quota: ", reasons.QUOTA_EXCEEDED),
@@ -74,7 +74,7 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
         nouns: of the kind that planned the write, for the reason of the event.
     """
     target = failure.write.target
-    part = part_of_target(target)
+    part = component_of_target(target)
     reason = _reason(failure)
     return Cause(
         reason,
@@ -85,23 +85,23 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
     )
 
 
-def could_not_try(failure: Failure) -> bool:
+def is_inconclusive(failure: Failure) -> bool:
     """Whether the server gave no answer to the question, so that nothing new is known."""
     return failure.unknown or _reason(failure) is reasons.API_SERVER_UNAVAILABLE
 
 
-def marker(write: Write) -> str:
+def failure_reason(write: Write) -> str:
     """KubeRay's name of a failure about a pod: `FailedCreateWorkerPod`."""
     return f"Failed{_verb(write).capitalize()}{_noun(write.target, KUBERAY_NOUNS)}"
 
 
-def full_text(failure: Failure) -> str:
+def failure_message(failure: Failure) -> str:
     """What failed and the server's words, the same for every pod of a group."""
-    what = f"{part_of_target(failure.write.target)}: {_what_failed(failure.write)}"
+    what = f"{component_of_target(failure.write.target)}: {_what_failed(failure.write)}"
     return f"{what}: {failure.reason}: {_stable(failure)}"
 
 
-def part_of_target(target: Target) -> str:
+def component_of_target(target: Target) -> str:
     """The part of the cluster that a write is about: `head`, `group small`, `Service x`."""
     if target.scope == HEAD_SCOPE:
         return HEAD
@@ -111,7 +111,7 @@ def part_of_target(target: Target) -> str:
 
 
 def _reason(failure: Failure) -> Reason:
-    for pattern, reason in _WORDS:
+    for pattern, reason in _MESSAGE_PATTERNS:
         if pattern.search(failure.message):
             return reason
     if failure.reason == "NamespaceTerminating":

@@ -29,14 +29,14 @@ from controller.ray.pods.start_command import (
     start_parameters,
 )
 from controller.ray.pods.volumes import add_scratch_volume, add_shared_memory
-from controller.ray.pods.wait_gcs_ready import add_waiting
+from controller.ray.pods.wait_gcs_ready import add_wait_gcs_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controller.ray.api.raycluster import ClusterSpec, HeadGroup, RayCluster, WorkerGroup
     from controller.ray.head.identity import Identity
-    from controller.ray.pods.replica_position import Place
+    from controller.ray.pods.replica_position import ReplicaPosition
     from controller.ray.settings import ClusterSettings
 
 Body = dict[str, Any]
@@ -75,7 +75,7 @@ class PodBuilder:
             template = self._templates[labels.HEAD_GROUP] = self._build_head()
         return _named(template, name, {})
 
-    def worker(self, group: WorkerGroup, name: str, place: Place | None) -> Body:
+    def worker(self, group: WorkerGroup, name: str, place: ReplicaPosition | None) -> Body:
         """A worker pod of the group under this name; it tells its place if there is one."""
         key = f"worker/{group.group_name}"
         template = self._templates.get(key)
@@ -122,7 +122,7 @@ class PodBuilder:
     def _build_worker(self, group: WorkerGroup) -> Body:
         draft = self._draft("worker", group.group_name, group)
         if self._settings.init_container:
-            add_waiting(draft, self._identity.head_address)
+            add_wait_gcs_ready(draft, self._identity.head_address)
         draft.annotations[labels.TEMPLATE_HASH] = self.worker_hash(group)
         return self._finished(draft, self._settings.worker_sidecars)
 

@@ -40,7 +40,7 @@ _FALSE_BY_DEFAULT: Final = frozenset({
     "hostNetwork", "hostPID", "optional", "privileged", "readOnly", "readOnlyRootFilesystem",
     "setHostnameAsFQDN", "shareProcessNamespace", "stdin", "stdinOnce", "suspend", "tty",
 })  # fmt: skip
-_TELLS_BY_BEING_THERE: Final = frozenset({
+_MEANINGFUL_WHEN_EMPTY: Final = frozenset({
     "authOptions", "gcsFaultToleranceOptions", "labelSelector", "namespaceSelector",
     "networkPolicy", "podSelector", "redisPassword", "redisUsername", "storageClassName",
 })  # fmt: skip
@@ -56,12 +56,12 @@ _AMOUNTS: Final = frozenset({"limits", "requests"})
 _AMOUNT: Final = frozenset({"divisor", "size", "sizeLimit"})
 
 
-def normal_form(value: Any, around: str = "") -> Any:
+def canonical(value: Any, around: str = "") -> Any:
     """The same data without what says nothing; `around` is the name of the field it is in."""
     if isinstance(value, dict):
         return _mapping(cast("dict[str, Any]", value), around)
     if isinstance(value, list):
-        return [normal_form(item, around) for item in cast("list[Any]", value)]
+        return [canonical(item, around) for item in cast("list[Any]", value)]
     return value
 
 
@@ -69,7 +69,7 @@ def _mapping(mapping: dict[str, Any], around: str) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for name, item in mapping.items():
         is_amount = around in _AMOUNTS or name in _AMOUNT
-        normal = _amount(item) if is_amount else normal_form(item, name)
+        normal = _amount(item) if is_amount else canonical(item, name)
         if not _says_nothing(around, name, normal):
             result[name] = normal
     return result
@@ -81,7 +81,7 @@ def _says_nothing(around: str, name: str, value: Any) -> bool:
     if around in _MAPS:
         return False
     if value in ("", {}, []):
-        return name not in _TELLS_BY_BEING_THERE
+        return name not in _MEANINGFUL_WHEN_EMPTY
     if value is False:
         return name in _FALSE_BY_DEFAULT
     return value in _DEFAULTS.get((around, name), ())

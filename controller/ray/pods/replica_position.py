@@ -8,7 +8,7 @@ from controller.ray.api import labels
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReplicaPosition:
     """A worker's place, told to Ray and to users by labels of the pod.
 
     Attributes:

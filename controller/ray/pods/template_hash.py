@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.ray.pods.canonical import normal_form
+from controller.ray.pods.canonical import canonical
 
 ALGORITHM: Final = "1"
 """Version of the normal form. Pods stamped by another one are not called outdated."""
@@ -23,7 +23,7 @@ _SCALING: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "s
 
 def digest(value: Any) -> str:
     """`<algorithm>-<32 characters>` of any plain data."""
-    encoded = msgspec.json.encode(normal_form(value), order="sorted")
+    encoded = msgspec.json.encode(canonical(value), order="sorted")
     raw = hashlib.blake2b(encoded, digest_size=20).digest()
     return f"{ALGORITHM}-{base64.b32hexencode(raw).decode()}"
 

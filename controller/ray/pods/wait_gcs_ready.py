@@ -22,7 +22,7 @@ echo "The GCS at {address} is ready."
 """
 
 
-def add_waiting(draft: PodDraft, address: str) -> None:
+def add_wait_gcs_ready(draft: PodDraft, address: str) -> None:
     """Let a pod wait for the GCS at `host:port`, unless its user has a container for that.
 
     It must be added before anything else changes the Ray container, which it resembles.

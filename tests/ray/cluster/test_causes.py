@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.kube.objects import Pod
-from controller.ray.diagnosis.pod import trouble
+from controller.ray.diagnosis.pod import diagnose_pod
 from tests.ray.cluster.support import NOW, pod
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 def cause_of(group: str, state: dict[str, Any], *, head_ready: bool = True) -> Cause:
-    found = trouble(pod_in(group, state), NOW, head_ready=head_ready)
+    found = diagnose_pod(pod_in(group, state), NOW, head_ready=head_ready)
     assert found is not None
     return found
 
@@ -361,29 +361,29 @@ def test_a_pod_that_is_not_ready_says_why(case: str):
     state, reason, words = CASES[case]
     found = cause_of("workers", state)
     assert found.reason.name == reason
-    assert words in found.words
+    assert words in found.detail
     part = "node node-1" if reason == "NodeLost" else "group workers"
     assert found.message.startswith(f"{part}: pod p ")
 
 
 def test_a_ready_pod_is_in_no_trouble_and_neither_is_one_that_goes_in_time():
-    assert trouble(pod("p"), NOW, head_ready=True) is None
+    assert diagnose_pod(pod("p"), NOW, head_ready=True) is None
     going = pod("p", phase="Failed", terminating=True, ends="2026-08-20T09:59:40Z")
-    assert trouble(going, NOW, head_ready=True) is None
+    assert diagnose_pod(going, NOW, head_ready=True) is None
 
 
 def test_a_kubelet_that_comes_back_late_is_given_time_to_remove_the_pod():
     containers = [container(terminated=ended(1, "Error") | {"finishedAt": "2026-08-20T09:59:45Z"})]
     going = pod("p", phase="Failed", terminating=True, containers=containers)
-    assert trouble(going, NOW, head_ready=True) is None
+    assert diagnose_pod(going, NOW, head_ready=True) is None
 
 
 def test_a_finalizer_that_holds_a_pod_is_named():
     made = pod("p", terminating=True, ready=False)
     held = msgspec.structs.replace(made.metadata, finalizers=("example.com/backup",))
-    found = trouble(msgspec.structs.replace(made, metadata=held), NOW, head_ready=True)
+    found = diagnose_pod(msgspec.structs.replace(made, metadata=held), NOW, head_ready=True)
     assert found is not None
-    assert "is held by finalizer example.com/backup" in found.words
+    assert "is held by finalizer example.com/backup" in found.detail
 
 
 LIMITED = {"name": "ray-worker", "resources": {"limits": {"cpu": "1", "memory": "2Gi"}}}
@@ -412,10 +412,10 @@ def test_bug_66_a_container_without_memory_says_its_limit_and_how_to_raise_it(
 ):
     raw = msgspec.to_builtins(pod_in("workers", state))
     raw["spec"]["containers"] = spec
-    found = trouble(msgspec.convert(raw, Pod), NOW, head_ready=True)
+    found = diagnose_pod(msgspec.convert(raw, Pod), NOW, head_ready=True)
     assert found is not None
     assert found.reason.name == "OOMKilled"
-    assert found.words == (
+    assert found.detail == (
         "pod p ran out of memory: container ray-worker ended with exit code 137 (OOMKilled) at "
         f"2026-08-20T09:58:30Z; {limit}; raise resources.limits.memory of ray-worker in the "
         "template of group workers"
@@ -424,11 +424,11 @@ def test_bug_66_a_container_without_memory_says_its_limit_and_how_to_raise_it(
 
 def test_the_heads_causes_name_the_heads_template():
     found = cause_of("headgroup", CASES["image not found"][0])
-    assert found.part == "head"
+    assert found.component == "head"
     assert found.blocks_head
-    assert "in spec.headGroupSpec.template" in found.words
+    assert "in spec.headGroupSpec.template" in found.detail
     unready = cause_of("headgroup", CASES["never passes its probe"][0])
-    assert "which asks dashboard and GCS, fails" in unready.words
+    assert "which asks dashboard and GCS, fails" in unready.detail
 
 
 def test_what_a_node_wrote_in_an_unknown_way_costs_only_the_time():

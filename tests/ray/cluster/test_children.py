@@ -184,7 +184,7 @@ def test_the_name_of_a_route_leaves_room_for_the_namespace():
     kept = reads(cluster(raw), routes=True)
     seen = made_by.observe(f"default/{'a' * 53}", kept)
     assert seen is not None
-    (route,) = (part for part in seen.fixed.absent if part.resource.kind == "Route")
+    (route,) = (part for part in seen.children.absent if part.resource.kind == "Route")
     assert route.name == "a" * 44, "51 less the length of `default`"
 
 

@@ -11,8 +11,8 @@ from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.kube.resources import PODS
 from controller.ray.cluster import RayClusterKind
-from controller.ray.diagnosis.pod_diagnosis import PATIENCE
-from controller.ray.diagnosis.reasons import REASONS, REFUSALS, Outlook
+from controller.ray.diagnosis.pod_diagnosis import SLOW_AFTER
+from controller.ray.diagnosis.reasons import REASONS, WRITE_REJECTIONS, Severity
 from controller.runtime.reconcile.plan import Create, Failure, StatusPatch, Target
 from tests.ray.cluster.support import (
     NOW,
@@ -239,8 +239,8 @@ def test_a_cluster_wakes_when_its_patience_ends():
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": since}
     starting = pod("p", phase="Pending", conditions=[scheduled])
     kept = reads(cluster(), head(), *workers(1), starting)
-    assert patch_of(kept).valid_for == PATIENCE.total_seconds() - 60
-    assert patch_of(kept, refused()).valid_for == PATIENCE.total_seconds() - 60
+    assert patch_of(kept).valid_for == SLOW_AFTER.total_seconds() - 60
+    assert patch_of(kept, refused()).valid_for == SLOW_AFTER.total_seconds() - 60
     going = pod("p", terminating=True, ends="2026-08-20T10:00:10Z")
     assert patch_of(reads(cluster(), head(), *workers(1), going)).valid_for == 40
     assert patch_of(reads(cluster(), *READY)).valid_for is None
@@ -249,6 +249,6 @@ def test_a_cluster_wakes_when_its_patience_ends():
 def test_every_reason_is_there_once_and_refusals_are_among_them():
     names = [reason.name for reason in REASONS]
     assert len(names) == len(set(names))
-    assert set(REFUSALS.values()) < set(REASONS)
-    assert {reason.outlook for reason in REASONS} == set(Outlook)
+    assert set(WRITE_REJECTIONS.values()) < set(REASONS)
+    assert {reason.severity for reason in REASONS} == set(Severity)
     assert all(len(reason.name) <= 128 for reason in REASONS)

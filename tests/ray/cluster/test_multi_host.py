@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
-    from controller.ray.pods.replica_position import Place
+    from controller.ray.pods.replica_position import ReplicaPosition
     from controller.runtime.reconcile.plan import Plan
 
 INDEX = "ray.io/worker-group-replica-index"
@@ -238,7 +238,7 @@ def test_the_order_of_the_cache_decides_nothing(
     pods = [host(name, number, index=number) for name, number in drawn]
     spec = group(1, numOfHosts=3)
 
-    def decided(present: list[Pod]) -> tuple[list[str], list[Place]]:
+    def decided(present: list[Pod]) -> tuple[list[str], list[ReplicaPosition]]:
         slices = read_slices(present)
         chosen = victims(spec, slices, {}, wanted_hash="", may_shrink=True)
         places = vacancies(spec, slices, {}, owner_uid="u", revision="1", batch=64)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.ray.api.validation.cluster import INVALID_SPEC_REASON
-from controller.ray.diagnosis.reasons import REASONS, Outlook
+from controller.ray.diagnosis.reasons import REASONS, Severity
 from controller.runtime.reconcile.executor import FAILED_READ
 
 MANUAL = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
 OUTLOOKS = {
-    Outlook.NEEDS_HELP: "needs help",
-    Outlook.MAY_PASS: "may pass",
-    Outlook.TAKES_TIME: "takes time",
+    Severity.ACTION_REQUIRED: "needs help",
+    Severity.TRANSIENT: "may pass",
+    Severity.IN_PROGRESS: "takes time",
 }
 
 
 def test_the_manual_has_the_table_of_reasons():
     wanted = [
-        f"| `{reason.name}` | {OUTLOOKS[reason.outlook]} | {reason.meaning} | {reason.remedy} |"
+        f"| `{reason.name}` | {OUTLOOKS[reason.severity]} | {reason.meaning} | {reason.remedy} |"
         for reason in REASONS
     ]
     lines = MANUAL.read_text().splitlines()

@@ -8,10 +8,10 @@ import pytest
 
 from controller.kube.resources import PODS, ROLES, SERVICES
 from controller.ray.diagnosis.writes import (
-    could_not_try,
     failure_cause,
-    full_text,
-    marker,
+    failure_message,
+    failure_reason,
+    is_inconclusive,
 )
 from controller.runtime.reconcile.plan import Create, Delete, Failure, MergePatch, Target
 
@@ -116,8 +116,8 @@ def cause_of(failed: Failure) -> Cause:
 def test_a_refusal_is_told_in_the_servers_words(reason: str, said: str, name: str, words: str):
     cause = cause_of(failure(reason, said))
     assert cause.reason.name == name
-    assert words in cause.words
-    assert cause.part == "group workers"
+    assert words in cause.detail
+    assert cause.component == "group workers"
     assert cause.event == "FailedToCreateWorkerPod"
 
 
@@ -127,8 +127,8 @@ def test_another_attempt_under_another_name_says_the_same(said: str):
     first = failure("Forbidden", said)
     second = failure("Forbidden", again, name="example-workers-worker-zzzzzzzz")
     assert cause_of(first) == cause_of(second)
-    assert full_text(first) == full_text(second)
-    assert POD not in full_text(first)
+    assert failure_message(first) == failure_message(second)
+    assert POD not in failure_message(first)
 
 
 def test_rights_are_named_with_their_group():
@@ -152,19 +152,19 @@ def test_only_an_answer_is_a_refusal():
         "ServiceUnavailable",
         "InternalError",
     ):
-        assert could_not_try(failure(reason, "no")), reason
-    assert could_not_try(failure("OutcomeUnknown", "reset", unknown=True))
-    assert not could_not_try(failure("Forbidden", QUOTA))
-    assert not could_not_try(failure("InternalError", NO_WEBHOOK)), "the webhook is the cause"
+        assert is_inconclusive(failure(reason, "no")), reason
+    assert is_inconclusive(failure("OutcomeUnknown", "reset", unknown=True))
+    assert not is_inconclusive(failure("Forbidden", QUOTA))
+    assert not is_inconclusive(failure("InternalError", NO_WEBHOOK)), "the webhook is the cause"
 
 
 def test_the_marker_is_kuberays():
     target = Target(PODS, "default", "h", "head")
-    assert marker(Create(target, {})) == "FailedCreateHeadPod"
-    assert marker(Delete(target, "uid")) == "FailedDeleteHeadPod"
-    assert marker(failure("", "").write) == "FailedCreateWorkerPod"
+    assert failure_reason(Create(target, {})) == "FailedCreateHeadPod"
+    assert failure_reason(Delete(target, "uid")) == "FailedDeleteHeadPod"
+    assert failure_reason(failure("", "").write) == "FailedCreateWorkerPod"
     service = Target(SERVICES, "default", "s", "service/head")
-    assert marker(MergePatch(service, "uid", {})) == "FailedUpdateService"
+    assert failure_reason(MergePatch(service, "uid", {})) == "FailedUpdateService"
 
 
 def test_a_pod_that_cannot_be_deleted_is_named():

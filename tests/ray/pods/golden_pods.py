@@ -11,7 +11,7 @@ import msgspec
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observe import Design
-from controller.ray.pods.replica_position import Place
+from controller.ray.pods.replica_position import ReplicaPosition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def built_pods(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
     assert isinstance(design, Design), design
     yield _masked(design.builder.head("NAME"))
     for group in design.spec.worker_group_specs:
-        place = Place(0, f"{group.group_name}-REPLICA" if group.hosts > 1 else "")
+        place = ReplicaPosition(0, f"{group.group_name}-REPLICA" if group.hosts > 1 else "")
         yield _masked(design.builder.worker(group, "NAME", place))
 
 

@@ -12,7 +12,7 @@ import yaml
 from controller.ray.api import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.observe import Design
-from controller.ray.pods.replica_position import Place
+from controller.ray.pods.replica_position import ReplicaPosition
 from tests.ray.cluster.support import UID, cluster, manifest, plan, reads
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -318,8 +318,8 @@ def test_building_pods_changes_neither_the_object_nor_other_pods():
     design = RayClusterKind()._design(obj)
     assert isinstance(design, Design)
     group = design.spec.worker_group_specs[0]
-    first = design.builder.worker(group, "a", Place(0))
-    second = design.builder.worker(group, "b", Place(1))
+    first = design.builder.worker(group, "a", ReplicaPosition(0))
+    second = design.builder.worker(group, "b", ReplicaPosition(1))
     assert (obj.spec, obj.metadata) == before
     assert first["metadata"]["name"] == "a"
     assert second["metadata"]["name"] == "b"
@@ -330,9 +330,9 @@ def test_building_pods_changes_neither_the_object_nor_other_pods():
 @pytest.mark.parametrize(
     ("place", "gates", "expected"),
     [
-        (Place(2), "", {"ray.io/worker-group-replica-index": "2"}),
+        (ReplicaPosition(2), "", {"ray.io/worker-group-replica-index": "2"}),
         (
-            Place(2, "workers-abcde", 1),
+            ReplicaPosition(2, "workers-abcde", 1),
             "",
             {
                 "ray.io/worker-group-replica-index": "2",
@@ -340,12 +340,12 @@ def test_building_pods_changes_neither_the_object_nor_other_pods():
                 "ray.io/replica-host-index": "1",
             },
         ),
-        (Place(2, "workers-abcde", 1), "RayMultiHostIndexing=false", {}),
+        (ReplicaPosition(2, "workers-abcde", 1), "RayMultiHostIndexing=false", {}),
         (None, "", {}),
     ],
 )
 def test_a_worker_tells_its_place_by_labels(
-    place: Place | None, gates: str, expected: dict[str, str]
+    place: ReplicaPosition | None, gates: str, expected: dict[str, str]
 ):
     kind = RayClusterKind(ClusterSettings(feature_gates=FeatureGates.parse(gates)))
     design = kind._design(cluster())

@@ -9,13 +9,13 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import CLAIMS, INGRESSES, ROUTES, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.event_nouns import event_noun
-from controller.ray.children.child import Part, Stranger
+from controller.ray.children.child import Child, OwnerConflict
 from controller.ray.children.owned_fields import changes
 from controller.ray.cluster.children import services
 from controller.ray.cluster.children.table import (
     asks_for_serve_service,
-    given_parts,
-    wanted_parts,
+    desired_children,
+    required_objects,
     wants_serve_service,
 )
 
@@ -39,12 +39,12 @@ class Drift:
     """A part of ours that is not as it should be.
 
     Attributes:
-        part: as it should be.
+        child: as it should be.
         present: as it is.
         patch: the merge patch from one to the other.
     """
 
-    part: Part
+    child: Child
     present: KubeObject
     patch: Body
 
@@ -63,7 +63,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class FixedParts:
+class ObservedChildren:
     """The parts with fixed names as they are.
 
     Attributes:
@@ -72,45 +72,45 @@ class FixedParts:
         drifted: parts that are not as they should be.
         surplus: objects of ours that are no longer wanted.
         blocked: sentences, with the remedy, about parts that pods need under names not free.
-        missing: sentences about objects that users must make before there can be a head.
+        missing_required: sentences about objects that users must make before there can be a head.
         notes: what else only a person can put right; what is missing is among them.
     """
 
     head_service: Service | None = None
-    absent: tuple[Part, ...] = ()
+    absent: tuple[Child, ...] = ()
     drifted: tuple[Drift, ...] = ()
     surplus: tuple[tuple[Resource[Any], KubeObject], ...] = ()
     blocked: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
+    missing_required: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()
 
     @property
-    def hinder_pods(self) -> bool:
+    def block_pods(self) -> bool:
         """Whether no pod may be made for now."""
-        return bool(self.blocked or self.missing)
+        return bool(self.blocked or self.missing_required)
 
 
 @dataclass(slots=True)
 class _Findings:
     """What looking at one part after the other brings up."""
 
-    absent: list[Part] = field(default_factory=list[Part])
+    absent: list[Child] = field(default_factory=list[Child])
     drifted: list[Drift] = field(default_factory=list[Drift])
     blocked: list[str] = field(default_factory=list[str])
     notes: list[Note] = field(default_factory=list[Note])
 
 
-def observe_fixed_parts(
+def observe_children(
     cluster: RayCluster,
     design: Design,
     reads: CacheReader,
     settings: ClusterSettings,
     *,
     has_head: bool,
-) -> FixedParts:
+) -> ObservedChildren:
     """How the parts are. With a head there, what only a new head would need hinders nothing."""
     identity, routes = design.identity, reads.serves(ROUTES)
-    parts = tuple(wanted_parts(cluster, design, settings, routes=routes))
+    parts = tuple(desired_children(cluster, design, settings, routes=routes))
     found = _Findings()
     for part in parts:
         _look_at(part, identity, reads, found, has_head=has_head)
@@ -121,24 +121,24 @@ def observe_fixed_parts(
         )
         found.notes.append(Note("FailedToCreateService", words))
     missing: list[str] = []
-    for given in given_parts(design):
+    for given in required_objects(design):
         if reads.get(given.resource, f"{identity.namespace}/{given.name}") is None:
             found.notes.append(Note(given.event, str(given)))
             if given.for_head and not has_head:
                 missing.append(str(given))
-    return FixedParts(
+    return ObservedChildren(
         head_service=_own_head_service(identity, reads),
         absent=tuple(found.absent),
         drifted=tuple(found.drifted),
         surplus=tuple(_surplus(parts, identity, reads, routes=routes)),
         blocked=tuple(found.blocked),
-        missing=tuple(missing),
+        missing_required=tuple(missing),
         notes=tuple(found.notes),
     )
 
 
 def _look_at(
-    part: Part, identity: Identity, reads: CacheReader, found: _Findings, *, has_head: bool
+    part: Child, identity: Identity, reads: CacheReader, found: _Findings, *, has_head: bool
 ) -> None:
     key = f"{identity.namespace}/{part.name}"
     present = reads.get(part.resource, key)
@@ -147,7 +147,7 @@ def _look_at(
     elif present is None or not _is_ours(part, present, identity.uid):
         _look_at_stranger(part, found, has_head=has_head)
     elif present.metadata.terminating:
-        if part.stranger is Stranger.IS_ADOPTED and not has_head:
+        if part.on_conflict is OwnerConflict.ADOPT and not has_head:
             words = "it goes when no pod uses it and no finalizer is left, and is then made anew"
             found.blocked.append(f"{part} is being deleted; {words}")  # a pod would keep it
     else:
@@ -160,28 +160,28 @@ def _look_at(
         found.notes += [Note(reason, f"{part}: {obstacle}") for obstacle in obstacles]
 
 
-def _is_ours(part: Part, present: KubeObject, uid: str) -> bool:
-    adopted = part.stranger is Stranger.IS_ADOPTED and present.metadata.controller is None
+def _is_ours(part: Child, present: KubeObject, uid: str) -> bool:
+    adopted = part.on_conflict is OwnerConflict.ADOPT and present.metadata.controller is None
     return adopted or is_owned_by(present.metadata, uid)
 
 
-def _look_at_stranger(part: Part, found: _Findings, *, has_head: bool) -> None:
+def _look_at_stranger(part: Child, found: _Findings, *, has_head: bool) -> None:
     words = f"{part} exists and does not belong to this cluster"
-    match part.stranger:
-        case Stranger.BLOCKS:
+    match part.on_conflict:
+        case OwnerConflict.BLOCK:
             found.blocked.append(f"{words}; {_REMEDY}")
-        case Stranger.IS_ADOPTED:
+        case OwnerConflict.ADOPT:
             if not has_head:
                 found.blocked.append(f"{words}; {_REMEDY}")
-        case Stranger.IS_LEFT_ALONE:
+        case OwnerConflict.IGNORE:
             reason = f"FailedToCreate{event_noun(part.resource)}"
             found.notes.append(Note(reason, f"{words}; it is left as it is"))
-        case Stranger.WILL_DO:
+        case OwnerConflict.REUSE:
             pass
 
 
 def _surplus(
-    parts: Iterable[Part], identity: Identity, reads: CacheReader, *, routes: bool
+    parts: Iterable[Child], identity: Identity, reads: CacheReader, *, routes: bool
 ) -> Iterator[tuple[Resource[Any], KubeObject]]:
     """Ways in from outside that are no longer asked for."""
     wanted = {(part.resource, part.name) for part in parts}

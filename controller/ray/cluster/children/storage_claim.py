@@ -10,7 +10,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.ray.api import labels
 from controller.ray.api.raycluster import GcsStorage
-from controller.ray.children.child import Wish
+from controller.ray.children.child import DesiredFields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,10 +47,12 @@ def storage_claim(identity: Identity, name: str, storage: GcsStorage | None) -> 
     }
 
 
-def claim_wish(owner_uid: str) -> Any:
+def desired_claim_fields(owner_uid: str) -> Any:
     """How a claim that exists is kept: as it is, but for who owns it."""
 
-    def wish(body: Mapping[str, Any], present: PersistentVolumeClaim, formerly: OwnedKeys) -> Wish:
+    def wish(
+        body: Mapping[str, Any], present: PersistentVolumeClaim, formerly: OwnedKeys
+    ) -> DesiredFields:
         del formerly
         wanted: list[Body] = body["metadata"].get("ownerReferences", [])
         fields: Body = {}
@@ -63,9 +65,9 @@ def claim_wish(owner_uid: str) -> Any:
             fields = {"metadata": {"ownerReferences": [*others, *wanted]}}
         drift = "; ".join(_drift(body["spec"], present))
         if not drift:
-            return Wish(fields)
+            return DesiredFields(fields)
         words = f"{drift}: a claim cannot be changed; delete it to have it made anew"
-        return Wish(fields, (words,))
+        return DesiredFields(fields, (words,))
 
     return wish
 

@@ -22,11 +22,11 @@ from controller.kube.resources import (
 )
 from controller.ray.api import labels
 from controller.ray.api.token import needs_token_secret, token_secret_name
-from controller.ray.children.child import Part, Stranger
-from controller.ray.children.owned_fields import remembering
-from controller.ray.children.service_fields import service_wish
+from controller.ray.children.child import Child, OwnerConflict
+from controller.ray.children.owned_fields import with_owned_fields
+from controller.ray.children.service_fields import desired_service_fields
 from controller.ray.cluster.children import access, ingress, services
-from controller.ray.cluster.children.storage_claim import claim_wish, storage_claim
+from controller.ray.cluster.children.storage_claim import desired_claim_fields, storage_claim
 from controller.ray.cluster.children.token_secret import token_data, token_secret
 from controller.ray.head.service import head_service, serve_ports
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RequiredObject:
     """An object that the specification names and a user has to make.
 
     Attributes:
@@ -63,26 +63,34 @@ class Given:
         return f"{self.resource.kind} {self.name} does not exist; {self.named_by} names it"
 
 
-def wanted_parts(
+def desired_children(
     cluster: RayCluster, design: Design, settings: ClusterSettings, *, routes: bool
-) -> Iterator[Part]:
+) -> Iterator[Child]:
     """All parts of the cluster; `routes` if the server has them."""
     spec, identity = design.spec, design.identity
     annotations = cluster.metadata.annotations or {}
     head_labels = design.builder.head_labels()
     head = head_service(spec, identity, head_labels, cluster_ip=settings.head_cluster_ip_service)
-    yield Part(SERVICES, remembering(head), wish=service_wish)
+    yield Child(SERVICES, with_owned_fields(head), desired_fields=desired_service_fields)
     if services.needs_headless_service(spec):
-        yield Part(SERVICES, services.headless_service(identity), wish=service_wish)
+        yield Child(
+            SERVICES, services.headless_service(identity), desired_fields=desired_service_fields
+        )
     if wants_serve_service(cluster, spec):
-        serve = remembering(services.serve_service(spec, identity))
-        yield Part(SERVICES, serve, Stranger.IS_LEFT_ALONE, aside=True, wish=service_wish)
+        serve = with_owned_fields(services.serve_service(spec, identity))
+        yield Child(
+            SERVICES,
+            serve,
+            OwnerConflict.IGNORE,
+            independent=True,
+            desired_fields=desired_service_fields,
+        )
     if spec.head_group_spec.enable_ingress:
         if routes and not settings.use_ingress_on_openshift:
             resource, body = ROUTES, ingress.route(spec, identity, annotations)
         else:
             resource, body = INGRESSES, ingress.ingress(spec, identity, annotations)
-        yield Part(resource, remembering(body), Stranger.IS_LEFT_ALONE, aside=True)
+        yield Child(resource, with_owned_fields(body), OwnerConflict.IGNORE, independent=True)
     yield from _secret_and_claim(cluster, design, settings)
     if spec.autoscaling:
         yield from _access(design)
@@ -90,31 +98,33 @@ def wanted_parts(
 
 def _secret_and_claim(
     cluster: RayCluster, design: Design, settings: ClusterSettings
-) -> Iterator[Part]:
+) -> Iterator[Child]:
     spec, identity = design.spec, design.identity
     auth, options = spec.auth_options, spec.gcs_fault_tolerance_options
     if auth is not None and needs_token_secret(auth):
         secret = token_secret(identity, token_secret_name(identity.name, auth))
-        yield Part(SECRETS, secret, secret=partial(token_data, settings.new_token))
+        yield Child(SECRETS, secret, secret=partial(token_data, settings.new_token))
     state, storage = state_storage(cluster, spec), options and options.storage
     if isinstance(state, EmbeddedStorage) and not (storage and storage.claim_name):
         claim = storage_claim(identity, state.claim, storage)
-        yield Part(CLAIMS, claim, Stranger.IS_ADOPTED, wish=claim_wish(identity.uid))
+        yield Child(
+            CLAIMS, claim, OwnerConflict.ADOPT, desired_fields=desired_claim_fields(identity.uid)
+        )
 
 
-def _access(design: Design) -> Iterator[Part]:
+def _access(design: Design) -> Iterator[Child]:
     identity = design.identity
     if not _own_service_account(design.spec):
-        yield Part(SERVICE_ACCOUNTS, access.service_account(identity), Stranger.WILL_DO)
-    yield Part(ROLES, access.role(identity), Stranger.WILL_DO)
-    yield Part(ROLE_BINDINGS, access.role_binding(identity), Stranger.WILL_DO)
+        yield Child(SERVICE_ACCOUNTS, access.service_account(identity), OwnerConflict.REUSE)
+    yield Child(ROLES, access.role(identity), OwnerConflict.REUSE)
+    yield Child(ROLE_BINDINGS, access.role_binding(identity), OwnerConflict.REUSE)
 
 
-def given_parts(design: Design) -> Iterator[Given]:
+def required_objects(design: Design) -> Iterator[RequiredObject]:
     """What users have to make themselves."""
     spec, identity = design.spec, design.identity
     if spec.autoscaling and _own_service_account(spec):
-        yield Given(
+        yield RequiredObject(
             SERVICE_ACCOUNTS,
             identity.service_account,
             "spec.headGroupSpec.template.spec.serviceAccountName",
@@ -125,7 +135,7 @@ def given_parts(design: Design) -> Iterator[Given]:
     storage = options.storage if options is not None and options.embedded else None
     if storage is not None and storage.claim_name:
         path = "spec.gcsFaultToleranceOptions.storage.claimName"
-        yield Given(CLAIMS, storage.claim_name, path, "FailedToCreatePVC", for_head=False)
+        yield RequiredObject(CLAIMS, storage.claim_name, path, "FailedToCreatePVC", for_head=False)
 
 
 def asks_for_serve_service(cluster: RayCluster) -> bool:

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet, Verdict
+from controller.apimachinery.conditions import (
+    OBSERVATION_IN_DOUBT,
+    READY,
+    ConditionSet,
+    ConditionStatus,
+)
 from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.cluster.workers.scale_down import template_hash
-from controller.ray.diagnosis.writes import full_text, marker
+from controller.ray.diagnosis.writes import failure_message, failure_reason
 from controller.ray.pods.template_hash import is_outdated
 
 if TYPE_CHECKING:
@@ -30,7 +35,7 @@ SUSPENDING: Final = "RayClusterSuspending"
 SUSPENDED: Final = "RayClusterSuspended"
 FEATURES_SUPPORTED: Final = "FeaturesSupported"
 UP_TO_DATE: Final = "PodsUpToDate"
-PARTS_AS_SPECIFIED: Final = "PartsAsSpecified"
+CHILDREN_AS_SPECIFIED: Final = "PartsAsSpecified"
 
 
 class ClusterConditions(ConditionSet):
@@ -41,7 +46,9 @@ class ClusterConditions(ConditionSet):
         if failure is None:
             self.remove(REPLICA_FAILURE)
         else:
-            self.set(REPLICA_FAILURE, "True", marker(failure.write), full_text(failure))
+            self.set(
+                REPLICA_FAILURE, "True", failure_reason(failure.write), failure_message(failure)
+            )
 
     def set_head_ready(self, head: Pod | None) -> None:
         """The head pod's own Ready condition, with the container's reason if it has one."""
@@ -52,7 +59,7 @@ class ClusterConditions(ConditionSet):
         if ready is None:
             self.set(HEAD_POD_READY, "False", "Unknown", "the head pod reports nothing yet")
             return
-        status: Verdict = "True" if ready.status == "True" else "False"
+        status: ConditionStatus = "True" if ready.status == "True" else "False"
         if ready.status == "Unknown":
             status = "Unknown"
         reason = ready.reason or ("HeadPodRunningAndReady" if status == "True" else "Unknown")
@@ -106,7 +113,7 @@ class ClusterConditions(ConditionSet):
 
     def set_parts(self, notes: Sequence[str]) -> None:
         """Services, claims and the like that only a person can put right."""
-        self.set_if(PARTS_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
+        self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
 
     def set_up_to_date(self, seen: Observation, design: Design) -> None:
         """A change of a template that reaches new pods only is said, not left to be found out."""

@@ -17,13 +17,13 @@ from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion.steps import waiting_for
 from controller.ray.cluster.status.conditions import SUSPENDED
 from controller.ray.diagnosis import reasons
-from controller.ray.diagnosis.pod import HEAD, overdue_from, part_of_pod, trouble
-from controller.ray.diagnosis.pod_diagnosis import PATIENCE
-from controller.ray.diagnosis.reasons import Cause, Outlook, part_of
+from controller.ray.diagnosis.pod import HEAD, component_of_pod, diagnose_pod, termination_deadline
+from controller.ray.diagnosis.pod_diagnosis import SLOW_AFTER
+from controller.ray.diagnosis.reasons import Cause, Severity, component_of
 from controller.ray.diagnosis.writes import (
-    could_not_try,
+    component_of_target,
     failure_cause,
-    part_of_target,
+    is_inconclusive,
 )
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
 _NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RedisCleanupJob"}
 
-Troubles: TypeAlias = "list[tuple[Pod, Cause]]"
+PodCauses: TypeAlias = "list[tuple[Pod, Cause]]"
 """The pods that are not as they should be, each with the reason."""
 
 
 def first_cause(
-    seen: Observation, design: Design, failures: tuple[Failure, ...], troubles: Troubles
+    seen: Observation, design: Design, failures: tuple[Failure, ...], pod_causes: PodCauses
 ) -> Cause | None:
     """The first cause, or None if the cluster is as it should be."""
     if seen.cluster.metadata.terminating:
         return _deletion(seen, failures)
     hindrances = [
-        *_failed_writes(seen, (f for f in failures if not could_not_try(f))),
+        *_failed_writes(seen, (f for f in failures if not is_inconclusive(f))),
         *_kept_refusal(seen, failures),
         *_blocked(seen),
     ]
@@ -56,10 +56,10 @@ def first_cause(
     if suspension is not None:
         return min(hindrances, key=_urgency, default=suspension)
     missing = list(_pods_missing(seen, design))
-    troubled = list(_that_matter(troubles, short={cause.part for cause in missing}))
+    troubled = list(_that_matter(pod_causes, short={cause.component for cause in missing}))
     found = [
         *hindrances,
-        *_failed_writes(seen, (f for f in failures if could_not_try(f) and not f.unknown)),
+        *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
         *troubled,
         *missing,
     ]
@@ -71,7 +71,7 @@ def first_cause(
 
 def _deletion(seen: Observation, failures: tuple[Failure, ...]) -> Cause:
     """What a deleted cluster waits for, or what keeps it from going on."""
-    failed = _failed_writes(seen, (f for f in failures if not could_not_try(f)))
+    failed = _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
     waiting = Cause(reasons.BEING_DELETED, "cluster", waiting_for(seen))
     return min(failed, key=_urgency, default=waiting)
 
@@ -80,57 +80,57 @@ def _failed_writes(seen: Observation, failures: Iterable[Failure]) -> Iterator[C
     return (failure_cause(failure, has_head=bool(seen.heads), nouns=_NOUNS) for failure in failures)
 
 
-def troubled_pods(seen: Observation, now: datetime) -> Troubles:
+def diagnose_pods(seen: Observation, now: datetime) -> PodCauses:
     """What is wrong with each of the pods that exist."""
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
-    found = ((pod, trouble(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
+    found = ((pod, diagnose_pod(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
     return [(pod, cause) for pod, cause in found if cause is not None]
 
 
-def _that_matter(troubles: Troubles, *, short: Collection[str]) -> Iterator[Cause]:
+def _that_matter(pod_causes: PodCauses, *, short: Collection[str]) -> Iterator[Cause]:
     """Of a pod that does not go only where it is missed."""
-    for pod, cause in troubles:
-        if not pod.metadata.terminating or part_of_pod(pod) in short:
+    for pod, cause in pod_causes:
+        if not pod.metadata.terminating or component_of_pod(pod) in short:
             yield cause
 
 
-def seconds_of_patience(seen: Observation, troubles: Troubles, now: datetime) -> float | None:
+def seconds_until_slow(seen: Observation, pod_causes: PodCauses, now: datetime) -> float | None:
     """Seconds until what takes time has taken too long, None if nothing waits for that."""
     deadlines = [
-        cause.since + PATIENCE
-        for cause in _that_matter(troubles, short=())
-        if cause.since is not None and cause.reason.outlook is Outlook.TAKES_TIME
+        cause.since + SLOW_AFTER
+        for cause in _that_matter(pod_causes, short=())
+        if cause.since is not None and cause.reason.severity is Severity.IN_PROGRESS
     ]
-    deadlines += filter(None, map(overdue_from, seen.all_pods))
+    deadlines += filter(None, map(termination_deadline, seen.all_pods))
     waits = [(deadline - now).total_seconds() for deadline in deadlines]
     return min((seconds for seconds in waits if seconds > 0), default=None)
 
 
-def _urgency(cause: Cause) -> tuple[bool, bool, Outlook, str, str, str]:
+def _urgency(cause: Cause) -> tuple[bool, bool, Severity, str, str, str]:
     return cause.urgency
 
 
 def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
     """How many pods of the part suffer from the same, where that is worth a word."""
-    if first.reason.outlook is Outlook.TAKES_TIME:
+    if first.reason.severity is Severity.IN_PROGRESS:
         return first
-    alike = Counter((cause.reason.name, cause.part) for cause in troubled)
-    more = alike[first.reason.name, first.part] - 1
+    alike = Counter((cause.reason.name, cause.component) for cause in troubled)
+    more = alike[first.reason.name, first.component] - 1
     if more < 1:
         return first
-    return replace(first, words=f"{first.words} (and {more} more of {first.part} likewise)")
+    return replace(first, detail=f"{first.detail} (and {more} more of {first.component} likewise)")
 
 
 def _kept_refusal(seen: Observation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
     """What the server last refused, as long as nobody could ask it again."""
     ready = find_condition(seen.conditions, READY) or {}
-    reason = reasons.REFUSALS.get(str(ready.get("reason")))
+    reason = reasons.WRITE_REJECTIONS.get(str(ready.get("reason")))
     if reason is None or ready.get("status") != "False":
         return
     message = str(ready.get("message", ""))
-    part = part_of(message)
+    part = component_of(message)
     silent = {_part_of_scope(scope) for scope in seen.unsettled}
-    silent |= {part_of_target(f.write.target) for f in failures if could_not_try(f)}
+    silent |= {component_of_target(f.write.target) for f in failures if is_inconclusive(f)}
     if part in silent:
         words = message.removeprefix(f"{part}: ")
         yield Cause(reason, part, words, blocks_head=not part.startswith("group "))
@@ -149,11 +149,11 @@ def _blocked(seen: Observation) -> Iterator[Cause]:
     for sentence in seen.unreadable:
         words = f"{sentence}; nothing is made until it is deleted"
         yield Cause(reasons.POD_UNREADABLE, "cluster", words, blocks_head=True)
-    for sentence in seen.fixed.blocked:
+    for sentence in seen.children.blocked:
         yield Cause(reasons.NAME_TAKEN, "cluster", sentence, blocks_head=True)
-    for sentence in seen.fixed.missing:
+    for sentence in seen.children.missing_required:
         words = f"{sentence}; the head is not made before it exists"
-        yield Cause(reasons.GIVEN_MISSING, HEAD, words, blocks_head=True)
+        yield Cause(reasons.REQUIRED_OBJECT_MISSING, HEAD, words, blocks_head=True)
     if not seen.heads:
         for sentence in seen.foreign_heads:
             words = f"{sentence}; the head is not made before that pod is gone"

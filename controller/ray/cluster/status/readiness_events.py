@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition
-from controller.ray.diagnosis.reasons import GIVEN_MISSING, Outlook, part_of
+from controller.ray.diagnosis.reasons import REQUIRED_OBJECT_MISSING, Severity, component_of
 from controller.runtime.reconcile.plan import Event
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 BECAME_READY: Final = "RayClusterReady"
 
 
-def announce(conditions: Sequence[Mapping[str, Any]], cause: Cause | None) -> tuple[Event, ...]:
+def readiness_events(
+    conditions: Sequence[Mapping[str, Any]], cause: Cause | None
+) -> tuple[Event, ...]:
     """The events that go with the change from the stored conditions to this first cause.
 
     What only takes time is not worth one, and what users must make is told with the parts.
@@ -30,9 +32,14 @@ def announce(conditions: Sequence[Mapping[str, Any]], cause: Cause | None) -> tu
             return ()
         return (Event("Normal", BECAME_READY, "Reconcile", "The head and all workers are ready"),)
     told = ready.get("status") == "False" and (
-        (ready.get("reason"), part_of(str(ready.get("message")))) == (cause.reason.name, cause.part)
+        (ready.get("reason"), component_of(str(ready.get("message"))))
+        == (cause.reason.name, cause.component)
     )
-    if told or cause.reason is GIVEN_MISSING or cause.reason.outlook is Outlook.TAKES_TIME:
+    if (
+        told
+        or cause.reason is REQUIRED_OBJECT_MISSING
+        or cause.reason.severity is Severity.IN_PROGRESS
+    ):
         return ()
     reason = cause.event or cause.reason.name
     return (Event("Warning", reason, "Reconcile", _note(cause, reason)),)

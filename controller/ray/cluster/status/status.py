@@ -20,13 +20,13 @@ from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.cluster.status import conditions as condition_types
 from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.status.first_cause import (
+    diagnose_pods,
     first_cause,
-    seconds_of_patience,
-    troubled_pods,
+    seconds_until_slow,
 )
-from controller.ray.cluster.status.readiness_events import announce
+from controller.ray.cluster.status.readiness_events import readiness_events
 from controller.ray.cluster.status.resources import desired_resources
-from controller.ray.diagnosis.writes import full_text
+from controller.ray.diagnosis.writes import failure_message
 from controller.runtime.reconcile.plan import StatusPatch
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def cluster_status(
 ) -> StatusPatch:
     """The wanted status after a reconcile whose writes ended with these failures."""
     present = status_of(seen.cluster)
-    troubles = troubled_pods(seen, now)
+    troubles = diagnose_pods(seen, now)
     cause = first_cause(seen, design, failures, troubles)
     state = _state(seen, design.spec, failures, present)
     wanted: Status = {
@@ -69,15 +69,15 @@ def cluster_status(
         "observedGeneration": seen.cluster.metadata.generation,
         **_counters(seen, design.spec),
         **desired_resources(design.spec),
-        "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.fixed.head_service),
-        "head": _head(seen.heads, seen.fixed.head_service),
+        "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.children.head_service),
+        "head": _head(seen.heads, seen.children.head_service),
         "conditions": _conditions(seen, design, failures, cause, now),
     }
     if state and state != present.get("state"):
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
-    patch = _patch(present, wanted, now, announce(seen.conditions, cause))
-    return replace(patch, valid_for=seconds_of_patience(seen, troubles, now))
+    patch = _patch(present, wanted, now, readiness_events(seen.conditions, cause))
+    return replace(patch, valid_for=seconds_until_slow(seen, troubles, now))
 
 
 def refusal_status(seen: Observation, problem: Problem, now: datetime) -> StatusPatch:
@@ -172,7 +172,9 @@ def _conditions(
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
     of_pods = [f for f in failures if f.write.target.resource is PODS and not f.unknown]
     if of_pods or not failures:
-        first = min(of_pods, key=full_text, default=None)  # not the one answered first: no flapping
+        first = min(
+            of_pods, key=failure_message, default=None
+        )  # not the one answered first: no flapping
         conditions.set_replica_failure(first)
     conditions.set_head_ready(_present_head(seen.heads))
     conditions.set_suspension(design.spec.suspend, pods_left=seen.may_have_pods)
@@ -180,7 +182,7 @@ def _conditions(
     conditions.set_ready(cause)
     conditions.set_features(design.unsupported)
     conditions.set_doubts(seen.doubts)
-    conditions.set_parts([note.message for note in seen.fixed.notes])
+    conditions.set_parts([note.message for note in seen.children.notes])
     conditions.set_up_to_date(seen, design)
     return conditions.as_list()
 

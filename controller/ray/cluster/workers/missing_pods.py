@@ -15,7 +15,7 @@ from controller.ray.api import labels
 from controller.ray.cluster.workers.multi_host import vacancies
 from controller.ray.cluster.workers.scale_down import free_indices
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
-from controller.ray.pods.replica_position import Place
+from controller.ray.pods.replica_position import ReplicaPosition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ class Opening:
     """A pod that is missing: the name that it will have and its place, if it has one."""
 
     name: str
-    place: Place | None = None
+    place: ReplicaPosition | None = None
 
 
 def find_openings(
@@ -88,16 +88,18 @@ def _is_short(
     )
 
 
-def _places(group: WorkerGroup, pods: Sequence[Pod], batch: int) -> Sequence[Place | None]:
+def _places(
+    group: WorkerGroup, pods: Sequence[Pod], batch: int
+) -> Sequence[ReplicaPosition | None]:
     count = min(batch, max(0, group.desired_pods - len(pods)))
     if group.hosts > 1:
         return [None] * count
-    return [Place(index) for index in free_indices(pods, count)] if count else ()
+    return [ReplicaPosition(index) for index in free_indices(pods, count)] if count else ()
 
 
 def _places_in_slices(
     group: WorkerGroup, slices: Sequence[Slice], identity: Identity, reads: CacheReader, batch: int
-) -> Sequence[Place]:
+) -> Sequence[ReplicaPosition]:
     return vacancies(
         group,
         slices,

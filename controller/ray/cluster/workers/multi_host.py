@@ -23,7 +23,7 @@ from controller.ray.cluster.workers.scale_down import (
     attachment,
     free_indices,
 )
-from controller.ray.pods.replica_position import Place
+from controller.ray.pods.replica_position import ReplicaPosition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -137,7 +137,7 @@ def vacancies(
     owner_uid: str,
     revision: str,
     batch: int,
-) -> list[Place]:
+) -> list[ReplicaPosition]:
     """The places of pods that are missing: first of slices that are being made, then of new ones.
 
     A slice is never begun unless the batch has room for all of it, or it is the first: then there
@@ -145,12 +145,14 @@ def vacancies(
     """
     hosts = group.hosts
     begun = _still_wanted(group, slices, begun)
-    places: list[Place] = []
+    places: list[ReplicaPosition] = []
     for each in slices:
         if is_unfinished(each, group, begun):
             index = int(each.index) if each.index.isdigit() else 0
             end = min(hosts, len(each.pods) + batch - len(places))
-            places += (Place(index, each.name, host) for host in range(len(each.pods), end))
+            places += (
+                ReplicaPosition(index, each.name, host) for host in range(len(each.pods), end)
+            )
     missing = max(0, group.desired_replicas - len(slices))
     room = max(batch - len(places), 0 if places else hosts)
     count = min(missing, room // hosts)
@@ -159,9 +161,9 @@ def vacancies(
     names = _names(group.group_name, taken, count, owner_uid=owner_uid, revision=revision)
     for index, name in zip(indices, names, strict=True):
         if hosts == 1:
-            places.append(Place(index))
+            places.append(ReplicaPosition(index))
         else:
-            places += (Place(index, name, host) for host in range(min(hosts, batch)))
+            places += (ReplicaPosition(index, name, host) for host in range(min(hosts, batch)))
     return places
 
 

@@ -16,7 +16,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS
 from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
-from controller.ray.diagnosis.pod import trouble
+from controller.ray.diagnosis.pod import diagnose_pod
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.job.observation import CLUSTER_SCOPE
 from controller.ray.job.state_machine.collect_facts import dashboard_outage, info_of, result_of
@@ -170,9 +170,9 @@ def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
             message = f"the submitter cannot be created: {refusal.message}"
             return JobReadiness(refusal.reason, message, event="FailedToCreateRayJobSubmitter")
     for pod in seen.submitter_pods:
-        found = trouble(pod, deadlines.now, head_ready=True)
+        found = diagnose_pod(pod, deadlines.now, head_ready=True)
         if found is not None and seen.submitter.fact is SubmitterFact.ACTIVE:
-            return JobReadiness(found.reason.name, f"submitter: {found.words}")
+            return JobReadiness(found.reason.name, f"submitter: {found.detail}")
     return JobReadiness("JobNotSubmitted", f"Ray does not know submission id {seen.job_id} yet")
 
 
