@@ -1,7 +1,7 @@
-"""Controller owner references: who may count, change and delete an object (CTL-28).
+"""Controller owner references, which decide who counts, changes and deletes an object (CTL-28).
 
-Ownership is the one owner reference with `controller: true`, compared by uid. Labels say what an
-object is, never whose.
+The owner is the one owner reference with `controller: true`, compared by uid. Labels never express
+ownership.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class AlreadyOwned(Exception):  # noqa: N818  the name of the error upstream
 
 
 class ForbiddenOwner(ValueError):  # noqa: N818
-    """Kubernetes would collect the child: owner in another namespace, or no namespace to share."""
+    """The owner is in another namespace than the child; Kubernetes would collect the child."""
 
 
 def owner_reference(resource: Resource[Any], meta: ObjectMeta) -> dict[str, Any]:
@@ -39,6 +39,20 @@ def is_owned_by(meta: ObjectMeta, uid: str) -> bool:
     """Whether the object's controller owner is the one with this uid."""
     controller = meta.controller
     return controller is not None and controller.uid == uid
+
+
+def ownership_text(meta: ObjectMeta | None) -> str:
+    """The predicate of messages about conflicts: `belongs to RayJob nightly (uid 4d1f)`.
+
+    Args:
+        meta: metadata of the object; None if only a failed create has shown that it exists.
+    """
+    if meta is None:
+        return "belongs to another owner"
+    owner = meta.controller
+    if owner is None:
+        return "belongs to no controller"
+    return f"belongs to {owner.kind} {owner.name} (uid {owner.uid})"
 
 
 def index_by_owner(obj: KubeObject) -> Sequence[str]:

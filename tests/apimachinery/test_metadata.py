@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from controller.apimachinery.conditions import find_condition, remove_condition, set_condition
+from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.timestamps import parse_rfc3339, rfc3339, rfc3339_micro
-from controller.kube.objects import ObjectMeta
+from controller.kube.objects import ObjectMeta, OwnerReference
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 from tests.runtime.kit import target
 
@@ -64,3 +65,11 @@ def test_timestamps_are_utc():
     assert parse_rfc3339("2026-01-01T12:00:00Z") == NOW
     with pytest.raises(ValueError, match="offset"):
         parse_rfc3339("2026-01-01T12:00:00")
+
+
+def test_messages_name_the_controller_of_an_object_if_it_is_known():
+    owner = OwnerReference("ray.io/v1", "RayJob", "nightly", "4d1f", controller=True)
+    assert ownership_text(None) == "belongs to another owner"
+    assert ownership_text(ObjectMeta(name="a")) == "belongs to no controller"
+    owned = ObjectMeta(name="a", owner_references=(owner,))
+    assert ownership_text(owned) == "belongs to RayJob nightly (uid 4d1f)"

@@ -1,1 +1,1 @@
-"""Objects that a Ray kind owns besides its pods: desired fields, drift and repair."""
+"""Objects that a Ray kind owns besides its pods: desired fields, drift and writes."""

@@ -1,4 +1,4 @@
-"""A part: one object of a cluster besides its pods, as it should be."""
+"""A child: one object that a Ray kind owns besides its pods, in its desired state."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 Body: TypeAlias = dict[str, Any]
 
 OwnedKeys: TypeAlias = Mapping[str, frozenset[str]]
-"""Keys that we once set, by where: `annotations`, `labels`, `ports`, `spec`."""
+"""Keys that the operator has set, by location: `annotations`, `labels`, `ports`, `spec`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredFields:
-    """What an object that exists should be, as far as it can be changed.
+    """The desired state of an existing object, as far as it can be changed.
 
     Attributes:
-        fields: wanted fields; lists are whole, maps name only our own keys.
-        immutable_fields: sentences about fields that should be different and cannot be changed.
+        fields: desired fields; lists are complete, maps contain only the operator's keys.
+        immutable_fields: sentences about fields that differ and cannot be changed.
     """
 
     fields: Mapping[str, Any]
@@ -30,21 +30,21 @@ class DesiredFields:
 
 
 class OwnerConflict(Enum):
-    """What it means that an object of the part's name belongs to somebody else."""
+    """How a kind reacts to an object of another owner under the child's name."""
 
-    BLOCK = "blocks"  # pods are not made, because they would depend on it
-    ADOPT = "is adopted"  # if nobody controls it; else it blocks the head
-    REUSE = "will do"
-    IGNORE = "is left alone"  # and said
+    BLOCK = "block"  # no pods are created, because they depend on the child
+    ADOPT = "adopt"  # used if it has no controller; otherwise no head is created
+    REUSE = "reuse"  # used as it is
+    IGNORE = "ignore"  # left alone and reported
 
 
 def child_scope(resource: Resource[Any], name: str) -> str:
-    """The ledger's scope of writes to a part: `Service example-head-svc`."""
+    """The scope of expectations about a child: `Service example-head-svc`."""
     return f"{resource.kind} {name}"
 
 
 def all_fields(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> DesiredFields:
-    """Everything that was asked for when it was made."""
+    """All fields that a create sends."""
     del present, formerly
     metadata = body["metadata"]
     kept = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
@@ -54,15 +54,16 @@ def all_fields(body: Mapping[str, Any], present: Any, formerly: OwnedKeys) -> De
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One wanted object.
+    """One desired object.
 
     Attributes:
-        resource: what it is.
-        body: what to create.
-        on_conflict: what a namesake of somebody else means.
-        independent: whether pods are made without waiting for it.
-        desired_fields: what to make of one that exists already.
-        secret: gives what is merged into the body when it is sent, and kept nowhere.
+        resource: its resource.
+        body: the object to create.
+        on_conflict: the reaction to an object of another owner under its name.
+        independent: whether pods are created without waiting for it.
+        desired_fields: desired fields of an existing object, from `body`, the object and the keys
+            that the operator has set on it.
+        secret: returns fields that are merged into the body when it is sent and stored nowhere.
     """
 
     resource: Resource[Any]
@@ -79,7 +80,7 @@ class Child:
 
     @property
     def scope(self) -> str:
-        """The ledger's scope of writes to it."""
+        """The scope of expectations about it."""
         return child_scope(self.resource, self.name)
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""How a service that exists is kept as specified.
+"""The desired fields of an existing service.
 
-The cluster IP never changes, node ports that were allocated stay, and so do ports that others
-added. The selector is ours as a whole: one key too many, and it selects nothing.
+The cluster IP never changes. Allocated node ports and ports that others have added are kept. The
+whole selector is owned, because an additional key makes it select nothing.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from controller.kube.objects import Service, ServiceSpec
     from controller.ray.children.child import Body, OwnedKeys
 
-_FOR_LIFE: Final = ("clusterIP", "clusterIPs", "ipFamilies")
+_IMMUTABLE: Final = ("clusterIP", "clusterIPs", "ipFamilies")
 _EXPOSED: Final = frozenset({"NodePort", "LoadBalancer"})
 
 
 def desired_service_fields(
     body: Mapping[str, Any], present: Service, formerly: OwnedKeys
 ) -> DesiredFields:
-    """What to make of a service that exists."""
+    """The desired fields of a service that exists."""
     fields = dict(all_fields(body, present, formerly).fields)
     spec: Body = dict(fields["spec"])
-    obstacles = [*_take_fixed_fields(spec, present.spec), *_take_type(spec, present.spec)]
+    immutable = [*_drop_immutable(spec, present.spec), *_drop_type(spec, present.spec)]
     spec["selector"] = _exactly(spec["selector"], present.spec.selector)
     ports = _merged(
         spec.pop("ports", ()),
@@ -39,31 +39,31 @@ def desired_service_fields(
     )
     if ports is not None:
         spec["ports"] = ports
-    return DesiredFields(fields | {"spec": spec}, tuple(obstacles))
+    return DesiredFields(fields | {"spec": spec}, tuple(immutable))
 
 
-def _take_fixed_fields(spec: Body, now: ServiceSpec) -> Iterable[str]:
-    """Take out what is decided when a service is made."""
+def _drop_immutable(spec: Body, now: ServiceSpec) -> Iterable[str]:
+    """Remove fields that only a create can set; yield a sentence for each that differs."""
     shown: Body = msgspec.to_builtins(now)
-    for name in _FOR_LIFE:
+    for name in _IMMUTABLE:
         wanted = spec.pop(name, None)
         if wanted and shown[name] and difference(shown, {name: wanted}):
-            yield _obstacle(name, shown[name], wanted)
+            yield _sentence(name, shown[name], wanted)
 
 
-def _take_type(spec: Body, now: ServiceSpec) -> Iterable[str]:
-    """A service without an address cannot be given node ports."""
+def _drop_type(spec: Body, now: ServiceSpec) -> Iterable[str]:
+    """Remove a type with node ports if the service is headless."""
     if now.cluster_ip == "None" and spec["type"] in _EXPOSED:
-        yield _obstacle("type", "headless ClusterIP", spec.pop("type"))
+        yield _sentence("type", "headless ClusterIP", spec.pop("type"))
 
 
-def _obstacle(field: str, now: Any, wanted: Any) -> str:
+def _sentence(field: str, now: Any, wanted: Any) -> str:
     is_now, is_wanted = (
         value if isinstance(value, str) else ", ".join(value) for value in (now, wanted)
     )
     return (
         f"spec.{field} is {is_now}, {is_wanted} is wanted, and it cannot be changed; "
-        "delete the service to have it made anew"
+        "delete the service so that it is created again"
     )
 
 
@@ -78,7 +78,7 @@ def _merged(
     *,
     exposed: bool,
 ) -> list[Body] | None:
-    """All ports after our own were put right, by name; None if they are right."""
+    """All ports, the owned ones as desired, matched by name; None if nothing differs."""
     missing = {port["name"]: _filled(port) for port in wanted}
     present = [_filled(msgspec.to_builtins(port)) for port in now.ports]
     merged: list[Body] = []
@@ -95,6 +95,6 @@ def _merged(
 
 
 def _filled(port: Mapping[str, Any]) -> Body:
-    """A port with the server's defaults, without what is empty."""
+    """A port with the server's defaults and without empty fields."""
     given = {key: value for key, value in port.items() if value}
     return {"protocol": "TCP", "targetPort": port["port"]} | given

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob.observation import SCOPE, CronJobObservation
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.problem import Problem
     from controller.ray.api.raycronjob import RayCronJob
-    from controller.ray.api.rayjob import RayJob
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.runtime.reconcile.kind import CacheReader
 
@@ -35,7 +34,7 @@ def observe_cron_job(
     owned = reads.by_index(RAYJOBS, OWNER_INDEX, meta.uid)
     unreadable = reads.unreadable(RAYJOBS, meta.namespace)
     foreign = {
-        job.metadata.name: f"belongs to {_owner_of(job)}"
+        job.metadata.name: ownership_text(job.metadata)
         for job in reads.by_index(RAYJOBS, CRON_JOB_INDEX, key)
         if not is_owned_by(job.metadata, meta.uid)
     }
@@ -48,8 +47,3 @@ def observe_cron_job(
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )
-
-
-def _owner_of(job: RayJob) -> str:
-    owner = job.metadata.controller
-    return f"{owner.kind} {owner.name} (uid {owner.uid})" if owner else "nobody"

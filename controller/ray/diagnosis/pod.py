@@ -1,6 +1,6 @@
 """Why a pod is not ready, read from what kubelet, scheduler and node lifecycle wrote about it.
 
-Each check knows one way of not being ready; the first that applies is the pod's trouble.
+Each check recognises one cause; the first that applies is the diagnosis.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ def test_each_resource_is_changed_by_the_verbs_that_kuberay_grants():
         INGRESSES: MergePatch,
         SECRETS: Replace,
         ROLES: Replace,
-        ROLE_BINDINGS: Delete,  # and made anew; a service account cannot be changed at all
+        ROLE_BINDINGS: Delete,  # and recreated; a service account cannot be changed at all
     }
     assert SERVICE_ACCOUNTS not in by_resource
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from controller.apimachinery.ownership import ownership_text
 from controller.kube.resources import CLAIMS, ROLE_BINDINGS, SECRETS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.plan import HINDERED_RETRY
@@ -305,7 +306,9 @@ def test_a_claim_that_belongs_to_another_cluster_keeps_the_head_waiting():
     foreign = CLAIMS.view(metadata=meta("example-gcs-pvc", owner_references=(owner("other"),)))
     made = plan(reads(cluster(SAMPLES["embedded-gcs-ft"])).add(CLAIMS, foreign))
     assert "Pod" not in {write.target.resource.kind for stage in made.stages for write in stage}
-    assert foreign.metadata.controller is not None
+    assert made.status is not None
+    [ready] = [c for c in made.status.wanted["conditions"] if c["type"] == "Ready"]
+    assert f"exists and {ownership_text(foreign.metadata)}; delete that object" in ready["message"]
     going = with_meta(
         foreign, owner_references=(owner(UID),), deletion_timestamp="2026-08-20T09:59:00Z"
     )
@@ -314,7 +317,7 @@ def test_a_claim_that_belongs_to_another_cluster_keeps_the_head_waiting():
     assert "create PersistentVolumeClaim example-gcs-pvc" not in writes(made)
     assert made.status is not None
     [ready] = [c for c in made.status.wanted["conditions"] if c["type"] == "Ready"]
-    assert "it goes when no pod uses it and no finalizer is left" in ready["message"]
+    assert "it is recreated when no pod uses it and it has no finalizers" in ready["message"]
     assert "delete that object" not in ready["message"], "it is being deleted"
 
 

@@ -1,1 +1,1 @@
-"""What a cluster has besides its pods: services, ingress, access, secret and claim."""
+"""A cluster's children besides its pods: services, ingress, access, secret and claim."""

@@ -1,4 +1,4 @@
-"""What Ray's autoscaler is allowed to do, and as whom: service account, role and role binding."""
+"""The service account, role and role binding of Ray's autoscaler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def service_account(identity: Identity) -> Body:
 
 
 def role(identity: Identity) -> Body:
-    """What the autoscaler may do in its namespace."""
+    """The autoscaler's permissions in its namespace."""
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "Role",
@@ -40,7 +40,7 @@ def role(identity: Identity) -> Body:
 
 
 def role_binding(identity: Identity) -> Body:
-    """Gives the role to the service account."""
+    """Binds the role to the service account."""
     name = checked_name(identity.name)
     account = {
         "kind": "ServiceAccount",

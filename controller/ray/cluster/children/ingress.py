@@ -1,4 +1,4 @@
-"""What leads from outside to the dashboard: an Ingress, or a Route on OpenShift."""
+"""The Ingress of the dashboard, or its Route on OpenShift."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from controller.ray.head.identity import Identity
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""Not copied: kubectl would take the cluster for the last state of the ingress."""
+"""Not copied, because kubectl would read it as the last applied ingress."""
 
 
 def ingress(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str]) -> Body:
-    """The Ingress; `annotations` are the cluster's, from which its class and settings come."""
+    """The Ingress; the cluster's `annotations` give its class and settings."""
     options: Mapping[str, Any] = spec.head_group_spec.ingress_options or {}
     backend = {"name": identity.head_service, "port": {"number": _dashboard_port(spec)}}
     path = {

@@ -1,20 +1,20 @@
-"""The parts of a cluster besides its pods, as they are: what is missing, changed or in the way."""
+"""A cluster's children as they are: which are missing, differ, or have a name conflict."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.ownership import ownership_text
 from controller.kube.resources import CLAIMS, INGRESSES, ROUTES, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.event_nouns import event_noun
 from controller.ray.children.child import Child, OwnerConflict
-from controller.ray.children.owned_fields import changes
+from controller.ray.children.drift import ChildState, Drift, observe_child
 from controller.ray.cluster.children import services
 from controller.ray.cluster.children.table import (
-    asks_for_serve_service,
     desired_children,
+    enables_serve_service,
     required_objects,
     wants_serve_service,
 )
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject, Service
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.children.child import Body
+    from controller.ray.children.drift import ObservedChild
     from controller.ray.cluster.observe import Design
     from controller.ray.head.identity import Identity
     from controller.ray.settings import ClusterSettings
@@ -35,26 +35,11 @@ _REMEDY: Final = "delete that object, or rename the cluster"
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
-    """A part of ours that is not as it should be.
-
-    Attributes:
-        child: as it should be.
-        present: as it is.
-        patch: the merge patch from one to the other.
-    """
-
-    child: Child
-    present: KubeObject
-    patch: Body
-
-
-@dataclass(frozen=True, slots=True)
 class Note:
-    """What is wrong with a part and only a person can put right.
+    """A problem of a child that only a person can solve.
 
     Attributes:
-        event: reason of the event that tells it, once.
+        event: reason of its event.
         message: a sentence.
     """
 
@@ -64,16 +49,17 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class ObservedChildren:
-    """The parts with fixed names as they are.
+    """The children with fixed names as they are.
 
     Attributes:
         head_service: the service in front of the head.
-        absent: parts that do not exist.
-        drifted: parts that are not as they should be.
-        surplus: objects of ours that are no longer wanted.
-        blocked: sentences, with the remedy, about parts that pods need under names not free.
-        missing_required: sentences about objects that users must make before there can be a head.
-        notes: what else only a person can put right; what is missing is among them.
+        absent: children that do not exist.
+        drifted: children that differ from their desired state.
+        surplus: the cluster's objects that are no longer desired.
+        blocked: sentences, with the remedy, about name conflicts of children that pods need.
+        missing_required: sentences about missing objects that users must create before a head
+            can be created.
+        notes: other problems that only a person can solve; missing objects are among them.
     """
 
     head_service: Service | None = None
@@ -86,13 +72,13 @@ class ObservedChildren:
 
     @property
     def block_pods(self) -> bool:
-        """Whether no pod may be made for now."""
+        """Whether no pod may be created for now."""
         return bool(self.blocked or self.missing_required)
 
 
 @dataclass(slots=True)
-class _Findings:
-    """What looking at one part after the other brings up."""
+class _Collected:
+    """Results about one child after the other."""
 
     absent: list[Child] = field(default_factory=list[Child])
     drifted: list[Drift] = field(default_factory=list[Drift])
@@ -108,94 +94,93 @@ def observe_children(
     *,
     has_head: bool,
 ) -> ObservedChildren:
-    """How the parts are. With a head there, what only a new head would need hinders nothing."""
+    """Observe all children. If there is a head, requirements of a new head block nothing."""
     identity, routes = design.identity, reads.serves(ROUTES)
-    parts = tuple(desired_children(cluster, design, settings, routes=routes))
-    found = _Findings()
-    for part in parts:
-        _look_at(part, identity, reads, found, has_head=has_head)
-    if asks_for_serve_service(cluster) and not wants_serve_service(cluster, design.spec):
-        words = (
+    children = tuple(desired_children(cluster, design, settings, routes=routes))
+    collected = _Collected()
+    for child in children:
+        observed = observe_child(child, identity.namespace, identity.uid, reads)
+        _collect(child, observed, collected, has_head=has_head)
+    if enables_serve_service(cluster) and not wants_serve_service(cluster, design.spec):
+        message = (
             f"annotation {labels.ENABLE_SERVE_SERVICE} asks for a service, but the Ray container "
             "of the head has no port named `serve` or `serve-...`"
         )
-        found.notes.append(Note("FailedToCreateService", words))
-    missing: list[str] = []
-    for given in required_objects(design):
-        if reads.get(given.resource, f"{identity.namespace}/{given.name}") is None:
-            found.notes.append(Note(given.event, str(given)))
-            if given.for_head and not has_head:
-                missing.append(str(given))
+        collected.notes.append(Note("FailedToCreateService", message))
+    missing_required: list[str] = []
+    for required in required_objects(design):
+        if reads.get(required.resource, f"{identity.namespace}/{required.name}") is None:
+            collected.notes.append(Note(required.event, str(required)))
+            if required.for_head and not has_head:
+                missing_required.append(str(required))
     return ObservedChildren(
         head_service=_own_head_service(identity, reads),
-        absent=tuple(found.absent),
-        drifted=tuple(found.drifted),
-        surplus=tuple(_surplus(parts, identity, reads, routes=routes)),
-        blocked=tuple(found.blocked),
-        missing_required=tuple(missing),
-        notes=tuple(found.notes),
+        absent=tuple(collected.absent),
+        drifted=tuple(collected.drifted),
+        surplus=tuple(_surplus(children, identity, reads, routes=routes)),
+        blocked=tuple(collected.blocked),
+        missing_required=tuple(missing_required),
+        notes=tuple(collected.notes),
     )
 
 
-def _look_at(
-    part: Child, identity: Identity, reads: CacheReader, found: _Findings, *, has_head: bool
+def _collect(
+    child: Child, observed: ObservedChild, collected: _Collected, *, has_head: bool
 ) -> None:
-    key = f"{identity.namespace}/{part.name}"
-    present = reads.get(part.resource, key)
-    if present is None and not reads.has_name_conflict(part.resource, key):
-        found.absent.append(part)
-    elif present is None or not _is_ours(part, present, identity.uid):
-        _look_at_stranger(part, found, has_head=has_head)
-    elif present.metadata.terminating:
-        if part.on_conflict is OwnerConflict.ADOPT and not has_head:
-            words = "it goes when no pod uses it and no finalizer is left, and is then made anew"
-            found.blocked.append(f"{part} is being deleted; {words}")  # a pod would keep it
-    else:
-        patch, obstacles = changes(part, present)
-        if patch:
-            found.drifted.append(Drift(part, present, patch))
-        reason = f"FailedToUpdate{event_noun(part.resource)}"
-        if part.resource is CLAIMS:
-            reason = "FailedToCreatePVC"
-        found.notes += [Note(reason, f"{part}: {obstacle}") for obstacle in obstacles]
+    match observed.state:
+        case ChildState.MISSING:
+            collected.absent.append(child)
+        case ChildState.OWNER_CONFLICT:
+            meta = observed.present.metadata if observed.present is not None else None
+            message = f"{child} exists and {ownership_text(meta)}"
+            _collect_conflict(child, message, collected, has_head=has_head)
+        case ChildState.TERMINATING:
+            if child.on_conflict is OwnerConflict.ADOPT and not has_head:  # a pod would keep it
+                collected.blocked.append(
+                    f"{child} is being deleted; it is recreated when no pod uses it and it has no "
+                    "finalizers"
+                )
+        case ChildState.PRESENT:
+            if observed.drift is not None:
+                collected.drifted.append(observed.drift)
+            reason = f"FailedToUpdate{event_noun(child.resource)}"
+            if child.resource is CLAIMS:
+                reason = "FailedToCreatePVC"
+            collected.notes += [
+                Note(reason, f"{child}: {sentence}") for sentence in observed.immutable_fields
+            ]
 
 
-def _is_ours(part: Child, present: KubeObject, uid: str) -> bool:
-    adopted = part.on_conflict is OwnerConflict.ADOPT and present.metadata.controller is None
-    return adopted or is_owned_by(present.metadata, uid)
-
-
-def _look_at_stranger(part: Child, found: _Findings, *, has_head: bool) -> None:
-    words = f"{part} exists and does not belong to this cluster"
-    match part.on_conflict:
+def _collect_conflict(child: Child, message: str, collected: _Collected, *, has_head: bool) -> None:
+    match child.on_conflict:
         case OwnerConflict.BLOCK:
-            found.blocked.append(f"{words}; {_REMEDY}")
+            collected.blocked.append(f"{message}; {_REMEDY}")
         case OwnerConflict.ADOPT:
             if not has_head:
-                found.blocked.append(f"{words}; {_REMEDY}")
+                collected.blocked.append(f"{message}; {_REMEDY}")
         case OwnerConflict.IGNORE:
-            reason = f"FailedToCreate{event_noun(part.resource)}"
-            found.notes.append(Note(reason, f"{words}; it is left as it is"))
+            reason = f"FailedToCreate{event_noun(child.resource)}"
+            collected.notes.append(Note(reason, f"{message}; it is left as it is"))
         case OwnerConflict.REUSE:
             pass
 
 
 def _surplus(
-    parts: Iterable[Child], identity: Identity, reads: CacheReader, *, routes: bool
+    children: Iterable[Child], identity: Identity, reads: CacheReader, *, routes: bool
 ) -> Iterator[tuple[Resource[Any], KubeObject]]:
-    """Ways in from outside that are no longer asked for."""
-    wanted = {(part.resource, part.name) for part in parts}
+    """Serve services, ingresses and routes that are no longer specified."""
+    desired = {(child.resource, child.name) for child in children}
     resources: list[Resource[Any]] = [SERVICES, INGRESSES]
     for resource in [*resources, ROUTES] if routes else resources:
         for obj in reads.by_index(resource, "owner", identity.uid):
             meta = obj.metadata
-            leads_in = resource is not SERVICES or services.is_serve_service(identity, meta)
-            if leads_in and not meta.terminating and (resource, meta.name) not in wanted:
+            optional = resource is not SERVICES or services.is_serve_service(identity, meta)
+            if optional and not meta.terminating and (resource, meta.name) not in desired:
                 yield resource, obj
 
 
 def _own_head_service(identity: Identity, reads: CacheReader) -> Service | None:
-    """The service in front of the head, under its present or, for a while, an earlier name."""
+    """The service in front of the head, under its present or, after a rename, its earlier name."""
     services_of_head = [
         service
         for service in reads.by_index(SERVICES, "owner", identity.uid)

@@ -1,4 +1,4 @@
-"""The services of a RayCluster besides its head's: for multi-host workers, and for Ray Serve."""
+"""The services of a RayCluster for multi-host workers and for Ray Serve."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def headless_service_name(identity: Identity) -> str:
 
 
 def needs_headless_service(spec: ClusterSpec) -> bool:
-    """Whether some replica of some group is more than one pod."""
+    """Whether a group has replicas of several hosts."""
     return any(group.hosts > 1 for group in spec.worker_group_specs)
 
 
@@ -45,18 +45,18 @@ def headless_service(identity: Identity) -> Body:
 
 
 def serve_service_name(identity: Identity) -> str:
-    """Name of the service in front of all pods that can serve."""
+    """Name of the service for Ray Serve."""
     return f"{identity.name}-serve-svc"
 
 
 def is_serve_service(identity: Identity, meta: ObjectMeta) -> bool:
-    """Whether it is the cluster's own: one of a RayService may have its name and its owner."""
+    """Whether the cluster created it; a RayService's may have the same name and owner."""
     is_ours = (meta.labels or {}).get(labels.ORIGIN_KIND) == "RayCluster"
     return is_ours and meta.name == serve_service_name(identity)
 
 
 def serve_service(spec: ClusterSpec, identity: Identity) -> Body:
-    """The service for Ray Serve of a cluster that no RayService looks after."""
+    """The service for Ray Serve of a cluster without a RayService."""
     ports = sorted(serve_ports(spec).items())
     return {
         "apiVersion": "v1",

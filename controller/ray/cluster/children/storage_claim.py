@@ -1,4 +1,4 @@
-"""The claim on the volume in which an embedded GCS store lives (backend rocksdb)."""
+"""The claim for the volume of an embedded GCS store (backend rocksdb)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEFAULT_MODES: Final = ("ReadWriteOnce",)
 
 
 def storage_claim(identity: Identity, name: str, storage: GcsStorage | None) -> Body:
-    """The claim; the garbage collector leaves one without owner references alone (`Retain`)."""
+    """The claim; with `Retain` it has no owner reference, so the garbage collector keeps it."""
     storage = storage or GcsStorage()
     metadata: Body = {
         "name": name,
@@ -48,9 +48,9 @@ def storage_claim(identity: Identity, name: str, storage: GcsStorage | None) -> 
 
 
 def desired_claim_fields(owner_uid: str) -> Any:
-    """How a claim that exists is kept: as it is, but for who owns it."""
+    """Desired fields of an existing claim: only its owner reference can be changed."""
 
-    def wish(
+    def desired_fields(
         body: Mapping[str, Any], present: PersistentVolumeClaim, formerly: OwnedKeys
     ) -> DesiredFields:
         del formerly
@@ -66,10 +66,10 @@ def desired_claim_fields(owner_uid: str) -> Any:
         drift = "; ".join(_drift(body["spec"], present))
         if not drift:
             return DesiredFields(fields)
-        words = f"{drift}: a claim cannot be changed; delete it to have it made anew"
-        return DesiredFields(fields, (words,))
+        message = f"{drift}: a claim is immutable; delete it so that it is created again"
+        return DesiredFields(fields, (message,))
 
-    return wish
+    return desired_fields
 
 
 def _drift(wanted: Mapping[str, Any], present: PersistentVolumeClaim) -> Iterator[str]:

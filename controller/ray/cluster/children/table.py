@@ -1,7 +1,7 @@
-"""Which parts a cluster wants besides its pods: the table.
+"""The table of a cluster's children.
 
-Everything here follows from the RayCluster object and the settings; whether the API server has
-OpenShift's routes is the only thing that has to be asked.
+It follows from the RayCluster object, the settings, and whether the API server serves OpenShift's
+routes.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RequiredObject:
-    """An object that the specification names and a user has to make.
+    """An object that the specification names and that users create.
 
     Attributes:
-        resource: what it is.
+        resource: its resource.
         name: its name, in the cluster's namespace.
         named_by: path of the field that names it.
         event: reason of the event when it does not exist.
-        for_head: whether no head can be made without it.
+        for_head: whether the head requires it.
     """
 
     resource: Resource[Any]
@@ -59,14 +59,14 @@ class RequiredObject:
     for_head: bool
 
     def __str__(self) -> str:
-        """What to say when it does not exist."""
+        """The message when it does not exist."""
         return f"{self.resource.kind} {self.name} does not exist; {self.named_by} names it"
 
 
 def desired_children(
     cluster: RayCluster, design: Design, settings: ClusterSettings, *, routes: bool
 ) -> Iterator[Child]:
-    """All parts of the cluster; `routes` if the server has them."""
+    """All children of the cluster; `routes` tells whether the API server serves routes."""
     spec, identity = design.spec, design.identity
     annotations = cluster.metadata.annotations or {}
     head_labels = design.builder.head_labels()
@@ -121,7 +121,7 @@ def _access(design: Design) -> Iterator[Child]:
 
 
 def required_objects(design: Design) -> Iterator[RequiredObject]:
-    """What users have to make themselves."""
+    """The objects that users create."""
     spec, identity = design.spec, design.identity
     if spec.autoscaling and _own_service_account(spec):
         yield RequiredObject(
@@ -138,14 +138,14 @@ def required_objects(design: Design) -> Iterator[RequiredObject]:
         yield RequiredObject(CLAIMS, storage.claim_name, path, "FailedToCreatePVC", for_head=False)
 
 
-def asks_for_serve_service(cluster: RayCluster) -> bool:
-    """Whether the annotation says so."""
+def enables_serve_service(cluster: RayCluster) -> bool:
+    """Whether the annotation asks for it."""
     return (cluster.metadata.annotations or {}).get(labels.ENABLE_SERVE_SERVICE) == "true"
 
 
 def wants_serve_service(cluster: RayCluster, spec: ClusterSpec) -> bool:
-    """Whether it is asked for and has something to lead to."""
-    return asks_for_serve_service(cluster) and bool(serve_ports(spec))
+    """Whether it is enabled and the head has a port for it."""
+    return enables_serve_service(cluster) and bool(serve_ports(spec))
 
 
 def _own_service_account(spec: ClusterSpec) -> bool:

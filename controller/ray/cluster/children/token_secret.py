@@ -1,4 +1,4 @@
-"""The Secret with the token that a cluster's requests to Ray carry. Never rotated (KubeRay)."""
+"""The Secret with the token of requests to a cluster's Ray; never rotated, as in KubeRay."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def token_secret(identity: Identity, name: str) -> Body:
-    """The Secret without its token, so that it can be planned, compared and printed."""
+    """The Secret without its token; plans, comparisons and logs never contain the token."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -30,5 +30,5 @@ def token_secret(identity: Identity, name: str) -> Body:
 
 
 def token_data(make: Callable[[], str]) -> Mapping[str, Mapping[str, str]]:
-    """What makes it a Secret: a token that did not exist before."""
+    """The Secret's data: a new token."""
     return {"stringData": {TOKEN_KEY: make()}}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import conditions_of
+from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import JOBS
@@ -105,7 +106,7 @@ def _no_cluster(seen: JobObservation) -> JobReadiness:
             message = f"cluster {name} cannot be created: {refusal.message}"
             return JobReadiness(refusal.reason, message, event="FailedToCreateRayCluster")
     if seen.foreign_cluster:
-        message = f"cluster {name} exists and belongs to another owner; delete it"
+        message = f"cluster {name} exists and {ownership_text(None)}; delete it"
         return JobReadiness("RayClusterTaken", message, event="FailedToCreateRayCluster")
     if not isinstance(spec, Problem) and spec.selected_cluster:
         message = (
@@ -163,7 +164,8 @@ def _unreachable(seen: JobObservation, settings: JobSettings, deadlines: Deadlin
 
 def _not_submitted(seen: JobObservation, deadlines: Deadlines) -> JobReadiness:
     if seen.foreign_submitter:
-        message = f"Job {seen.job.metadata.name} exists and belongs to another owner; delete it"
+        name = seen.job.metadata.name
+        message = f"Job {name} exists and {ownership_text(None)}; delete it"
         return JobReadiness("SubmitterTaken", message, event="FailedToCreateRayJobSubmitter")
     for scope, refusal in seen.create_errors:
         if scope != CLUSTER_SCOPE:
