@@ -69,6 +69,11 @@ class Cache:
         del resource, key
         return False
 
+    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
+        """No name is taken."""
+        del resource, owner_uid
+        return frozenset()
+
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         """Nothing was refused."""
         del resource, key

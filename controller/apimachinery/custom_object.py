@@ -6,18 +6,16 @@ which says where, and not in the cache.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from controller.kube.objects import KubeObject
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 T = TypeVar("T")
 
-FieldReader: TypeAlias = "Callable[[Any], Any]"
+FieldReader: TypeAlias = Callable[[Any], Any]
 """Returns a field's value as far as it makes sense, None if it does not."""
 
 

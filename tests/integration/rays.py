@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from controller.apimachinery.custom_object import CustomObject
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
+from controller.kube.objects import KubeObject
 from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.definitions.crds import rayjob_definition
@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from tests.integration.harness import RunningOperator, World
     from tests.ray.dashboard.simulated import Incarnation
 
-RAW_PODS = Resource("", "v1", "pods", "Pod", CustomObject)
+
+class RawPod(KubeObject, frozen=True):
+    """A pod whose specification is plain data."""
+
+    spec: Any = None
+
+
+RAW_PODS = Resource("", "v1", "pods", "Pod", RawPod)
 
 
 def job_manifest(name: str = "job", **spec: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from controller.ray.job import JobSettings, RayJobKind
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.cluster.observe import Observation
+    from controller.ray.cluster.observation import ClusterObservation
     from controller.ray.dashboard import DashboardActors
     from controller.ray.job.observation import JobObservation
     from controller.runtime.reconcile.plan import Plan
@@ -30,7 +30,7 @@ class WitnessedKind(RayClusterKind):
         self._referee = referee
         self.memory = referee.memory()
 
-    def plan(self, observation: Observation, now: datetime) -> Plan:
+    def plan(self, observation: ClusterObservation, now: datetime) -> Plan:
         plan = super().plan(observation, now)
         self._referee.planned(observation, plan, self.memory)
         return plan

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.objects import Pod
-    from controller.ray.cluster.observe import Observation
+    from controller.ray.cluster.observation import ClusterObservation
     from controller.runtime.reconcile.plan import Plan
     from tests.simulation.wishes import Wish
 
@@ -125,7 +125,7 @@ class Referee:
         """For an operator that starts now."""
         return Memory(self._loop, self._truth)
 
-    def planned(self, seen: Observation, plan: Plan, memory: Memory) -> None:
+    def planned(self, seen: ClusterObservation, plan: Plan, memory: Memory) -> None:
         """An operator has decided; what it has decided before counts from then."""
         if self._strict:
             present = {pod.name: pod.owner for pod in self.pods.values() if not pod.hidden}
@@ -147,7 +147,7 @@ class Referee:
         self._planned_deletions(seen, "", seen.heads, doomed)
 
     def _planned_deletions(
-        self, seen: Observation, group: str, pods: Sequence[Pod], doomed: set[str]
+        self, seen: ClusterObservation, group: str, pods: Sequence[Pod], doomed: set[str]
     ) -> None:
         meta = seen.cluster.metadata
         intent = Intent(meta.generation, self._loop.time(), self._ghosts(pods))

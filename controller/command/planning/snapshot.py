@@ -108,9 +108,14 @@ class Snapshot:
         return frozenset()
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """No create here meets anything."""
+        """A dry run meets no object of somebody else."""
         del resource, key
         return False
+
+    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
+        """A dry run meets no object of somebody else."""
+        del resource, owner_uid
+        return frozenset()
 
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         """Nothing was refused."""

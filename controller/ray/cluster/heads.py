@@ -16,27 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.kube.objects import Pod
-    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.workers.missing_pods import MissingPods
     from controller.runtime.reconcile.plan import Write
 
 
-def live_head(seen: Observation) -> Pod | None:
+def live_head(seen: ClusterObservation) -> Pod | None:
     """Of the heads that are not going, the one that is longest of use."""
     live = (pod for pod in seen.heads if not pod.metadata.terminating)
     return min(live, key=_age_of_use, default=None)
 
 
-def create_head(seen: Observation, design: Design) -> Iterator[Write]:
+def create_head(
+    seen: ClusterObservation, design: DesiredCluster, missing: MissingPods
+) -> Iterator[Write]:
     """A head only when there is none, of ours or of anybody's, not even one that is going."""
-    if seen.heads or seen.foreign_heads or HEAD_SCOPE in seen.unsettled:
+    if seen.heads or seen.foreign_heads or HEAD_SCOPE in seen.pending_scopes:
         return
-    (opening,) = seen.openings[HEAD_SCOPE]
-    yield create_pod(seen, design.builder.head(opening.name), scope=HEAD_SCOPE, what="HeadPod")
+    (head,) = missing[HEAD_SCOPE]
+    yield create_pod(seen, design.builder.head(head.name), scope=HEAD_SCOPE, what="HeadPod")
 
 
-def delete_heads(seen: Observation) -> Iterator[Write]:
+def delete_heads(seen: ClusterObservation) -> Iterator[Write]:
     """A head that has ended, and any head besides the one that is longest of use."""
-    if HEAD_SCOPE in seen.unsettled:
+    if HEAD_SCOPE in seen.pending_scopes:
         return
     kept = live_head(seen)
     for pod in seen.heads:
@@ -47,7 +50,7 @@ def delete_heads(seen: Observation) -> Iterator[Write]:
             yield delete_pod(seen, pod, what="HeadPod", reason=reason)
 
 
-def must_not_restart(seen: Observation) -> bool:
+def must_not_restart(seen: ClusterObservation) -> bool:
     """Whether a head that is gone takes the cluster with it: its driver lived in the head."""
     annotations = seen.cluster.metadata.annotations or {}
     return (

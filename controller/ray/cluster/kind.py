@@ -21,7 +21,8 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
 from controller.ray.cluster.features import unsupported_fields
-from controller.ray.cluster.observe import Design, observe_cluster
+from controller.ray.cluster.observation import DesiredCluster
+from controller.ray.cluster.observe import observe_cluster
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.status.status import cluster_status
 from controller.ray.head.identity import Identity
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.observe import Observation
+    from controller.ray.cluster.observation import ClusterObservation
     from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
 
@@ -73,40 +74,40 @@ class RayClusterKind:
         self._settings = settings or ClusterSettings()
         self._design_of = IdentityMemo(self._design)
 
-    def observe(self, key: str, reads: CacheReader) -> Observation | None:
+    def observe(self, key: str, reads: CacheReader) -> ClusterObservation | None:
         """Everything the plan depends on; None if the cluster is gone."""
         return observe_cluster(key, reads, self._design_of, self._settings)
 
-    def problem(self, observation: Observation) -> Problem | None:
+    def problem(self, observation: ClusterObservation) -> Problem | None:
         """Why the cluster's specification is refused, None if it is valid."""
-        return observation.design if isinstance(observation.design, Problem) else None
+        return observation.desired if isinstance(observation.desired, Problem) else None
 
-    def plan(self, observation: Observation, now: datetime) -> Plan:
+    def plan(self, observation: ClusterObservation, now: datetime) -> Plan:
         """What to do about it."""
         return plan_cluster(observation, self._settings, now)
 
     def status_after(
         self,
-        observation: Observation,
+        observation: ClusterObservation,
         plan: Plan,
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
         """The plan's status, naming the first of the writes that failed."""
-        if not isinstance(observation.design, Design):
+        if not isinstance(observation.desired, DesiredCluster):
             return plan.status
-        return cluster_status(observation, observation.design, failures, now)
+        return cluster_status(observation, observation.desired, failures, now)
 
-    def _design(self, cluster: RayCluster) -> Design | Problem:
+    def _design(self, cluster: RayCluster) -> DesiredCluster | Problem:
         spec = validate_cluster(cluster, self._settings.feature_gates)
         if isinstance(spec, Problem):
             return spec
         identity = Identity.of(cluster, spec, domain=self._settings.cluster_domain)
         builder = PodBuilder(cluster, spec, identity, self._settings)
-        return Design(
+        return DesiredCluster(
             spec,
             identity,
             builder,
-            unsupported=unsupported_fields(cluster, spec),
+            unsupported_fields=unsupported_fields(cluster, spec),
             warnings=restart_policy_warnings(spec),
         )

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.custom_object import conditions_of, status_of
+from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.resources import PODS
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.api.raycluster import RAYCLUSTERS
-from controller.ray.cluster.children.observed import ObservedChildren, observe_children
-from controller.ray.cluster.deletion.steps import Cleanup, observe_cleanup
+from controller.ray.cluster.children.observed import observe_children
+from controller.ray.cluster.deletion.steps import observe_cleanup
+from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.suspension import every_pod
-from controller.ray.cluster.workers.missing_pods import Opening, find_openings
-from controller.ray.cluster.workers.multi_host import Slice, are_slices, read_slices
+from controller.ray.cluster.workers.multi_host import (
+    MultiHostReplica,
+    are_multi_host,
+    read_replicas,
+)
 from controller.ray.head.watches import HEAD_INDEX
 
 if TYPE_CHECKING:
@@ -24,95 +27,17 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
-    from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.head.identity import Identity
-    from controller.ray.pods.builder import PodBuilder
+    from controller.ray.api.raycluster import RayCluster
     from controller.ray.settings import ClusterSettings
     from controller.runtime.reconcile.kind import CacheReader
-
-
-@dataclass(frozen=True, slots=True)
-class Design:
-    """What follows from a valid RayCluster object alone; computed once per object.
-
-    Attributes:
-        spec: the parsed specification.
-        identity: names and addresses of the parts.
-        builder: builds the pods.
-        unsupported: fields that are accepted and have no effect yet.
-        warnings: sentences about what is odd but does not stop the cluster.
-    """
-
-    spec: ClusterSpec
-    identity: Identity
-    builder: PodBuilder
-    unsupported: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """A RayCluster and its parts as they are.
-
-    Attributes:
-        cluster: the object.
-        design: what follows from it; a `Problem` if it is not valid.
-        heads: head pods that belong to it, those that are going included.
-        foreign_heads: sentences about head pods with its label that belong to somebody else.
-        workers: its worker pods by group, groups that are gone from the specification included.
-        children: its parts whose names follow from its own: services, access, secrets.
-        unreadable: sentences about pods that exist and cannot be decoded, so that nobody can
-            count them.
-        slices: its worker pods by replica, of the groups whose replicas have several hosts.
-        openings: for each scope, the pods that are missing.
-        begun: slices that this process is making, with the number of hosts made so far.
-        confirmed: a live list has shown that there are no pods besides these.
-        unsettled: scopes with a write of unknown outcome.
-        lost_head: name of a head that the status knows and the cache does not show.
-        cleanup: what is known of the removal of a deleted cluster's state from Redis.
-        doubts: sentences of the ledger.
-    """
-
-    cluster: RayCluster
-    design: Design | Problem
-    heads: tuple[Pod, ...] = ()
-    foreign_heads: tuple[str, ...] = ()
-    workers: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict[str, "tuple[Pod, ...]"])
-    children: ObservedChildren = field(default_factory=ObservedChildren)
-    unreadable: tuple[str, ...] = ()
-    slices: Mapping[str, tuple[Slice, ...]] = field(default_factory=dict[str, "tuple[Slice, ...]"])
-    openings: Mapping[str, tuple[Opening, ...]] = field(
-        default_factory=dict[str, "tuple[Opening, ...]"]
-    )
-    begun: Mapping[str, int] = field(default_factory=dict[str, int])
-    confirmed: bool = False
-    unsettled: frozenset[str] = frozenset()
-    lost_head: str | None = None
-    cleanup: Cleanup = field(default_factory=Cleanup)
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def conditions(self) -> list[dict[str, Any]]:
-        """The present conditions."""
-        return conditions_of(self.cluster)
-
-    @property
-    def all_pods(self) -> list[Pod]:
-        """Heads and workers."""
-        return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
-
-    @property
-    def may_have_pods(self) -> bool:
-        """Whether there are pods, or may be: unreadable, or of a write of unknown outcome."""
-        return bool(self.all_pods or self.unreadable or self.unsettled)
 
 
 def observe_cluster(
     key: str,
     reads: CacheReader,
-    design_of: Callable[[RayCluster], Design | Problem],
+    design_of: Callable[[RayCluster], DesiredCluster | Problem],
     settings: ClusterSettings,
-) -> Observation | None:
+) -> ClusterObservation | None:
     """Read the cluster `namespace/name` and its parts; None if it does not exist."""
     cluster = reads.get(RAYCLUSTERS, key)
     if cluster is None:
@@ -120,11 +45,11 @@ def observe_cluster(
     design = design_of(cluster)
     uid = cluster.metadata.uid
     heads, workers = _sorted_by_role(reads.by_index(PODS, "owner", uid))
-    if not isinstance(design, Design):
+    if not isinstance(design, DesiredCluster):
         cleanup = observe_cleanup(cluster, reads)
-        return Observation(cluster, design, heads, workers=workers, cleanup=cleanup)
+        return ClusterObservation(cluster, design, heads, workers=workers, cleanup=cleanup)
     slices = _slices(design, workers, settings)
-    return Observation(
+    return ClusterObservation(
         cluster,
         design,
         heads=heads,
@@ -132,14 +57,15 @@ def observe_cluster(
         workers=workers,
         children=observe_children(cluster, design, reads, settings, has_head=bool(heads)),
         unreadable=tuple(_unreadable_pods(cluster, reads)),
-        slices=slices,
-        openings=find_openings(design, heads, workers, slices, reads, batch=settings.batch),
-        begun=reads.incomplete_replicas(uid),
-        confirmed=reads.has_listed(every_pod(cluster), uid),
-        unsettled=reads.pending_scopes(uid),
+        multi_host_replicas=slices,
+        incomplete_replicas=reads.incomplete_replicas(uid),
+        pods_revision=reads.revision(PODS, uid),
+        taken_pod_names=reads.name_conflicts(PODS, uid),
+        pods_listed=reads.has_listed(every_pod(cluster), uid),
+        pending_scopes=reads.pending_scopes(uid),
         lost_head=_lost_head(cluster, heads, reads),
         cleanup=observe_cleanup(cluster, reads),
-        doubts=reads.consistency_warnings(uid),
+        consistency_warnings=reads.consistency_warnings(uid),
     )
 
 
@@ -155,16 +81,16 @@ def _sorted_by_role(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], dict[str, tup
 
 
 def _slices(
-    design: Design, workers: Mapping[str, tuple[Pod, ...]], settings: ClusterSettings
-) -> dict[str, tuple[Slice, ...]]:
+    design: DesiredCluster, workers: Mapping[str, tuple[Pod, ...]], settings: ClusterSettings
+) -> dict[str, tuple[MultiHostReplica, ...]]:
     if not settings.feature_gates.enabled(MULTI_HOST_INDEXING):
         return {}
     pods_of = {
         group.group_name: workers.get(group.group_name, ())
         for group in design.spec.worker_group_specs
-        if are_slices(group, workers.get(group.group_name, ()))
+        if are_multi_host(group, workers.get(group.group_name, ()))
     }
-    return {name: read_slices(pods) for name, pods in pods_of.items()}
+    return {name: read_replicas(pods) for name, pods in pods_of.items()}
 
 
 def _foreign_heads(key: str, uid: str, reads: CacheReader) -> Iterable[str]:

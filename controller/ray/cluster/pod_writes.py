@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from controller.kube.objects import Pod
-    from controller.ray.cluster.observe import Observation
+    from controller.ray.cluster.observation import ClusterObservation
     from controller.runtime.reconcile.plan import ReplicaMember
 
 
-def pod_target(seen: Observation, name: str, scope: str) -> Target:
+def pod_target(seen: ClusterObservation, name: str, scope: str) -> Target:
     """A pod of this cluster."""
     return Target(PODS, seen.cluster.metadata.namespace, name, scope)
 
@@ -33,7 +33,7 @@ def scope_of(pod: Pod) -> str:
 
 
 def create_pod(
-    seen: Observation,
+    seen: ClusterObservation,
     body: Mapping[str, Any],
     *,
     scope: str,
@@ -56,7 +56,7 @@ def create_pod(
     )
 
 
-def delete_pod(seen: Observation, pod: Pod, *, what: str, reason: str) -> Delete:
+def delete_pod(seen: ClusterObservation, pod: Pod, *, what: str, reason: str) -> Delete:
     """Delete a pod; `what` is `HeadPod`, `WorkerPod` or `Pod`, `reason` a clause."""
     name = pod.metadata.name
     return Delete(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.runtime.reconcile.plan import Write
 
 
@@ -29,14 +29,14 @@ def every_pod(cluster: RayCluster) -> LiveList:
     return LiveList(PODS, meta.namespace, f"{labels.CLUSTER}={meta.name}")
 
 
-def delete_all_pods(seen: Observation) -> Iterator[Write]:
+def delete_all_pods(seen: ClusterObservation) -> Iterator[Write]:
     """All pods of this cluster, each by its uid."""
     for pod in seen.all_pods:
-        if not pod.metadata.terminating and scope_of(pod) not in seen.unsettled:
+        if not pod.metadata.terminating and scope_of(pod) not in seen.pending_scopes:
             yield delete_pod(seen, pod, what="Pod", reason="the cluster is being suspended")
 
 
-def delete_latecomers(seen: Observation, design: Design) -> Iterator[Write]:
+def delete_latecomers(seen: ClusterObservation, design: DesiredCluster) -> Iterator[Write]:
     """Pods of a suspended cluster: creates that were still under way when it was suspended."""
     if is_true(seen.conditions, SUSPENDED) and design.spec.suspend is not False:
         yield from delete_all_pods(seen)

@@ -79,6 +79,14 @@ class OverlayReader:
         expectation = self._overlays.get(resource).get_expectation(key)
         return expectation is not None and expectation.name_conflict
 
+    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
+        """Names under which a create of this owner met somebody else's object."""
+        return frozenset(
+            expectation.reference.name
+            for expectation in self._of_owner(owner_uid)
+            if expectation.name_conflict and expectation.reference.resource is resource
+        )
+
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         """The last refusal to create an object of this name, until one succeeds."""
         return self._create_errors.get(ObjectReference(resource, key))

@@ -134,6 +134,10 @@ class CacheReader(Protocol):
         """Whether a create met an object of this name that belongs to somebody else."""
         ...
 
+    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
+        """Names under which a create of this owner met somebody else's object."""
+        ...
+
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
         """The last refusal to create an object of this name, until one succeeds."""
         ...

@@ -170,6 +170,12 @@ class FakeReads:
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
         return f"{resource.kind}/{key}" in self.taken
 
+    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
+        prefix = f"{resource.kind}/default/"
+        return frozenset(
+            each.removeprefix(prefix) for each in self.taken if each.startswith(prefix)
+        )
+
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
         return key in self.absent
 

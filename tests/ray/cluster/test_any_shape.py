@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.observe import Design
+from controller.ray.cluster.observation import DesiredCluster
 from tests.ray.cluster.support import NOW, cluster, head, manifest, reads, workers
 from tests.ray.plain_data import paths, with_value
 
@@ -85,7 +85,7 @@ def test_a_feature_of_any_shape_has_pods_or_a_problem(manifest_: Path):
     for path in paths(raw["spec"]):
         for value in ODD if path else ():
             design = RayClusterKind()._design(cluster(with_value(raw, ("spec", *path), value)))
-            if isinstance(design, Design):
+            if isinstance(design, DesiredCluster):
                 groups = design.spec.worker_group_specs
                 bodies = [design.builder.head("a")]
                 bodies += [design.builder.worker(group, "a", None) for group in groups]

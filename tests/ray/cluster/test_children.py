@@ -11,7 +11,7 @@ import yaml
 from controller.apimachinery.ownership import ownership_text
 from controller.kube.resources import CLAIMS, ROLE_BINDINGS, SECRETS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.plan import HINDERED_RETRY
+from controller.ray.cluster.plan import BLOCKED_RETRY
 from controller.runtime.reconcile.plan import Create, Delete
 from tests.ray.cluster.support import (
     UID,
@@ -221,7 +221,7 @@ def test_a_secret_of_that_name_that_is_not_ours_is_waited_for():
     kept = reads(cluster(SAMPLES["auth"]), taken={"Secret/default/example"})
     made = plan(kept)
     assert "Pod" not in {write.target.resource.kind for stage in made.stages for write in stage}
-    assert made.requeue_after == HINDERED_RETRY
+    assert made.requeue_after == BLOCKED_RETRY
 
 
 @pytest.mark.parametrize("policy", ["DeleteWithCluster", "Retain"])
@@ -241,7 +241,7 @@ def test_a_claim_of_the_user_is_not_made_and_its_absence_is_said():
     assert event.reason == "FailedToCreatePVC"
     assert "PersistentVolumeClaim mine does not exist" in event.note
     assert "Pod" in {write.target.resource.kind for stage in made.stages for write in stage}
-    assert made.requeue_after == HINDERED_RETRY, "nobody need tell us when it is made"
+    assert made.requeue_after == BLOCKED_RETRY, "nobody need tell us when it is made"
     claim = CLAIMS.view(metadata=meta("mine"))
     assert plan(reads(obj).add(CLAIMS, claim)).events == ()
 
@@ -341,5 +341,5 @@ def test_a_binding_that_somebody_changes_again_and_again_is_not_remade_in_haste(
         deletes = [write for write in made.independent if isinstance(write, Delete)]
         return [write.target.resource.kind for write in deletes], made.requeue_after
 
-    assert remade("2026-08-20T09:59:55Z") == ([], HINDERED_RETRY)
+    assert remade("2026-08-20T09:59:55Z") == ([], BLOCKED_RETRY)
     assert remade("2026-08-20T09:59:45Z") == (["RoleBinding"], None)

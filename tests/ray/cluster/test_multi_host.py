@@ -12,7 +12,12 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, SERVICES
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.workers.multi_host import are_slices, read_slices, vacancies, victims
+from controller.ray.cluster.workers.multi_host import (
+    are_multi_host,
+    missing_hosts,
+    pods_to_delete,
+    read_replicas,
+)
 from controller.ray.cluster.workers.writes import ABREAST
 from controller.runtime.reconcile.plan import Create, Delete
 from tests.ray.cluster.support import (
@@ -224,7 +229,7 @@ def test_a_slice_is_as_bad_as_its_worst_host():
     pending = host("b", 1, phase="Pending", ready=False)
     newest = whole("c", created="2026-08-20T09:30:00Z")
     pods = [*whole("a"), host("b", 0), pending, host("b", 2), *newest]
-    order = victims(spec, read_slices(pods), {}, wanted_hash="", may_shrink=True)
+    order = pods_to_delete(spec, read_replicas(pods), {}, wanted_hash="", may_shrink=True)
     assert [v.pod.metadata.name for v in order] == ["b-0", "b-1", "b-2", "c-0", "c-1", "c-2"]
 
 
@@ -239,9 +244,9 @@ def test_the_order_of_the_cache_decides_nothing(
     spec = group(1, numOfHosts=3)
 
     def decided(present: list[Pod]) -> tuple[list[str], list[ReplicaPosition]]:
-        slices = read_slices(present)
-        chosen = victims(spec, slices, {}, wanted_hash="", may_shrink=True)
-        places = vacancies(spec, slices, {}, owner_uid="u", revision="1", batch=64)
+        slices = read_replicas(present)
+        chosen = pods_to_delete(spec, slices, {}, wanted_hash="", may_shrink=True)
+        places = missing_hosts(spec, slices, {}, owner_uid="u", revision="1", batch=64)
         return [v.pod.metadata.name for v in chosen], places
 
     shuffled = list(pods)
@@ -264,11 +269,12 @@ def test_slices_never_overshoot_and_never_stay_halves(
         host(n, i, phase="Failed" if s == "f" else "Running", terminating=s == "g")
         for n, i, s in drawn
     ]
-    spec, slices = group(replicas, numOfHosts=3), read_slices(pods)
+    spec, slices = group(replicas, numOfHosts=3), read_replicas(pods)
     doomed = {
-        v.pod.metadata.name for v in victims(spec, slices, begun, wanted_hash="", may_shrink=True)
+        v.pod.metadata.name
+        for v in pods_to_delete(spec, slices, begun, wanted_hash="", may_shrink=True)
     }
-    places = vacancies(spec, slices, begun, owner_uid="u", revision="1", batch=64)
+    places = missing_hosts(spec, slices, begun, owner_uid="u", revision="1", batch=64)
     kept = [each for each in slices if not {p.metadata.name for p in each.pods} & doomed]
     completed = {place.replica_name for place in places}
     assert len({each.name for each in slices} | completed) <= max(replicas, len(slices))
@@ -349,7 +355,7 @@ def test_more_hosts_turn_single_pods_into_slices_and_fewer_turn_them_back():
     ],
 )
 def test_which_groups_consist_of_slices(hosts: int, pods: list[Pod], expected: bool):
-    assert are_slices(group(1, numOfHosts=hosts), pods) is expected
+    assert are_multi_host(group(1, numOfHosts=hosts), pods) is expected
 
 
 def test_a_suspended_group_loses_all_slices():

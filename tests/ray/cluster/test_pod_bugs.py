@@ -9,7 +9,7 @@ import pytest
 
 from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.observe import Design
+from controller.ray.cluster.observation import DesiredCluster
 from tests.ray.cluster.support import cluster, head, manifest, plan, reads, workers, writes
 from tests.ray.pods.golden_pods import built_pods
 
@@ -40,12 +40,12 @@ def test_bug_11_the_pods_of_a_group_show_nothing_of_another_group():
     alone = copy.deepcopy(raw)
     alone["spec"]["workerGroupSpecs"] = [copy.deepcopy(twin)]
     design = RayClusterKind()._design(cluster(raw))
-    assert isinstance(design, Design)
+    assert isinstance(design, DesiredCluster)
     templates = copy.deepcopy([each.template for each in design.spec.worker_group_specs])
     bodies = [design.builder.worker(each, "a", None) for each in design.spec.worker_group_specs]
     assert [each.template for each in design.spec.worker_group_specs] == templates
     lone = RayClusterKind()._design(cluster(alone))
-    assert isinstance(lone, Design)
+    assert isinstance(lone, DesiredCluster)
     assert bodies[1] == lone.builder.worker(lone.spec.worker_group_specs[0], "a", None)
     assert "num-cpus=7" not in str(bodies[0])
 

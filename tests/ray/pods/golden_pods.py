@@ -10,7 +10,7 @@ import msgspec
 
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.observe import Design
+from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.pods.replica_position import ReplicaPosition
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def built_pods(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
     groups = raw["spec"].get("workerGroupSpecs", [])
     raw["spec"]["workerGroupSpecs"] = [DEFAULTED | group for group in groups]
     design = RayClusterKind(SETTINGS)._design(msgspec.convert(raw, RayCluster))
-    assert isinstance(design, Design), design
+    assert isinstance(design, DesiredCluster), design
     yield _masked(design.builder.head("NAME"))
     for group in design.spec.worker_group_specs:
         place = ReplicaPosition(0, f"{group.group_name}-REPLICA" if group.hosts > 1 else "")

@@ -11,7 +11,7 @@ import yaml
 
 from controller.ray.api import FeatureGates
 from controller.ray.cluster import ClusterSettings, RayClusterKind
-from controller.ray.cluster.observe import Design
+from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.pods.replica_position import ReplicaPosition
 from tests.ray.cluster.support import UID, cluster, manifest, plan, reads
 
@@ -316,7 +316,7 @@ def test_building_pods_changes_neither_the_object_nor_other_pods():
     obj = cluster()
     before = copy.deepcopy((obj.spec, obj.metadata))
     design = RayClusterKind()._design(obj)
-    assert isinstance(design, Design)
+    assert isinstance(design, DesiredCluster)
     group = design.spec.worker_group_specs[0]
     first = design.builder.worker(group, "a", ReplicaPosition(0))
     second = design.builder.worker(group, "b", ReplicaPosition(1))
@@ -349,7 +349,7 @@ def test_a_worker_tells_its_place_by_labels(
 ):
     kind = RayClusterKind(ClusterSettings(feature_gates=FeatureGates.parse(gates)))
     design = kind._design(cluster())
-    assert isinstance(design, Design)
+    assert isinstance(design, DesiredCluster)
     worker = design.builder.worker(design.spec.worker_group_specs[0], "a", place)
     got = worker["metadata"]["labels"]
     keys = ("worker-group-replica-index", "worker-group-replica-name", "replica-host-index")

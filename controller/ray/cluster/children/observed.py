@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.children.drift import ObservedChild
-    from controller.ray.cluster.observe import Design
+    from controller.ray.cluster.observation import DesiredCluster
     from controller.ray.head.identity import Identity
     from controller.ray.settings import ClusterSettings
     from controller.runtime.reconcile.kind import CacheReader
@@ -88,7 +88,7 @@ class _Collected:
 
 def observe_children(
     cluster: RayCluster,
-    design: Design,
+    design: DesiredCluster,
     reads: CacheReader,
     settings: ClusterSettings,
     *,

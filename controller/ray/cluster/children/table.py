@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
-    from controller.ray.cluster.observe import Design
+    from controller.ray.cluster.observation import DesiredCluster
     from controller.ray.settings import ClusterSettings
 
 
@@ -64,7 +64,7 @@ class RequiredObject:
 
 
 def desired_children(
-    cluster: RayCluster, design: Design, settings: ClusterSettings, *, routes: bool
+    cluster: RayCluster, design: DesiredCluster, settings: ClusterSettings, *, routes: bool
 ) -> Iterator[Child]:
     """All children of the cluster; `routes` tells whether the API server serves routes."""
     spec, identity = design.spec, design.identity
@@ -97,7 +97,7 @@ def desired_children(
 
 
 def _secret_and_claim(
-    cluster: RayCluster, design: Design, settings: ClusterSettings
+    cluster: RayCluster, design: DesiredCluster, settings: ClusterSettings
 ) -> Iterator[Child]:
     spec, identity = design.spec, design.identity
     auth, options = spec.auth_options, spec.gcs_fault_tolerance_options
@@ -112,7 +112,7 @@ def _secret_and_claim(
         )
 
 
-def _access(design: Design) -> Iterator[Child]:
+def _access(design: DesiredCluster) -> Iterator[Child]:
     identity = design.identity
     if not _own_service_account(design.spec):
         yield Child(SERVICE_ACCOUNTS, access.service_account(identity), OwnerConflict.REUSE)
@@ -120,7 +120,7 @@ def _access(design: Design) -> Iterator[Child]:
     yield Child(ROLE_BINDINGS, access.role_binding(identity), OwnerConflict.REUSE)
 
 
-def required_objects(design: Design) -> Iterator[RequiredObject]:
+def required_objects(design: DesiredCluster) -> Iterator[RequiredObject]:
     """The objects that users create."""
     spec, identity = design.spec, design.identity
     if spec.autoscaling and _own_service_account(spec):

@@ -24,38 +24,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.runtime.reconcile.plan import Write
 
 
-def create_children(seen: Observation, design: Design) -> tuple[list[Write], list[Write]]:
+def create_children(
+    seen: ClusterObservation, design: DesiredCluster
+) -> tuple[list[Write], list[Write]]:
     """Create what pods depend on, in two stages: a role binding requires its role."""
     first: list[Write] = []
     bindings: list[Write] = []
     for child in seen.children.absent:
-        if not child.independent and child.scope not in seen.unsettled:
+        if not child.independent and child.scope not in seen.pending_scopes:
             stage = bindings if child.resource is ROLE_BINDINGS else first
             stage.append(create_child(design.identity.namespace, child))
     return first, bindings
 
 
-def repair_children(seen: Observation, design: Design, now: datetime) -> Iterator[Write]:
+def repair_children(
+    seen: ClusterObservation, design: DesiredCluster, now: datetime
+) -> Iterator[Write]:
     """Create independent children, repair those that differ, delete those not desired."""
     namespace = design.identity.namespace
     for child in seen.children.absent:
-        if child.independent and child.scope not in seen.unsettled:
+        if child.independent and child.scope not in seen.pending_scopes:
             yield create_child(namespace, child)
     for drift in seen.children.drifted:
-        if drift.child.scope not in seen.unsettled:
+        if drift.child.scope not in seen.pending_scopes:
             write = repair_child(namespace, drift, now)
             if write is not None:
                 yield write
     for resource, obj in seen.children.surplus:
-        if child_scope(resource, obj.metadata.name) not in seen.unsettled:
+        if child_scope(resource, obj.metadata.name) not in seen.pending_scopes:
             yield delete_child(namespace, resource, obj)
 
 
-def child_events(seen: Observation) -> Iterator[Event]:
+def child_events(seen: ClusterObservation) -> Iterator[Event]:
     """Events about children that only a person can repair and the condition does not name yet."""
     condition = find_condition(seen.conditions, CHILDREN_AS_SPECIFIED) or {}
     for note in seen.children.notes:
@@ -63,6 +67,6 @@ def child_events(seen: Observation) -> Iterator[Event]:
             yield Event("Warning", note.event, "Reconcile", note.message)
 
 
-def repairs_wait(seen: Observation, now: datetime) -> bool:
+def repairs_wait(seen: ClusterObservation, now: datetime) -> bool:
     """Whether a child is too new to be recreated."""
     return any(is_too_new_to_recreate(drift, now) for drift in seen.children.drifted)

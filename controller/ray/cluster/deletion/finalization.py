@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.settings import ClusterSettings
     from controller.runtime.reconcile.plan import LiveList, Write
 
@@ -43,7 +43,7 @@ FOREGROUND: Final = "foregroundDeletion"
 
 
 def change_finalizer(
-    seen: Observation, design: Design, settings: ClusterSettings
+    seen: ClusterObservation, design: DesiredCluster, settings: ClusterSettings
 ) -> MergePatch | None:
     """What makes the finalizer of a cluster that is not deleted be there, or not be there."""
     meta, target = seen.cluster.metadata, _cluster(seen)
@@ -55,7 +55,7 @@ def change_finalizer(
     return remove_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER, on_success=event)
 
 
-def finalize(seen: Observation, settings: ClusterSettings, now: datetime) -> Plan | None:
+def finalize(seen: ClusterObservation, settings: ClusterSettings, now: datetime) -> Plan | None:
     """The next step of a deleted cluster that our finalizer holds; None if it holds nothing."""
     meta = seen.cluster.metadata
     if not meta.terminating or labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
@@ -76,7 +76,7 @@ def finalize(seen: Observation, settings: ClusterSettings, now: datetime) -> Pla
             return Plan(stages=stages, requeue_after=_seconds_left(seen, now))
 
 
-def _find_head(seen: Observation) -> Lookup | LiveList:
+def _find_head(seen: ClusterObservation) -> Lookup | LiveList:
     """One head by the name that the status knows, or whatever carries a head's labels."""
     if seen.lost_head is None:
         return every_head(seen.cluster)
@@ -84,7 +84,7 @@ def _find_head(seen: Observation) -> Lookup | LiveList:
 
 
 def _stages(
-    seen: Observation, settings: ClusterSettings, *, clean_up: bool
+    seen: ClusterObservation, settings: ClusterSettings, *, clean_up: bool
 ) -> tuple[tuple[Write, ...], ...]:
     """Every pod is deleted; the Job does not wait for workers, unless it was refused before."""
     deletions = tuple(_delete_pods(seen))
@@ -93,7 +93,7 @@ def _stages(
     return tuple(stage for stage in both if stage)
 
 
-def _delete_pods(seen: Observation) -> Iterator[Write]:
+def _delete_pods(seen: ClusterObservation) -> Iterator[Write]:
     """All pods by uid, the heads first."""
     for pod in seen.all_pods:
         if not pod.metadata.terminating:
@@ -101,15 +101,15 @@ def _delete_pods(seen: Observation) -> Iterator[Write]:
             yield delete_pod(seen, pod, what=what, reason="its cluster is deleted")
 
 
-def _create_job(seen: Observation, settings: ClusterSettings) -> Iterator[Write]:
-    if isinstance(seen.design, Problem):
+def _create_job(seen: ClusterObservation, settings: ClusterSettings) -> Iterator[Write]:
+    if isinstance(seen.desired, Problem):
         return  # such a cluster is skipped
     meta = seen.cluster.metadata
     name, namespace = cleanup_job_name(meta.name), meta.namespace
     owned = FOREGROUND not in meta.finalizers
     yield Create(
         Target(JOBS, namespace, name, CLEANUP_SCOPE),
-        cleanup_job(seen.design, login_shell=settings.login_shell, owned=owned),
+        cleanup_job(seen.desired, login_shell=settings.login_shell, owned=owned),
         on_success=Event(
             "Normal",
             "CreatedRedisCleanupJob",
@@ -119,7 +119,7 @@ def _create_job(seen: Observation, settings: ClusterSettings) -> Iterator[Write]
     )
 
 
-def _let_go(seen: Observation, event: Event | None) -> Plan:
+def _let_go(seen: ClusterObservation, event: Event | None) -> Plan:
     meta = seen.cluster.metadata
     finalizer = labels.REDIS_CLEANUP_FINALIZER
     return Plan(commit=remove_finalizer(_cluster(seen), meta, finalizer, on_success=event))
@@ -130,7 +130,7 @@ def _skipped(reason: str) -> Event:
     return Event("Warning", "SkippedRedisCleanup", "Cleanup", note)
 
 
-def _job_failed(seen: Observation) -> Event | None:
+def _job_failed(seen: ClusterObservation) -> Event | None:
     if seen.cleanup.outcome == "Complete":
         return None
     name = cleanup_job_name(seen.cluster.metadata.name)
@@ -138,7 +138,7 @@ def _job_failed(seen: Observation) -> Event | None:
     return Event("Warning", "RedisCleanupFailed", "Cleanup", note)
 
 
-def _overdue(seen: Observation) -> Event:
+def _overdue(seen: ClusterObservation) -> Event:
     """Named as KubeRay names it; says what was still in the way."""
     note = (
         f"Let go at the deadline, with state left in Redis that must be removed by hand: "
@@ -147,10 +147,10 @@ def _overdue(seen: Observation) -> Event:
     return Event("Warning", "ForceDeletedStuckCluster", "Cleanup", note)
 
 
-def _seconds_left(seen: Observation, now: datetime) -> float:
+def _seconds_left(seen: ClusterObservation, now: datetime) -> float:
     return (deadline_of(seen.cluster) - now).total_seconds()
 
 
-def _cluster(seen: Observation) -> Target:
+def _cluster(seen: ClusterObservation) -> Target:
     meta = seen.cluster.metadata
     return Target(RAYCLUSTERS, meta.namespace, meta.name, "finalizer")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.objects import Job
-    from controller.ray.cluster.observe import Design
+    from controller.ray.cluster.observation import DesiredCluster
 
 Body = dict[str, Any]
 
@@ -58,7 +58,7 @@ def cleanup_job_name(cluster: str) -> str:
     return checked_label(f"{cluster}-redis-cleanup")
 
 
-def knows_redis(design: Design) -> bool:
+def knows_redis(design: DesiredCluster) -> bool:
     """Whether the head, and so the Job, is told where Redis is."""
     ray: Body = design.builder.head("")["spec"]["containers"][0]
     return "RAY_REDIS_ADDRESS" in _variables(ray) or bool(ray.get("envFrom"))
@@ -70,7 +70,7 @@ def is_cleanup_job_of(job: Job, uid: str) -> bool:
     return is_owned_by(job.metadata, uid) or annotations.get(labels.CLUSTER_UID) == uid
 
 
-def cleanup_job(design: Design, *, login_shell: bool, owned: bool) -> Body:
+def cleanup_job(design: DesiredCluster, *, login_shell: bool, owned: bool) -> Body:
     """The Job for the cluster of this design.
 
     `owned` is False where the garbage collector deletes all that has an owner: in a deletion in

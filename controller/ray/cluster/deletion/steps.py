@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Job
     from controller.ray.api.raycluster import RayCluster
-    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.runtime.reconcile.kind import CacheReader, CreateError
 
 CLEANUP_SCOPE: Final = "redis-cleanup"
@@ -101,7 +101,7 @@ def every_head(cluster: RayCluster) -> LiveList:
     return LiveList(PODS, meta.namespace, selector)
 
 
-def step_of(seen: Observation, now: datetime, *, enabled: bool) -> Step:
+def step_of(seen: ClusterObservation, now: datetime, *, enabled: bool) -> Step:
     """What comes next for a deleted cluster that our finalizer holds: the first that holds.
 
     `enabled` says whether the administrator wants Redis to be cleaned up at all.
@@ -112,28 +112,28 @@ def step_of(seen: Observation, now: datetime, *, enabled: bool) -> Step:
         (Step.FINISHED, bool(cleanup.outcome)),
         (Step.OVERDUE, now >= deadline_of(seen.cluster)),
         (Step.FIND_HEAD, seen.lost_head is not None),
-        (Step.STOP_HEAD, bool(what_may_write(seen))),
+        (Step.STOP_HEAD, bool(possible_writer(seen))),
         (Step.AWAIT_JOB, cleanup.job is not None or cleanup.has_name_conflict),
-        (Step.AWAIT_JOB, CLEANUP_SCOPE in seen.unsettled),
+        (Step.AWAIT_JOB, CLEANUP_SCOPE in seen.pending_scopes),
         (Step.FIND_HEAD, not cleanup.heads_listed),
     )
     return next((step for step, holds in table if holds), Step.CLEAN_UP)
 
 
-def keeps_state_in_redis(cluster: RayCluster, design: Design) -> bool:
+def keeps_state_in_redis(cluster: RayCluster, design: DesiredCluster) -> bool:
     """Whether Redis is the backend of the cluster's fault tolerance."""
     return isinstance(state_storage(cluster, design.spec), RedisStorage)
 
 
-def reason_to_skip(seen: Observation, *, enabled: bool) -> str:
+def reason_to_skip(seen: ClusterObservation, *, enabled: bool) -> str:
     """Why no Job is to be made, empty if there is no reason against it."""
     if not enabled:
         return "ENABLE_GCS_FT_REDIS_CLEANUP is false"
-    if isinstance(seen.design, Problem):
-        return f"the specification is not valid ({seen.design})"
-    if not keeps_state_in_redis(seen.cluster, seen.design):
+    if isinstance(seen.desired, Problem):
+        return f"the specification is not valid ({seen.desired})"
+    if not keeps_state_in_redis(seen.cluster, seen.desired):
         return "the specification no longer names Redis as the backend of fault tolerance"
-    if not knows_redis(seen.design):
+    if not knows_redis(seen.desired):
         return "the head has no RAY_REDIS_ADDRESS"
     refusal = seen.cleanup.refusal
     if refusal is not None and refusal.reason == NAMESPACE_TERMINATING:
@@ -141,16 +141,16 @@ def reason_to_skip(seen: Observation, *, enabled: bool) -> str:
     return ""
 
 
-def what_may_write(seen: Observation) -> str:
+def possible_writer(seen: ClusterObservation) -> str:
     """What may still write to Redis, in words; empty if nothing does."""
     if seen.heads:
         return f"head pod {seen.heads[0].metadata.name}"
     if seen.foreign_heads or seen.unreadable:
         return [*seen.foreign_heads, *seen.unreadable][0]
-    return "a head pod whose creation was not answered" if HEAD_SCOPE in seen.unsettled else ""
+    return "a head pod whose creation was not answered" if HEAD_SCOPE in seen.pending_scopes else ""
 
 
-def waiting_for(seen: Observation) -> str:
+def waiting_for(seen: ClusterObservation) -> str:
     """What a deleted cluster waits for, one sentence."""
     meta = seen.cluster.metadata
     if labels.REDIS_CLEANUP_FINALIZER in meta.finalizers:
@@ -161,8 +161,8 @@ def waiting_for(seen: Observation) -> str:
     return "being deleted"
 
 
-def _redis_cleanup(seen: Observation) -> str:
-    writer = what_may_write(seen)
+def _redis_cleanup(seen: ClusterObservation) -> str:
+    writer = possible_writer(seen)
     name = cleanup_job_name(seen.cluster.metadata.name)
     if writer:
         return f"{writer} to go, so that its state can be removed from Redis"

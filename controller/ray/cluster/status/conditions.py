@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.kube.objects import Pod
-    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.diagnosis.reasons import Cause
     from controller.runtime.reconcile.plan import Failure
 
@@ -107,15 +107,15 @@ class ClusterConditions(ConditionSet):
         message = fields and f"accepted, but without effect in this version: {fields}"
         self.set_if(FEATURES_SUPPORTED, "False", "NotImplementedYet", message)
 
-    def set_doubts(self, doubts: tuple[str, ...]) -> None:
+    def set_consistency(self, doubts: tuple[str, ...]) -> None:
         """What the cache and the API server disagree about."""
         self.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(doubts))
 
-    def set_parts(self, notes: Sequence[str]) -> None:
+    def set_children(self, notes: Sequence[str]) -> None:
         """Services, claims and the like that only a person can put right."""
         self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
 
-    def set_up_to_date(self, seen: Observation, design: Design) -> None:
+    def set_up_to_date(self, seen: ClusterObservation, design: DesiredCluster) -> None:
         """A change of a template that reaches new pods only is said, not left to be found out."""
         outdated = _outdated_pods(seen, design)
         if not outdated:
@@ -144,7 +144,7 @@ def _container_reason(head: Pod, message: str) -> tuple[str, str]:
     return "ContainersNotReady", message
 
 
-def _outdated_pods(seen: Observation, design: Design) -> list[str]:
+def _outdated_pods(seen: ClusterObservation, design: DesiredCluster) -> list[str]:
     wanted = {"": design.builder.head_hash}
     for group in design.spec.worker_group_specs:
         wanted[group.group_name] = design.builder.worker_hash(group)

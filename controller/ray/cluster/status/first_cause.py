@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.objects import Pod
-    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.runtime.reconcile.plan import Failure
 
 _NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RedisCleanupJob"}
@@ -42,7 +42,10 @@ PodCauses: TypeAlias = "list[tuple[Pod, Cause]]"
 
 
 def first_cause(
-    seen: Observation, design: Design, failures: tuple[Failure, ...], pod_causes: PodCauses
+    seen: ClusterObservation,
+    design: DesiredCluster,
+    failures: tuple[Failure, ...],
+    pod_causes: PodCauses,
 ) -> Cause | None:
     """The first cause, or None if the cluster is as it should be."""
     if seen.cluster.metadata.terminating:
@@ -69,18 +72,18 @@ def first_cause(
     return None if first is None else _counted(first, troubled)
 
 
-def _deletion(seen: Observation, failures: tuple[Failure, ...]) -> Cause:
+def _deletion(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Cause:
     """What a deleted cluster waits for, or what keeps it from going on."""
     failed = _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
     waiting = Cause(reasons.BEING_DELETED, "cluster", waiting_for(seen))
     return min(failed, key=_urgency, default=waiting)
 
 
-def _failed_writes(seen: Observation, failures: Iterable[Failure]) -> Iterator[Cause]:
+def _failed_writes(seen: ClusterObservation, failures: Iterable[Failure]) -> Iterator[Cause]:
     return (failure_cause(failure, has_head=bool(seen.heads), nouns=_NOUNS) for failure in failures)
 
 
-def diagnose_pods(seen: Observation, now: datetime) -> PodCauses:
+def diagnose_pods(seen: ClusterObservation, now: datetime) -> PodCauses:
     """What is wrong with each of the pods that exist."""
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
     found = ((pod, diagnose_pod(pod, now, head_ready=head_ready)) for pod in seen.all_pods)
@@ -94,7 +97,9 @@ def _that_matter(pod_causes: PodCauses, *, short: Collection[str]) -> Iterator[C
             yield cause
 
 
-def seconds_until_slow(seen: Observation, pod_causes: PodCauses, now: datetime) -> float | None:
+def seconds_until_slow(
+    seen: ClusterObservation, pod_causes: PodCauses, now: datetime
+) -> float | None:
     """Seconds until what takes time has taken too long, None if nothing waits for that."""
     deadlines = [
         cause.since + SLOW_AFTER
@@ -121,7 +126,7 @@ def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
     return replace(first, detail=f"{first.detail} (and {more} more of {first.component} likewise)")
 
 
-def _kept_refusal(seen: Observation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
+def _kept_refusal(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
     """What the server last refused, as long as nobody could ask it again."""
     ready = find_condition(seen.conditions, READY) or {}
     reason = reasons.WRITE_REJECTIONS.get(str(ready.get("reason")))
@@ -129,7 +134,7 @@ def _kept_refusal(seen: Observation, failures: tuple[Failure, ...]) -> Iterator[
         return
     message = str(ready.get("message", ""))
     part = component_of(message)
-    silent = {_part_of_scope(scope) for scope in seen.unsettled}
+    silent = {_part_of_scope(scope) for scope in seen.pending_scopes}
     silent |= {component_of_target(f.write.target) for f in failures if is_inconclusive(f)}
     if part in silent:
         words = message.removeprefix(f"{part}: ")
@@ -144,7 +149,7 @@ def _part_of_scope(scope: str) -> str:
     return scope
 
 
-def _blocked(seen: Observation) -> Iterator[Cause]:
+def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
     """What exists and should not, or not in this shape."""
     for sentence in seen.unreadable:
         words = f"{sentence}; nothing is made until it is deleted"
@@ -160,15 +165,15 @@ def _blocked(seen: Observation) -> Iterator[Cause]:
             yield Cause(reasons.FOREIGN_HEAD, HEAD, words, blocks_head=True)
 
 
-def _changed_by_admission(seen: Observation) -> Iterator[Cause]:
+def _changed_by_admission(seen: ClusterObservation) -> Iterator[Cause]:
     """Objects that are not what was asked for; the ledger's sentences about them."""
-    for sentence in seen.doubts:
+    for sentence in seen.consistency_warnings:
         if sentence.startswith("admission changed "):
             words = f"{sentence}; exempt Ray's pods from that webhook, then delete the object"
             yield Cause(reasons.ADMISSION_CHANGED, "cluster", words, blocks_head=not seen.heads)
 
 
-def _suspension(seen: Observation, design: Design) -> Cause | None:
+def _suspension(seen: ClusterObservation, design: DesiredCluster) -> Cause | None:
     if design.spec.suspend:
         words = "spec.suspend is true, so that there are no pods"
     elif design.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
@@ -178,7 +183,7 @@ def _suspension(seen: Observation, design: Design) -> Cause | None:
     return Cause(reasons.SUSPENDED, "cluster", words)
 
 
-def _pods_missing(seen: Observation, design: Design) -> Iterator[Cause]:
+def _pods_missing(seen: ClusterObservation, design: DesiredCluster) -> Iterator[Cause]:
     wanted = [(HEAD, 1, seen.heads)]
     for group in design.spec.worker_group_specs:
         name = group.group_name

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec
-    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.diagnosis.reasons import Cause
     from controller.runtime.reconcile.plan import Event, Failure
 
@@ -57,7 +57,7 @@ _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
 
 def cluster_status(
-    seen: Observation, design: Design, failures: tuple[Failure, ...], now: datetime
+    seen: ClusterObservation, design: DesiredCluster, failures: tuple[Failure, ...], now: datetime
 ) -> StatusPatch:
     """The wanted status after a reconcile whose writes ended with these failures."""
     present = status_of(seen.cluster)
@@ -80,7 +80,7 @@ def cluster_status(
     return replace(patch, valid_for=seconds_until_slow(seen, troubles, now))
 
 
-def refusal_status(seen: Observation, problem: Problem, now: datetime) -> StatusPatch:
+def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) -> StatusPatch:
     """The status of a cluster that is not valid: `Ready` says why, the rest stays as it was."""
     present = status_of(seen.cluster)
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
@@ -93,7 +93,7 @@ def refusal_status(seen: Observation, problem: Problem, now: datetime) -> Status
 
 
 def _state(
-    seen: Observation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
+    seen: ClusterObservation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
 ) -> str:
     """`ready` once everything was there, then for ever, but for `suspended` (behaviour 6)."""
     if _is_suspended(seen, spec):
@@ -105,7 +105,7 @@ def _state(
     return str(present.get("state") or "")
 
 
-def _is_suspended(seen: Observation, spec: ClusterSpec) -> bool:
+def _is_suspended(seen: ClusterObservation, spec: ClusterSpec) -> bool:
     """Also when `suspend` was removed meanwhile, which resumes nothing (behaviour 1)."""
     has_been = spec.suspend is None and is_true(seen.conditions, condition_types.SUSPENDED)
     return (bool(spec.suspend) or has_been) and not seen.may_have_pods
@@ -116,7 +116,7 @@ def _counts_ready(pod: Pod) -> bool:
     return is_running(pod) and (ready is None or ready.status == "True")
 
 
-def _counters(seen: Observation, spec: ClusterSpec) -> dict[str, int]:
+def _counters(seen: ClusterObservation, spec: ClusterSpec) -> dict[str, int]:
     workers = [pod for pods in seen.workers.values() for pod in pods]
     active = [group for group in spec.worker_group_specs if not group.suspend]
     return {
@@ -163,8 +163,8 @@ def _present_head(heads: tuple[Pod, ...]) -> Pod | None:
 
 
 def _conditions(
-    seen: Observation,
-    design: Design,
+    seen: ClusterObservation,
+    design: DesiredCluster,
     failures: tuple[Failure, ...],
     cause: Cause | None,
     now: datetime,
@@ -180,9 +180,9 @@ def _conditions(
     conditions.set_suspension(design.spec.suspend, pods_left=seen.may_have_pods)
     conditions.set_provisioned(seen.all_pods, cause)
     conditions.set_ready(cause)
-    conditions.set_features(design.unsupported)
-    conditions.set_doubts(seen.doubts)
-    conditions.set_parts([note.message for note in seen.children.notes])
+    conditions.set_features(design.unsupported_fields)
+    conditions.set_consistency(seen.consistency_warnings)
+    conditions.set_children([note.message for note in seen.children.notes])
     conditions.set_up_to_date(seen, design)
     return conditions.as_list()
 

@@ -21,7 +21,7 @@ from controller.runtime.reconcile.plan import MergePatch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from controller.ray.cluster.observe import Design, Observation
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.runtime.reconcile.plan import Write
 
 RECREATE: Final = "Recreate"
@@ -30,7 +30,7 @@ RECREATE: Final = "Recreate"
 _REASON: Final = "the specification has changed and upgradeStrategy is Recreate"
 
 
-def must_recreate(seen: Observation, design: Design) -> bool:
+def must_recreate(seen: ClusterObservation, design: DesiredCluster) -> bool:
     """Whether the live head was made from another specification than the present one.
 
     Without a live head there is nothing to compare: what is made next is up to date anyway.
@@ -44,7 +44,7 @@ def must_recreate(seen: Observation, design: Design) -> bool:
     )
 
 
-def delete_outdated(seen: Observation) -> tuple[list[Write], list[Write]]:
+def delete_outdated(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
     """All workers, and after them the heads, once no lost create can bring another worker."""
     pods = [pod for pod in seen.all_pods if not pod.metadata.terminating]
     workers: list[Write] = [
@@ -53,18 +53,20 @@ def delete_outdated(seen: Observation) -> tuple[list[Write], list[Write]]:
     heads: list[Write] = [
         delete_pod(seen, pod, what="HeadPod", reason=_REASON) for pod in pods if is_head(pod)
     ]
-    settled = [write for write in workers if write.target.scope not in seen.unsettled]
-    return settled, heads if not seen.unsettled else []
+    settled = [write for write in workers if write.target.scope not in seen.pending_scopes]
+    return settled, heads if not seen.pending_scopes else []
 
 
-def restamp_head(seen: Observation, design: Design) -> Iterator[Write]:
+def restamp_head(seen: ClusterObservation, design: DesiredCluster) -> Iterator[Write]:
     """Put our hash in the place of one that we cannot compare with ours."""
     head = live_head(seen)
     if design.spec.upgrade_strategy.type != RECREATE or head is None:
         return
     stamps = _stamps(design)
     present = head.metadata.annotations or {}
-    if HEAD_SCOPE not in seen.unsettled and any(present.get(k) != v for k, v in stamps.items()):
+    if HEAD_SCOPE not in seen.pending_scopes and any(
+        present.get(k) != v for k, v in stamps.items()
+    ):
         yield MergePatch(
             pod_target(seen, head.metadata.name, HEAD_SCOPE),
             head.metadata.uid,
@@ -72,7 +74,7 @@ def restamp_head(seen: Observation, design: Design) -> Iterator[Write]:
         )
 
 
-def _stamps(design: Design) -> dict[str, str]:
+def _stamps(design: DesiredCluster) -> dict[str, str]:
     """Whose hash of what a head that is made now carries."""
     annotations = design.builder.head("")["metadata"]["annotations"]
     return {key: annotations[key] for key in (labels.KUBERAY_VERSION, labels.RECREATE_HASH)}

@@ -1,18 +1,18 @@
-"""The pods that a cluster lacks: their places, and names that are idempotency keys.
+"""The pods that a cluster lacks: their positions, and names that are idempotency keys.
 
-Only as many as one plan may create are worked out.
+The names follow from what was observed, so a repeated create meets its own object. Only as many
+pods as one plan may create are worked out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from controller.apimachinery.names import child_name
-from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.cluster.workers.multi_host import vacancies
+from controller.ray.cluster.workers.multi_host import missing_hosts
 from controller.ray.cluster.workers.scale_down import free_indices
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 from controller.ray.pods.replica_position import ReplicaPosition
@@ -20,113 +20,99 @@ from controller.ray.pods.replica_position import ReplicaPosition
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from controller.kube.objects import Pod
     from controller.ray.api.raycluster import WorkerGroup
-    from controller.ray.cluster.observe import Design
-    from controller.ray.cluster.workers.multi_host import Slice
-    from controller.ray.head.identity import Identity
-    from controller.runtime.reconcile.kind import CacheReader
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """A pod that is missing: the name that it will have and its place, if it has one."""
+class MissingPod:
+    """A pod to be created: its name, and its position in its group if it has one."""
 
     name: str
     place: ReplicaPosition | None = None
 
 
-def find_openings(
-    design: Design,
-    heads: Sequence[Pod],
-    workers: Mapping[str, Sequence[Pod]],
-    slices: Mapping[str, Sequence[Slice]],
-    reads: CacheReader,
-    *,
-    batch: int,
-) -> dict[str, tuple[Opening, ...]]:
+MissingPods: TypeAlias = "Mapping[str, tuple[MissingPod, ...]]"
+"""Missing pods by scope."""
+
+
+def find_missing_pods(
+    seen: ClusterObservation, desired: DesiredCluster, *, batch: int
+) -> MissingPods:
     """The missing pods by scope, of all groups together no more than `batch`.
 
-    Pods that are going still hold their places. Groups share the batch, lest one whose pods are
-    refused leave nothing to the others; one with a write of unknown outcome has no part in it.
+    Terminating pods still hold their positions. Groups share the batch, so that a group whose
+    pods are refused leaves room for the others; a group with a write of unknown outcome has no
+    part in it.
     """
-    identity = design.identity
-    unsettled = reads.pending_scopes(identity.uid)
-    found: dict[str, tuple[Opening, ...]] = {}
-    if not heads:
-        names = _names(f"{identity.name}-head", labels.HEAD_GROUP, 1, identity, reads)
-        found[HEAD_SCOPE] = (Opening(names[0]),)
+    cluster = desired.identity.name
+    found: dict[str, tuple[MissingPod, ...]] = {}
+    if not seen.heads:
+        names = _free_names(seen, f"{cluster}-head", labels.HEAD_GROUP, 1)
+        found[HEAD_SCOPE] = (MissingPod(names[0]),)
     short = [
         group
-        for group in design.spec.worker_group_specs
-        if worker_scope(group.group_name) not in unsettled and _is_short(group, workers, slices)
+        for group in desired.spec.worker_group_specs
+        if worker_scope(group.group_name) not in seen.pending_scopes and _may_lack_pods(seen, group)
     ]
     for position, group in enumerate(short):
         name = group.group_name
-        if name in slices:
-            places = _places_in_slices(group, slices[name], identity, reads, batch)
+        if name in seen.multi_host_replicas:
+            places = _hosts(seen, group, batch)
         else:
-            share = ceil(batch / (len(short) - position))
-            places = _places(group, workers.get(name, ()), share)
+            places = _positions(seen, group, ceil(batch / (len(short) - position)))
         if places:
-            prefix = f"{identity.name}-{name}-worker".lower()
-            names = _names(prefix, name, len(places), identity, reads)
-            found[worker_scope(name)] = tuple(map(Opening, names, places))
+            names = _free_names(seen, f"{cluster}-{name}-worker".lower(), name, len(places))
+            found[worker_scope(name)] = tuple(map(MissingPod, names, places))
             batch -= len(places)
             if not batch:
                 break
     return found
 
 
-def _is_short(
-    group: WorkerGroup, workers: Mapping[str, Sequence[Pod]], slices: Mapping[str, Sequence[Slice]]
-) -> bool:
-    """Whether the group may lack pods."""
-    parts = slices.get(group.group_name, ())
-    return len(workers.get(group.group_name, ())) < group.desired_pods or any(
-        len(each.pods) < group.hosts for each in parts
+def _may_lack_pods(seen: ClusterObservation, group: WorkerGroup) -> bool:
+    replicas = seen.multi_host_replicas.get(group.group_name, ())
+    return len(seen.workers.get(group.group_name, ())) < group.desired_pods or any(
+        len(each.pods) < group.hosts for each in replicas
     )
 
 
-def _places(
-    group: WorkerGroup, pods: Sequence[Pod], batch: int
+def _positions(
+    seen: ClusterObservation, group: WorkerGroup, batch: int
 ) -> Sequence[ReplicaPosition | None]:
+    pods = seen.workers.get(group.group_name, ())
     count = min(batch, max(0, group.desired_pods - len(pods)))
     if group.hosts > 1:
         return [None] * count
     return [ReplicaPosition(index) for index in free_indices(pods, count)] if count else ()
 
 
-def _places_in_slices(
-    group: WorkerGroup, slices: Sequence[Slice], identity: Identity, reads: CacheReader, batch: int
-) -> Sequence[ReplicaPosition]:
-    return vacancies(
+def _hosts(seen: ClusterObservation, group: WorkerGroup, batch: int) -> Sequence[ReplicaPosition]:
+    return missing_hosts(
         group,
-        slices,
-        reads.incomplete_replicas(identity.uid),
-        owner_uid=identity.uid,
-        revision=reads.revision(PODS, identity.uid),
+        seen.multi_host_replicas[group.group_name],
+        seen.incomplete_replicas,
+        owner_uid=seen.cluster.metadata.uid,
+        revision=seen.pods_revision,
         batch=batch,
     )
 
 
-def _names(
-    prefix: str, group: str, count: int, identity: Identity, reads: CacheReader
-) -> list[str]:
-    """Names that nobody has: the same observed state gives the same ones."""
-    revision = reads.revision(PODS, identity.uid)
+def _free_names(seen: ClusterObservation, prefix: str, group: str, count: int) -> list[str]:
+    """Names that no pod has: the same observed state gives the same ones."""
+    pods = seen.heads if group == labels.HEAD_GROUP else seen.workers.get(group, ())
+    taken = seen.taken_pod_names.union(pod.metadata.name for pod in pods)
     names: list[str] = []
     position = 0
     while len(names) < count:
         name = child_name(
             prefix,
-            owner_uid=identity.uid,
+            owner_uid=seen.cluster.metadata.uid,
             group=group,
             position=position,
-            revision=revision,
+            revision=seen.pods_revision,
         )
         position += 1
-        key = f"{identity.namespace}/{name}"
-        if not reads.has_name_conflict(PODS, key) and reads.get(PODS, key) is None:
+        if name not in taken:
             names.append(name)
     return names

@@ -19,8 +19,8 @@ from controller.ray.cluster.healing import unhealthy_reason
 from controller.ray.cluster.workers.scale_down import (
     NAMED,
     SURPLUS,
-    Victim,
-    attachment,
+    PodToDelete,
+    deletion_rank,
     free_indices,
 )
 from controller.ray.pods.replica_position import ReplicaPosition
@@ -36,7 +36,7 @@ _LONGEST_LABEL = 63
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class MultiHostReplica:
     """A replica as it is.
 
     Attributes:
@@ -58,7 +58,7 @@ class Slice:
         return (self.pods[0].metadata.labels or {}).get(labels.REPLICA_INDEX, "")
 
 
-def are_slices(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
+def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
     """Whether the group's pods must be treated as slices.
 
     Not while they are pods of a multi-host group that say nothing of slices, made by an operator
@@ -70,17 +70,20 @@ def are_slices(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
     return group.hosts > 1 and all(_label(pod, labels.REPLICA_INDEX) for pod in pods)
 
 
-def read_slices(pods: Iterable[Pod]) -> tuple[Slice, ...]:
+def read_replicas(pods: Iterable[Pod]) -> tuple[MultiHostReplica, ...]:
     """The pods of a group, put together by the names of their slices."""
     found: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         found[_label(pod, labels.REPLICA_NAME)].append(pod)
     singles = found.pop("", [])
-    slices = [Slice(name, tuple(sorted(found[name], key=_host_order))) for name in sorted(found)]
-    return (*slices, *(Slice("", (pod,)) for pod in singles))
+    slices = [
+        MultiHostReplica(name, tuple(sorted(found[name], key=_host_order)))
+        for name in sorted(found)
+    ]
+    return (*slices, *(MultiHostReplica("", (pod,)) for pod in singles))
 
 
-def is_unfinished(each: Slice, group: WorkerGroup, begun: Mapping[str, int]) -> bool:
+def is_unfinished(each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str, int]) -> bool:
     """Whether the slice lacks just the hosts that this process has not made yet."""
     hosts = [_label(pod, labels.HOST_INDEX) for pod in each.pods]
     named = group.scale_strategy.workers_to_delete
@@ -92,14 +95,14 @@ def is_unfinished(each: Slice, group: WorkerGroup, begun: Mapping[str, int]) -> 
     )
 
 
-def victims(
+def pods_to_delete(
     group: WorkerGroup,
-    slices: Sequence[Slice],
+    slices: Sequence[MultiHostReplica],
     begun: Mapping[str, int],
     *,
     wanted_hash: str,
     may_shrink: bool,
-) -> tuple[Victim, ...]:
+) -> tuple[PodToDelete, ...]:
     """The pods of the slices to delete now, slice by slice.
 
     Args:
@@ -121,17 +124,19 @@ def victims(
     ordered.sort(
         key=lambda each: (
             reasons[id(each)] is None,
-            min(attachment(pod, named, wanted_hash) for pod in each.live),
+            min(deletion_rank(pod, named, wanted_hash) for pod in each.live),
         )
     )
     return tuple(
-        Victim(pod, reasons[id(each)] or SURPLUS) for each in ordered[:count] for pod in each.live
+        PodToDelete(pod, reasons[id(each)] or SURPLUS)
+        for each in ordered[:count]
+        for pod in each.live
     )
 
 
-def vacancies(
+def missing_hosts(
     group: WorkerGroup,
-    slices: Sequence[Slice],
+    slices: Sequence[MultiHostReplica],
     begun: Mapping[str, int],
     *,
     owner_uid: str,
@@ -184,7 +189,7 @@ def _names(
 
 
 def _still_wanted(
-    group: WorkerGroup, slices: Sequence[Slice], begun: Mapping[str, int]
+    group: WorkerGroup, slices: Sequence[MultiHostReplica], begun: Mapping[str, int]
 ) -> Mapping[str, int]:
     """Nothing is completed that would have to go again; slices that go anyway make room."""
     named = frozenset(group.scale_strategy.workers_to_delete)
@@ -193,7 +198,7 @@ def _still_wanted(
 
 
 def _why_forced(
-    each: Slice, group: WorkerGroup, begun: Mapping[str, int], named: Collection[str]
+    each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str, int], named: Collection[str]
 ) -> str | None:
     """Why the slice must go whatever the numbers say, None if it may stay."""
     for pod in each.pods:
@@ -210,7 +215,7 @@ def _why_forced(
     return f"{what} has {count} of {group.hosts} hosts"
 
 
-def _of_slice(each: Slice, pod: Pod, reason: str) -> str:
+def _of_slice(each: MultiHostReplica, pod: Pod, reason: str) -> str:
     if not each.name:
         return reason
     return f"of pod {pod.metadata.name} of its replica {each.name}: {reason}"
@@ -223,7 +228,7 @@ def _defect(pod: Pod) -> str | None:
     return reason
 
 
-def _created(each: Slice) -> str:
+def _created(each: MultiHostReplica) -> str:
     return max(pod.metadata.creation_timestamp or "" for pod in each.pods)
 
 

@@ -26,16 +26,16 @@ SURPLUS = "the group has more pods than it should"
 
 
 @dataclass(frozen=True, slots=True)
-class Victim:
+class PodToDelete:
     """A pod that must go, and why: a clause for its event."""
 
     pod: Pod
     reason: str
 
 
-def victims(
+def pods_to_delete(
     group: WorkerGroup, pods: Sequence[Pod], *, wanted_hash: str, may_shrink: bool
-) -> tuple[Victim, ...]:
+) -> tuple[PodToDelete, ...]:
     """Which of the group's pods to delete now, in order.
 
     Args:
@@ -54,7 +54,7 @@ def victims(
     if not count:
         return ()
     ordered = deletion_order(live, named=named, wanted_hash=wanted_hash)
-    return tuple(Victim(pod, _why(pod, named)) for pod in ordered[:count])
+    return tuple(PodToDelete(pod, _why(pod, named)) for pod in ordered[:count])
 
 
 def deletion_order(
@@ -63,11 +63,11 @@ def deletion_order(
     """Pods from the first to go to the last: see `attachment`, then newest, then by name."""
     ordered = sorted(pods, key=lambda pod: pod.metadata.name)
     ordered.sort(key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
-    ordered.sort(key=lambda pod: attachment(pod, named, wanted_hash))
+    ordered.sort(key=lambda pod: deletion_rank(pod, named, wanted_hash))
     return ordered
 
 
-def attachment(pod: Pod, named: Collection[str], wanted_hash: str) -> tuple[bool, ...]:
+def deletion_rank(pod: Pod, named: Collection[str], wanted_hash: str) -> tuple[bool, ...]:
     """How much the cluster holds on to a pod; the smaller goes first.
 
     Named in `workersToDelete`, failed, not scheduled, not ready, made from an outdated template.

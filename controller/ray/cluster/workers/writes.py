@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.ray.api.raycluster import WorkerGroup
-    from controller.ray.cluster.observe import Design, Observation
-    from controller.ray.cluster.workers.missing_pods import Opening
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.workers.missing_pods import MissingPod, MissingPods
     from controller.ray.settings import ClusterSettings
     from controller.runtime.reconcile.plan import Create, Write
 
@@ -27,7 +27,9 @@ ABREAST = 8
 """Slices that are made side by side: more are faster, fewer leave less to undo after a crash."""
 
 
-def create_workers(seen: Observation, design: Design) -> list[list[Write]]:
+def create_workers(
+    seen: ClusterObservation, design: DesiredCluster, missing: MissingPods
+) -> list[list[Write]]:
     """The workers that are missing, as far as this plan's batch goes, in stages.
 
     Pods of plain groups come at once, of each group in turn. The hosts of a slice come one after
@@ -37,12 +39,12 @@ def create_workers(seen: Observation, design: Design) -> list[list[Write]]:
     plain: list[list[Write]] = []
     sequences: list[list[Write]] = []
     for group in design.spec.worker_group_specs:
-        openings = seen.openings.get(worker_scope(group.group_name), ())
-        if group.group_name in seen.slices:
-            for _, hosts in groupby(openings, _replica):
+        found = missing.get(worker_scope(group.group_name), ())
+        if group.group_name in seen.multi_host_replicas:
+            for _, hosts in groupby(found, _replica):
                 sequences.append([_create(seen, design, group, each) for each in hosts])
         else:
-            plain.append([_create(seen, design, group, each) for each in openings])
+            plain.append([_create(seen, design, group, each) for each in found])
     in_turn = [each for step in zip_longest(*plain) for each in step if each is not None]
     return [in_turn, *_side_by_side(sequences)]
 
@@ -54,19 +56,21 @@ def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
             yield [each for each in step if each is not None]
 
 
-def delete_workers(seen: Observation, design: Design, settings: ClusterSettings) -> Iterator[Write]:
+def delete_workers(
+    seen: ClusterObservation, design: DesiredCluster, settings: ClusterSettings
+) -> Iterator[Write]:
     """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
     for group in design.spec.worker_group_specs:
-        if worker_scope(group.group_name) not in seen.unsettled:
+        if worker_scope(group.group_name) not in seen.pending_scopes:
             for victim in _victims(seen, design, group, settings):
                 yield delete_pod(seen, victim.pod, what="WorkerPod", reason=victim.reason)
 
 
-def delete_removed_groups(seen: Observation, design: Design) -> Iterator[Write]:
+def delete_removed_groups(seen: ClusterObservation, design: DesiredCluster) -> Iterator[Write]:
     """Workers of groups that are no longer in the specification; not those of no group at all."""
     known = {"", *(group.group_name for group in design.spec.worker_group_specs)}
     for group, pods in seen.workers.items():
-        if group in known or worker_scope(group) in seen.unsettled:
+        if group in known or worker_scope(group) in seen.pending_scopes:
             continue
         reason = f"group {group!r} is no longer in the specification"
         for pod in scale_down.deletion_order(pods):
@@ -75,33 +79,37 @@ def delete_removed_groups(seen: Observation, design: Design) -> Iterator[Write]:
 
 
 def _victims(
-    seen: Observation, design: Design, group: WorkerGroup, settings: ClusterSettings
-) -> tuple[scale_down.Victim, ...]:
+    seen: ClusterObservation, design: DesiredCluster, group: WorkerGroup, settings: ClusterSettings
+) -> tuple[scale_down.PodToDelete, ...]:
     wanted_hash = design.builder.worker_hash(group)
     may_shrink = not design.spec.autoscaling or settings.delete_unnamed
-    present = seen.slices.get(group.group_name)
+    present = seen.multi_host_replicas.get(group.group_name)
     if present is None:
         pods = seen.workers.get(group.group_name, ())
-        return scale_down.victims(group, pods, wanted_hash=wanted_hash, may_shrink=may_shrink)
-    return multi_host.victims(
-        group, present, seen.begun, wanted_hash=wanted_hash, may_shrink=may_shrink
+        return scale_down.pods_to_delete(
+            group, pods, wanted_hash=wanted_hash, may_shrink=may_shrink
+        )
+    return multi_host.pods_to_delete(
+        group, present, seen.incomplete_replicas, wanted_hash=wanted_hash, may_shrink=may_shrink
     )
 
 
-def _create(seen: Observation, design: Design, group: WorkerGroup, opening: Opening) -> Create:
-    place, member = opening.place, None
+def _create(
+    seen: ClusterObservation, design: DesiredCluster, group: WorkerGroup, pod: MissingPod
+) -> Create:
+    place, member = pod.place, None
     if place is not None and place.replica_name:
         member = ReplicaMember(place.replica_name, place.host_index, group.hosts)
     return create_pod(
         seen,
-        design.builder.worker(group, opening.name, place),
+        design.builder.worker(group, pod.name, place),
         scope=worker_scope(group.group_name),
         what="WorkerPod",
         member=member,
     )
 
 
-def _replica(opening: Opening) -> str:
+def _replica(pod: MissingPod) -> str:
     """What the pod is part of: its slice, or nothing but itself."""
-    place = opening.place
-    return place.replica_name if place is not None and place.replica_name else opening.name
+    place = pod.place
+    return place.replica_name if place is not None and place.replica_name else pod.name

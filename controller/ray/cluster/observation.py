@@ -1,0 +1,101 @@
+"""What a RayCluster's plan depends on: what the specification asks for, and what there is.
+
+Both are values: the same ones give the same plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.custom_object import conditions_of
+from controller.ray.cluster.children.observed import ObservedChildren
+from controller.ray.cluster.deletion.steps import Cleanup
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.apimachinery.problem import Problem
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.cluster.workers.multi_host import MultiHostReplica
+    from controller.ray.head.identity import Identity
+    from controller.ray.pods.builder import PodBuilder
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredCluster:
+    """What follows from a valid RayCluster object alone; computed once per object.
+
+    Attributes:
+        spec: the parsed specification.
+        identity: names and addresses of its children.
+        builder: builds the pods.
+        unsupported_fields: fields that are accepted and have no effect yet.
+        warnings: sentences about what is questionable but does not stop the cluster.
+    """
+
+    spec: ClusterSpec
+    identity: Identity
+    builder: PodBuilder
+    unsupported_fields: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterObservation:
+    """A RayCluster and its children as they are.
+
+    Attributes:
+        cluster: the object.
+        desired: what follows from it; a `Problem` if it is not valid.
+        heads: head pods that belong to it, terminating ones included.
+        foreign_heads: sentences about head pods with its label that belong to somebody else.
+        workers: its worker pods by group, groups removed from the specification included.
+        children: its services, access objects, secrets and claims.
+        unreadable: sentences about pods that exist and cannot be decoded, and so not be counted.
+        multi_host_replicas: the replicas of the groups whose replicas have several hosts, by group.
+        incomplete_replicas: replicas that this process is creating, with the number of hosts
+            created so far.
+        pods_revision: newest revision of pods observed; names of new pods depend on it.
+        taken_pod_names: names that another owner's pods turned out to have.
+        pods_listed: whether a live list has shown that there are no pods besides these.
+        pending_scopes: scopes with a write of unknown outcome.
+        lost_head: name of a head that the status knows and the cache does not show.
+        cleanup: what is known of the removal of a deleted cluster's state from Redis.
+        consistency_warnings: what the cache and the API server disagree about, as sentences.
+    """
+
+    cluster: RayCluster
+    desired: DesiredCluster | Problem
+    heads: tuple[Pod, ...] = ()
+    foreign_heads: tuple[str, ...] = ()
+    workers: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict[str, "tuple[Pod, ...]"])
+    children: ObservedChildren = field(default_factory=ObservedChildren)
+    unreadable: tuple[str, ...] = ()
+    multi_host_replicas: Mapping[str, tuple[MultiHostReplica, ...]] = field(
+        default_factory=dict[str, "tuple[MultiHostReplica, ...]"]
+    )
+    incomplete_replicas: Mapping[str, int] = field(default_factory=dict[str, int])
+    pods_revision: str = ""
+    taken_pod_names: frozenset[str] = frozenset()
+    pods_listed: bool = False
+    pending_scopes: frozenset[str] = frozenset()
+    lost_head: str | None = None
+    cleanup: Cleanup = field(default_factory=Cleanup)
+    consistency_warnings: tuple[str, ...] = ()
+
+    @property
+    def conditions(self) -> list[dict[str, Any]]:
+        """The present conditions."""
+        return conditions_of(self.cluster)
+
+    @property
+    def all_pods(self) -> list[Pod]:
+        """Heads and workers."""
+        return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
+
+    @property
+    def may_have_pods(self) -> bool:
+        """Whether there are pods, or may be: unreadable, or of a write of unknown outcome."""
+        return bool(self.all_pods or self.unreadable or self.pending_scopes)
