@@ -25,6 +25,7 @@ from controller.runtime.manager import Group, Manager
 from controller.runtime.metrics import EventCollector, ExpectationCollector, RuntimeMetrics
 from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.executor import Executor
+from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.plan import Event
 from controller.runtime.reconcile.writer import Writer
 from controller.runtime.settings import parse_address
@@ -98,7 +99,10 @@ class Operator:
             fence=leads,
             concurrency=client.concurrency,
         )
-        self._resolver = ExpectationResolver(self.expectations, writer, clock=clock, rng=rng)
+        lookups = LookupReader(client, self.expectations)
+        self._resolver = ExpectationResolver(
+            self.expectations, writer, client, clock=clock, rng=rng
+        )
         self.recorder = Recorder(
             client,
             instance=settings.identity or "manta-operator",
@@ -113,7 +117,7 @@ class Operator:
             kind.name: Controller(
                 kind,
                 expectations=self.expectations,
-                executor=Executor(writer, now=clock.time),
+                executor=Executor(writer, lookups, now=clock.time),
                 recorder=self.recorder,
                 metrics=self._metrics.controller(kind.name, settings.workers),
                 workers=settings.workers,
@@ -216,7 +220,7 @@ class _Writers:
     ) -> None:
         self._caches = caches
         self._controllers = controllers
-        self._settler = resolver
+        self._resolver = resolver
         self._stopped = asyncio.Event()
 
     async def run(self, ready: Callable[[], None]) -> None:
@@ -224,7 +228,7 @@ class _Writers:
             return
         ready()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._settler.run(), name=self._settler.name)
+            group.create_task(self._resolver.run(), name=self._resolver.name)
             for each in self._controllers:
                 group.create_task(each.run(), name=each.name)
 
@@ -232,7 +236,7 @@ class _Writers:
         self._stopped.set()
         for each in self._controllers:
             each.close()
-        self._settler.close()
+        self._resolver.close()
 
     async def _confirmed(self) -> bool:
         """Confirm the caches; False if a stop came first."""

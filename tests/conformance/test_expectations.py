@@ -19,6 +19,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.reconcile.executor import BATCH, Executor, PlanExecution, Result
+from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.plan import Create, MergePatch, Plan, StatusPatch, Target
 from controller.runtime.reconcile.writer import WriteOutcome, Writer
 from informers import Store
@@ -244,7 +245,10 @@ def job(plan: Plan) -> PlanExecution:
 
 
 def executor(book: Book, client: ScriptedClient) -> Executor:
-    return Executor(Writer(client, book.expectations), now=lambda: book.time)
+    expectations = book.expectations
+    return Executor(
+        Writer(client, expectations), LookupReader(client, expectations), now=lambda: book.time
+    )
 
 
 def stage(count: int) -> Plan:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from controller.kube.errors import KubeError
+from controller.runtime.reconcile.lookups import read_live
 from controller.runtime.reconcile.plan import Create, Delete, Target
 from controller.runtime.reconcile.writer import WriteOutcome
 from workqueue import Backoff, Closed, WorkQueue
@@ -20,6 +21,7 @@ from workqueue import Backoff, Closed, WorkQueue
 if TYPE_CHECKING:
     import random
 
+    from controller.kube.client import Client
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.overlay import Expectation, ObjectReference
     from controller.runtime.expectations.owners import Owner
@@ -41,7 +43,8 @@ class ExpectationResolver:
 
     Args:
         expectations: asks for live reads and records their results.
-        writer: makes the requests and records them.
+        writer: repeats writes.
+        client: reads objects live.
         clock: the running event loop, or something like it.
         rng: jitter of the back-off.
     """
@@ -49,9 +52,16 @@ class ExpectationResolver:
     name = "resolver"
 
     def __init__(
-        self, expectations: Expectations, writer: Writer, *, clock: Clock, rng: random.Random
+        self,
+        expectations: Expectations,
+        writer: Writer,
+        client: Client,
+        *,
+        clock: Clock,
+        rng: random.Random,
     ) -> None:
         self._expectations = expectations
+        self._client = client
         self._writer = writer
         self._queue: WorkQueue[ObjectReference] = WorkQueue(
             clock=clock, rng=rng, backoff=Backoff(base=0.5, cap=30.0)
@@ -122,8 +132,8 @@ class ExpectationResolver:
     async def _read_live(self, reference: ObjectReference, expectation: Expectation[Any]) -> bool:
         version = expectation.version
         try:
-            obj = await self._writer.read(
-                Target(reference.resource, reference.namespace, reference.name)
+            obj = await read_live(
+                self._client, Target(reference.resource, reference.namespace, reference.name)
             )
         except KubeError as error:
             _log.info("live_read.failed", target=str(reference), error=str(error))

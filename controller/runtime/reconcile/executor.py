@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
+    from controller.runtime.reconcile.lookups import LookupReader
     from controller.runtime.reconcile.plan import Failure, Plan, Write
     from controller.runtime.reconcile.slow_start import SlowStartGroup
     from controller.runtime.reconcile.writer import Writer, WriteResult
@@ -101,12 +102,14 @@ class Executor:
     and, between two batches of one plan, how many creates at once the first has come to.
 
     Args:
-        writer: makes the requests.
+        writer: sends the writes.
+        lookups: answers the plan's lookups.
         now: monotonic seconds.
     """
 
-    def __init__(self, writer: Writer, *, now: Callable[[], float]) -> None:
+    def __init__(self, writer: Writer, lookups: LookupReader, *, now: Callable[[], float]) -> None:
         self._writer = writer
+        self._lookups = lookups
         self._now = now
         self._status_written: dict[str, float] = {}
         self._pruned_fields: dict[str, dict[str, Any]] = {}
@@ -145,7 +148,7 @@ class Executor:
         async with asyncio.TaskGroup() as group:
             lookups = execution.plan.lookups
             tasks = [
-                group.create_task(self._writer.look_up(execution.owner, lookup))
+                group.create_task(self._lookups.look_up(execution.owner, lookup))
                 for lookup in lookups
             ]
         notes = [

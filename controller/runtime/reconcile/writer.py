@@ -1,13 +1,13 @@
 """Single writes, each recorded as an expectation before and after its request (EXP-21).
 
-Nobody else in the runtime calls a mutating verb, so that no write can be forgotten. What each
-answer means is decided here and nowhere else (EXP-31 to EXP-44).
+Nothing else in the runtime sends a mutating request for a plan, so that no write is forgotten.
+Only this module decides what each response means (EXP-31 to EXP-44).
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,21 +26,16 @@ from controller.kube.errors import (
     StatusError,
     may_have_happened,
 )
-from controller.kube.objects import KubeObject
-from controller.kube.resources import PODS
-from controller.runtime.expectations.cache_barrier import PAGE_SIZE
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
 from controller.runtime.reconcile.fair_limiter import FairLimiter
-from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError, LogText
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError
+from controller.runtime.reconcile.lookups import read_live
 from controller.runtime.reconcile.plan import (
     Create,
     Delete,
     Failure,
     JsonPatch,
-    LiveList,
-    LogTail,
-    Lookup,
     MergePatch,
     Replace,
     Target,
@@ -50,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.client import Client
+    from controller.kube.objects import KubeObject
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.leaderelection.election import Fence
@@ -57,21 +53,19 @@ if TYPE_CHECKING:
 
 
 class WriteOutcome(Enum):
-    """What became of a write."""
+    """The outcome of a write."""
 
     DONE = "done"
-    CONFLICT = "conflict"  # a precondition failed: plan again, quietly
-    NAME_CONFLICT = "taken"  # the name belongs to somebody else: plan again
-    NAMESPACE_TERMINATING = (
-        "unwanted"  # the namespace is going away: nothing to create, nothing to retry
-    )
+    CONFLICT = "conflict"  # a precondition failed: plan again, and report no failure
+    NAME_CONFLICT = "name_conflict"  # the name belongs to another owner: plan again
+    NAMESPACE_TERMINATING = "namespace_terminating"  # nothing can be created: do not retry
     FAILED = "failed"
-    UNKNOWN = "unknown"  # the resolver finds out
+    UNKNOWN = "unknown"  # the response was lost: the resolver finds out
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """One write and what became of it. `obj` is what the server returned, if it did."""
+    """One write and its outcome. `obj` is the object that the server returned, if any."""
 
     write: Write
     outcome: WriteOutcome
@@ -103,15 +97,15 @@ class WriteResult:
 class Writer:
     """Carries out writes on behalf of an owner.
 
-    Never raises for what a server can answer. A cancelled write is recorded as unknown and the
-    cancellation goes on (EXP-40).
+    Never raises an error that a server may respond with: the result carries it. A cancelled write
+    is recorded as unknown, and the cancellation propagates (EXP-40).
 
     Args:
-        client: makes the requests.
-        expectations: where they are recorded.
-        fence: stands before every write, and limits its time to that of the lease (LE-14).
-        concurrency: writes in flight at most. Owners get these slots in turn, so that one with
-            many writes delays none with few.
+        client: sends the requests.
+        expectations: records them.
+        fence: checked before every write; limits its duration to that of the lease (LE-14).
+        concurrency: writes in flight at most. Owners get these slots in turn, so that an owner
+            with many writes does not delay one with few.
     """
 
     def __init__(
@@ -128,12 +122,13 @@ class Writer:
         self._limiter = FairLimiter(concurrency)
 
     async def perform(self, owner: Owner, write: Write, *, repetition: bool = False) -> WriteResult:
-        """Carry out one write and record what is known of it afterwards.
+        """Carry out one write and record its outcome.
 
-        A `repetition` that is refused says nothing about the first attempt: it stays unknown.
+        If a `repetition` is rejected, the outcome of the first attempt is still unknown.
 
         Raises:
-            ValueError: a create without a name of its own could not be repeated (EXP-31).
+            ValueError: a create that lets the server choose the name; it could not be repeated
+                (EXP-31).
         """
         if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
             raise ValueError(f"{write.target.key} must be created under exactly this name")
@@ -170,10 +165,10 @@ class Writer:
             self._expectations.mark_failed(owner, write)
         if unknown:
             return WriteResult(write, WriteOutcome.UNKNOWN, error=error)
-        unwanted = isinstance(write, Create) and _namespace_terminating(error)
+        terminating = isinstance(write, Create) and _namespace_terminating(error)
         result = WriteResult(
             write,
-            WriteOutcome.NAMESPACE_TERMINATING if unwanted else WriteOutcome.FAILED,
+            WriteOutcome.NAMESPACE_TERMINATING if terminating else WriteOutcome.FAILED,
             error=error,
         )
         if isinstance(write, Create) and isinstance(error, StatusError):
@@ -181,78 +176,6 @@ class Writer:
                 owner, write, CreateError(result.reason, str(error))
             )
         return result
-
-    async def look_up(self, owner: Owner, lookup: Lookup | LiveList | LogTail) -> KubeError | None:
-        """Answer a lookup of a plan by live reads; the error if one failed.
-
-        The tail of a log cannot fail: that it is not to be had is an answer.
-        """
-        try:
-            match lookup:
-                case Lookup(target):
-                    self._expectations.record_lookup(owner, target, await self.read(target))
-                case LiveList():
-                    await self._list(owner, lookup)
-                case LogTail():
-                    self._expectations.record_log_tail(owner, lookup, await self._log_tail(lookup))
-        except KubeError as error:
-            return error
-        return None
-
-    async def _list(self, owner: Owner, lookup: LiveList) -> None:
-        """Read only metadata, so that one malformed object hides nothing, then what is new."""
-        resource, namespace = lookup.resource, lookup.namespace
-        continue_ = ""
-        while True:
-            page = await self._client.list(
-                replace(resource, view=KubeObject),
-                namespace,
-                label_selector=lookup.label_selector,
-                limit=PAGE_SIZE,
-                continue_=continue_,
-            )
-            for found in page.items:
-                target = Target(resource, namespace, found.metadata.name)
-                if (
-                    is_owned_by(found.metadata, owner.uid)
-                    and self._expectations.peek(target) is None
-                ):
-                    self._expectations.record_lookup(owner, target, await self.read(target))
-            continue_ = page.continue_
-            if not continue_:
-                break
-        self._expectations.record_list(owner, lookup)
-
-    async def _log_tail(self, lookup: LogTail) -> LogText:
-        namespace, selector = lookup.namespace, lookup.label_selector
-        try:
-            found = await self._client.list(
-                replace(PODS, view=KubeObject), namespace, label_selector=selector
-            )
-            newest = max(found.items, key=_age_order, default=None)
-            if newest is None:
-                return LogText(unavailable=f"there is no pod with {selector}")
-            text = await self._client.read_log_tail(
-                namespace,
-                newest.metadata.name,
-                container=lookup.container,
-                lines=lookup.lines,
-                limit_bytes=lookup.limit_bytes,
-            )
-        except KubeError as error:
-            return LogText(unavailable=str(error))
-        return LogText(text)
-
-    async def read(self, target: Target) -> KubeObject | None:
-        """A live read at quorum; None if there is no such object.
-
-        Raises:
-            KubeError: no answer to that question.
-        """
-        try:
-            return await self._client.get(target.resource, target.namespace, target.name)
-        except NotFound:
-            return None
 
     async def _send(self, owner: Owner, write: Write) -> WriteResult:
         match write:
@@ -272,25 +195,25 @@ class Writer:
         except AlreadyExists as error:
             return await self._on_already_exists(owner, write, error)
         self._expectations.confirm(owner, write, obj)
-        doubt = _admission_mismatch(write, obj)
-        if doubt:
-            blocking = not is_owned_by(obj.metadata, _owner_asked(write))
-            self._expectations.admission_mismatch(owner, write, doubt, blocking=blocking)
+        mismatch = _admission_mismatch(write, obj)
+        if mismatch:
+            blocking = not is_owned_by(obj.metadata, _requested_owner(write))
+            self._expectations.admission_mismatch(owner, write, mismatch, blocking=blocking)
         return WriteResult(write, WriteOutcome.DONE, obj)
 
     async def _on_already_exists(
         self, owner: Owner, write: Create, error: AlreadyExists
     ) -> WriteResult:
-        """The name exists: ours from an earlier attempt, or somebody else's (EXP-33)."""
+        """The name exists: from an earlier attempt of ours, or with another owner (EXP-33)."""
         try:
-            found = await self.read(write.target)
+            found = await read_live(self._client, write.target)
         except KubeError:
             self._expectations.mark_unknown(owner, write)
             return WriteResult(write, WriteOutcome.UNKNOWN, error=error)
         if found is None:
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.CONFLICT, error=error)
-        wanted = _owner_asked(write)
+        wanted = _requested_owner(write)
         if not wanted or is_owned_by(found.metadata, wanted):
             self._expectations.confirm(owner, write, found)
             return WriteResult(write, WriteOutcome.DONE, found)
@@ -312,7 +235,7 @@ class Writer:
             self._expectations.confirm_gone(owner, write, write.uid)
             return WriteResult(write, WriteOutcome.DONE)
         except Conflict as error:
-            found = await self.read(target)
+            found = await read_live(self._client, target)
             if found is None or found.metadata.uid != write.uid:
                 self._expectations.confirm_gone(owner, write, write.uid)
                 return WriteResult(write, WriteOutcome.DONE)
@@ -349,7 +272,7 @@ class Writer:
                 return await self._replace(write)
 
     async def _replace(self, write: Replace) -> KubeObject | None:
-        """None if the object is already as wanted."""
+        """The object as replaced, None if it already has all wanted values."""
         target = write.target
         resource, namespace, name = target.resource, target.namespace, target.name
         present = await self._client.get_raw(resource, namespace, name)
@@ -366,11 +289,11 @@ class Writer:
     async def _on_precondition_failed(
         self, owner: Owner, write: MergePatch | JsonPatch | Replace, error: StatusError
     ) -> WriteResult:
-        """Read live what the object is now; Invalid is a conflict only if that explains it."""
+        """Read the object live; `Invalid` is a conflict only if the object has changed."""
         target = write.target
         known = self._expectations.peek(target)
         try:
-            found = await self.read(target)
+            found = await read_live(self._client, target)
         except KubeError:
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.FAILED, error=error)
@@ -386,10 +309,6 @@ class Writer:
         return WriteResult(write, WriteOutcome.CONFLICT, found, error)
 
 
-def _age_order(pod: KubeObject) -> tuple[str, str]:
-    return pod.metadata.creation_timestamp or "", pod.metadata.name
-
-
 def _with_preconditions(write: MergePatch) -> dict[str, Any]:
     patch = dict(write.patch)
     metadata: dict[str, Any] = dict(patch.get("metadata") or {})
@@ -401,7 +320,7 @@ def _with_preconditions(write: MergePatch) -> dict[str, Any]:
 
 
 def _replaced(target: Target, uid: str) -> Conflict:
-    message = f"{target.resource} {target.key} is another object now, uid {uid}"
+    message = f"{target.resource} {target.key} was replaced by an object with uid {uid}"
     return Conflict(Status(409, "Conflict", message))
 
 
@@ -411,14 +330,14 @@ def _namespace_terminating(error: KubeError) -> bool:
     )
 
 
-def _owner_asked(write: Create) -> str:
+def _requested_owner(write: Create) -> str:
     """Uid of the controller owner reference in the body, empty if there is none."""
     references = cast("list[Mapping[str, Any]]", _metadata(write).get("ownerReferences") or [])
     return next((r.get("uid", "") for r in references if r.get("controller")), "")
 
 
 def _body_with_secret(write: Create) -> Mapping[str, Any]:
-    """The body with its secret part, which exists for one request only."""
+    """The body merged with its secret part, which is generated for this request only."""
     return write.body if write.secret is None else apply_merge_patch(write.body, write.secret())
 
 
@@ -427,14 +346,14 @@ def _metadata(write: Create) -> Mapping[str, Any]:
 
 
 def _admission_mismatch(write: Create, obj: KubeObject) -> str:
-    """A sentence if labels or owner are not those that were asked for (EXP-43)."""
-    asked: Mapping[str, str] = _metadata(write).get("labels") or {}
+    """A sentence if admission changed the requested labels or owner, else empty (EXP-43)."""
+    requested: Mapping[str, str] = _metadata(write).get("labels") or {}
     labels = obj.metadata.labels or {}
-    changed = sorted(name for name, value in asked.items() if labels.get(name) != value)
+    changed = sorted(name for name, value in requested.items() if labels.get(name) != value)
     what: list[str] = []
     if changed:
         what.append(f"label {changed[0]}" if len(changed) == 1 else f"labels {', '.join(changed)}")
-    owner = _owner_asked(write)
+    owner = _requested_owner(write)
     if owner and not is_owned_by(obj.metadata, owner):
         what.append("owner reference")
     if not what:

@@ -43,6 +43,7 @@ class Settling(Book):
         self.settler = ExpectationResolver(
             self.expectations,
             Writer(self.client, self.expectations),
+            self.client,
             clock=self.loop,
             rng=random.Random(1),
         )

@@ -14,6 +14,7 @@ from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.reconcile.executor import Executor, PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING
+from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.plan import (
     Event,
     Failure,
@@ -60,7 +61,9 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.executor = Executor(
-            Writer(self.client, self.book.expectations), now=lambda: self.book.time
+            Writer(self.client, self.book.expectations),
+            LookupReader(self.client, self.book.expectations),
+            now=lambda: self.book.time,
         )
         self.client.objects["f"] = KubeObject(metadata=META)
 

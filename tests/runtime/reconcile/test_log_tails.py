@@ -12,8 +12,8 @@ from controller.kube.client import Client
 from controller.kube.resources import PODS
 from controller.runtime.expectations.owners import MAX_LOG_TAILS
 from controller.runtime.reconcile.kind import LogText
+from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.plan import LogTail, Plan
-from controller.runtime.reconcile.writer import Writer
 from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
 from tests.runtime.kit import OWNER, Book
 from tests.runtime.widgets import WidgetKind
@@ -40,13 +40,13 @@ async def add_pod(world: WidgetWorld, name: str, *, started: bool = True) -> Non
 
 
 async def look(world: WidgetWorld, tail: LogTail = TAIL, *, fault: RequestFault | None = None):
-    """What a lookup leaves in the ledger, read through its own transport."""
+    """The log tail that a lookup records, read through its own transport."""
     world.server.hooks.pod_log = SimulatedLogs(world.server)
     rules = [Rule(fault, "pods")] if fault is not None else []
     transport = FaultyTransport(world.server, rules, clock=world.loop)
     book = Book()
     client = Client(transport, user_agent="reader", clock=world.loop)
-    assert await Writer(client, book.expectations).look_up(OWNER, tail) is None
+    assert await LookupReader(client, book.expectations).look_up(OWNER, tail) is None
     return book.expectations.reader.log_tail(tail, OWNER.uid)
 
 

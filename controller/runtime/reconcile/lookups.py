@@ -1,0 +1,117 @@
+"""Answers the lookups of a plan by live reads, whose results become visible to `observe`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.ownership import is_owned_by
+from controller.kube.errors import KubeError, NotFound
+from controller.kube.objects import KubeObject
+from controller.kube.resources import PODS
+from controller.runtime.expectations.cache_barrier import PAGE_SIZE
+from controller.runtime.reconcile.kind import LogText
+from controller.runtime.reconcile.plan import LiveList, LogTail, Lookup, Target
+
+if TYPE_CHECKING:
+    from controller.kube.client import Client
+    from controller.runtime.expectations.expectations import Expectations
+    from controller.runtime.expectations.owners import Owner
+
+
+async def read_live(client: Client, target: Target) -> KubeObject | None:
+    """The object as a quorum read returns it, None if it does not exist.
+
+    Raises:
+        KubeError: the read failed.
+    """
+    try:
+        return await client.get(target.resource, target.namespace, target.name)
+    except NotFound:
+        return None
+
+
+class LookupReader:
+    """Answers the lookups of plans.
+
+    Args:
+        client: sends the requests.
+        expectations: records the results, so that the cache reader shows them.
+    """
+
+    def __init__(self, client: Client, expectations: Expectations) -> None:
+        self._client = client
+        self._expectations = expectations
+
+    async def look_up(self, owner: Owner, lookup: Lookup | LiveList | LogTail) -> KubeError | None:
+        """Answer one lookup and return the error if a read failed.
+
+        A `LogTail` never fails: that the log is unavailable is an answer as well.
+        """
+        try:
+            match lookup:
+                case Lookup(target):
+                    await self._read(owner, target)
+                case LiveList():
+                    await self._list(owner, lookup)
+                case LogTail():
+                    self._expectations.record_log_tail(owner, lookup, await self._log_tail(lookup))
+        except KubeError as error:
+            return error
+        return None
+
+    async def _read(self, owner: Owner, target: Target) -> None:
+        obj = await read_live(self._client, target)
+        self._expectations.record_lookup(owner, target, obj)
+
+    async def _list(self, owner: Owner, lookup: LiveList) -> None:
+        """List metadata, then read the owner's objects that no cache shows.
+
+        Metadata decode even if an object does not fit its type, so that such an object does not
+        hide the others.
+        """
+        resource, namespace = lookup.resource, lookup.namespace
+        continue_ = ""
+        while True:
+            page = await self._client.list(
+                replace(resource, view=KubeObject),
+                namespace,
+                label_selector=lookup.label_selector,
+                limit=PAGE_SIZE,
+                continue_=continue_,
+            )
+            for found in page.items:
+                target = Target(resource, namespace, found.metadata.name)
+                if (
+                    is_owned_by(found.metadata, owner.uid)
+                    and self._expectations.peek(target) is None
+                ):
+                    await self._read(owner, target)
+            continue_ = page.continue_
+            if not continue_:
+                break
+        self._expectations.record_list(owner, lookup)
+
+    async def _log_tail(self, lookup: LogTail) -> LogText:
+        namespace, selector = lookup.namespace, lookup.label_selector
+        try:
+            found = await self._client.list(
+                replace(PODS, view=KubeObject), namespace, label_selector=selector
+            )
+            newest = max(found.items, key=_age_order, default=None)
+            if newest is None:
+                return LogText(unavailable=f"there is no pod with {selector}")
+            text = await self._client.read_log_tail(
+                namespace,
+                newest.metadata.name,
+                container=lookup.container,
+                lines=lookup.lines,
+                limit_bytes=lookup.limit_bytes,
+            )
+        except KubeError as error:
+            return LogText(unavailable=str(error))
+        return LogText(text)
+
+
+def _age_order(pod: KubeObject) -> tuple[str, str]:
+    return pod.metadata.creation_timestamp or "", pod.metadata.name
