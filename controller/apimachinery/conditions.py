@@ -1,4 +1,4 @@
-"""`status.conditions`: what the operator tells the user about one object."""
+"""`status.conditions` of an object."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 READY: Final = "Ready"
-"""Type of the condition that says whether an object is as specified now, and if not, why."""
+"""Type of the condition that reports whether an object is as specified, and if not, why."""
 
 OBSERVATION_IN_DOUBT: Final = "ObservationInDoubt"
-"""Type of the condition that says what the cache and the API server disagree about."""
+"""Type of the condition that reports disagreements of cache and API server."""
 
 _LONGEST_MESSAGE: Final = 4096
 
@@ -22,10 +22,10 @@ ConditionStatus: TypeAlias = Literal["True", "False", "Unknown"]
 
 
 class ConditionSet:
-    """The conditions of one object, on their way from what they are to what they should be.
+    """The conditions of one object, changed one after the other.
 
     Args:
-        present: the stored conditions; they are not changed.
+        present: the stored conditions; they are not modified.
         generation: of the object, for `observedGeneration`.
         now: for `lastTransitionTime`.
     """
@@ -42,11 +42,11 @@ class ConditionSet:
         return self._conditions
 
     def is_true(self, type: str) -> bool:  # noqa: A002  the field's own name
-        """Whether the condition is there and True."""
+        """Whether the condition is present and True."""
         return is_true(self._conditions, type)
 
     def set(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:  # noqa: A002
-        """Set one condition; its message is cut to what fits."""
+        """Set one condition; its message is truncated to 4096 characters."""
         self._conditions = set_condition(
             self._conditions,
             type,
@@ -58,11 +58,11 @@ class ConditionSet:
         )
 
     def remove(self, type: str) -> None:  # noqa: A002
-        """Remove one condition, if it is there."""
+        """Remove one condition, if it is present."""
         self._conditions = remove_condition(self._conditions, type)
 
     def set_if(self, type: str, status: ConditionStatus, reason: str, message: str) -> None:  # noqa: A002
-        """Set a condition that is present only while there is a message."""
+        """Set a condition if there is a message, else remove it."""
         if message:
             self.set(type, status, reason, message)
         else:
@@ -70,7 +70,7 @@ class ConditionSet:
 
 
 def is_true(conditions: Sequence[Mapping[str, Any]], type: str) -> bool:  # noqa: A002
-    """Whether the condition is there and True."""
+    """Whether the condition is present and True."""
     found = find_condition(conditions, type)
     return found is not None and found.get("status") == "True"
 
@@ -78,13 +78,13 @@ def is_true(conditions: Sequence[Mapping[str, Any]], type: str) -> bool:  # noqa
 def set_condition(  # noqa: PLR0917  the parts of a condition, in their usual order
     conditions: Sequence[Mapping[str, Any]],
     type: str,  # noqa: A002  the field's own name
-    status: Literal["True", "False", "Unknown"],
+    status: ConditionStatus,
     reason: str,
     message: str,
     generation: int,
     now: datetime,
 ) -> list[dict[str, Any]]:
-    """A new list in which condition `type` says this; the order of the others is kept.
+    """A new list with condition `type` set; the order is kept.
 
     `lastTransitionTime` moves only when `status` changes, as `meta.SetStatusCondition` does, so
     that setting the same condition again gives an equal list.

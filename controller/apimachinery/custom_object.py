@@ -1,7 +1,7 @@
-"""What custom resources have in common as cached objects: their fields stay plain data.
+"""The common base of cached custom resources, whose fields stay plain data.
 
-A field of a wrong type then costs only its own object: it fails when the specification is parsed,
-which says where, and not in the cache.
+A field of a wrong type therefore does not break the cache; parsing the specification raises an
+error with its path.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from controller.kube.objects import KubeObject
 T = TypeVar("T")
 
 FieldReader: TypeAlias = Callable[[Any], Any]
-"""Returns a field's value as far as it makes sense, None if it does not."""
+"""Returns a field's value as far as it is well-formed, else None."""
 
 
 class CustomObject(KubeObject, frozen=True, gc=True, weakref=True):
-    """A custom resource as it is cached; a kind adds its own fields, `spec` among them.
+    """A cached custom resource; kinds add their own fields, such as `spec`.
 
     Attributes:
-        status: plain data; `status_of` reads it.
+        status: plain data; use `status_of`.
     """
 
     status: Any = msgspec.field(default_factory=dict[str, Any])
 
     status_fields: ClassVar[Mapping[str, FieldReader]] = {}
-    """How each status field that is read again is read; no schema vouches for its type."""
+    """Readers of the status fields that the operator reads; no schema guarantees their types."""
 
 
 def parse(data: Any, view: type[T]) -> T:
-    """Plain data as a typed view, nulls dropped.
+    """Convert plain data to a typed view, without nulls.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type or is missing.
@@ -42,7 +42,7 @@ def parse(data: Any, view: type[T]) -> T:
 
 
 def status_of(obj: CustomObject) -> dict[str, Any]:
-    """The present status. A field that makes no sense counts as absent, so it is written again."""
+    """The present status. A malformed field counts as absent, so it is written again."""
     readers = obj.status_fields
     status: dict[str, Any] = {}
     for name, value in mapping(obj.status).items():
@@ -54,12 +54,12 @@ def status_of(obj: CustomObject) -> dict[str, Any]:
 
 
 def conditions_of(obj: CustomObject) -> list[dict[str, Any]]:
-    """The present conditions, without those that have no type."""
+    """The present conditions that have a type."""
     return read_conditions(mapping(obj.status).get("conditions")) or []
 
 
 def only(kind: type) -> FieldReader:
-    """A reader of values of this type; a boolean is not an integer here."""
+    """A reader of values of this type; booleans are not integers here."""
 
     def read(value: Any) -> Any:
         fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
@@ -69,7 +69,7 @@ def only(kind: type) -> FieldReader:
 
 
 def read_conditions(value: Any) -> list[dict[str, Any]] | None:
-    """Reads `status.conditions`: those that have a type."""
+    """The conditions that have a type; None if the value is not a list."""
     if not isinstance(value, list):
         return None
     items = cast("list[Any]", value)
@@ -82,7 +82,7 @@ def mapping(value: Any) -> dict[str, Any]:
 
 
 def dig(value: Any, *path: str | int) -> Any:
-    """The value at the path in plain data of any shape, None if there is none."""
+    """The value at a path in plain data of any shape; None if there is none."""
     for part in path:
         if isinstance(part, str):
             value = mapping(value).get(part)
@@ -93,7 +93,7 @@ def dig(value: Any, *path: str | int) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """Plain data without nulls: null means absent everywhere in Kubernetes."""
+    """Plain data without nulls, which mean absent in Kubernetes."""
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         return {key: without_nulls(item) for key, item in items if item is not None}

@@ -15,12 +15,12 @@ _DNS_1035_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def is_dns_1035_label(value: str) -> bool:
-    """Lower-case letters, digits and dashes, beginning with a letter, at most 63."""
+    """Whether `value` is at most 63 lower-case letters, digits and dashes, the first a letter."""
     return len(value) <= 63 and _DNS_1035_LABEL.fullmatch(value) is not None
 
 
 def is_dns_1123_label(value: str) -> bool:
-    """Lower-case letters, digits and dashes, at most 63."""
+    """Whether `value` is at most 63 lower-case letters, digits and dashes."""
     return len(value) <= 63 and _DNS_LABEL.fullmatch(value) is not None
 
 

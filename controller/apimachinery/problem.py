@@ -1,4 +1,4 @@
-"""What is wrong with an object, in words that its user can act on."""
+"""Validation errors that tell users what to change."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 _SPEC_PATH: Final = re.compile(r"(?<![\w.])spec(?=[.\[]|$)")
-"""Where a path begins at the specification."""
+"""Matches the start of a path in the specification."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first thing found wrong with an object.
+    """A validation error of an object.
 
     Attributes:
         field: path of the field, `spec.workerGroupSpecs[0].minReplicas`.
-        message: what is wrong and what to do about it, one sentence without the path.
+        message: the error and its remedy, a predicate of the field.
         reason: of the condition and the event; empty until the kind's validation sets it.
     """
 
@@ -29,10 +29,10 @@ class Problem:
         return f"{self.field}: {self.message}"
 
     def or_reason(self, reason: str) -> Problem:
-        """The same problem, with this reason if it has none of its own."""
+        """The same problem, with this reason if it has none."""
         return self if self.reason else replace(self, reason=reason)
 
     def under(self, path: str, reason: str) -> Problem:
-        """The same problem of a specification that stands at `path` in another object."""
+        """The same problem of a specification that is embedded at `path` in another object."""
         field, message = (_SPEC_PATH.sub(path, text) for text in (self.field, self.message))
         return Problem(field, message, reason)

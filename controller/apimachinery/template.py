@@ -1,7 +1,7 @@
-"""The parts of a pod template that Manta reads or changes, typed: a wrong one is found early.
+"""Typed views of the fields of pod templates that Manta reads or changes, for validation.
 
-Templates stay plain data everywhere else. What is not listed here passes unread to the pod, and
-the API server judges it there.
+Templates stay plain data everywhere else. Other fields are copied to the pod unread, and the API
+server validates them there.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class TemplateShape(View, frozen=True):
 
     @property
     def ray(self) -> Container:
-        """The Ray container: always the first."""
+        """The Ray container, which is always the first."""
         return self.spec.containers[0]
 
 
@@ -127,7 +127,7 @@ class ServiceShape(View, frozen=True):
 
 
 def service_problem(service: dict[str, Any] | None, path: str) -> Problem | None:
-    """What is wrong with the user's own head service, None if nothing is."""
+    """The problem of the user's own head service; None if it is valid."""
     try:
         shape = msgspec.convert(service or {}, ServiceShape)
     except msgspec.ValidationError as error:
@@ -138,7 +138,7 @@ def service_problem(service: dict[str, Any] | None, path: str) -> Problem | None
 
 
 def read_template(template: dict[str, Any], path: str) -> TemplateShape | Problem:
-    """The typed parts of a template, or what is wrong with them."""
+    """The typed fields of a template, or its problem."""
     try:
         shape = msgspec.convert(template, TemplateShape)
     except msgspec.ValidationError as error:
@@ -149,7 +149,7 @@ def read_template(template: dict[str, Any], path: str) -> TemplateShape | Proble
 
 
 def malformed(error: msgspec.ValidationError, path: str) -> Problem:
-    """A type error as a problem: msgspec ends its messages with ` - at `$.the.path``."""
+    """Convert a type error, whose message ends with ` - at `$.the.path``, to a problem."""
     message, _, where = str(error).partition(" - at `$")
     return Problem(f"{path}{where.rstrip('`')}", message)
 

@@ -263,7 +263,7 @@ async def test_a_node_that_is_lost(world: World):
     assert "on node manta-node-0, which no longer reports" in message
     assert ", since 2026-01-01T" in message
     await world.settle(600)
-    assert "was deleted and cannot go" in await said(world, "NodeLost")
+    assert "was deleted and cannot terminate" in await said(world, "NodeLost")
     await warned(world, "NodeLost", "node manta-node-0: pod example-head-")
 
     await lose(world, None)

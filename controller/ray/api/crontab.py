@@ -1,8 +1,7 @@
-"""A crontab: which minutes match its five fields, and the next or last of them in a time zone.
+"""Parses crontabs and finds their next or last tick in a time zone.
 
-The grammar and the meaning of odd cases are those of robfig/cron v3, which KubeRay uses. A tick is
-a moment whose local time matches: what daylight saving leaves out never comes, what it repeats
-comes twice.
+Grammar and corner cases follow robfig/cron v3, which KubeRay uses. A tick is a minute whose local
+time matches. A local time that daylight saving skips has no tick, and one that it repeats has two.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ MINUTE: Final = timedelta(minutes=1)
 _DAY: Final = timedelta(days=1)
 _MINUTES_OF_DAY: Final = 24 * 60
 _REACH: Final = timedelta(days=9 * 366)
-"""Longer than any schedule pauses: 29 February comes after eight years at the latest."""
+"""Longer than the longest gap of a schedule: 29 February recurs within eight years."""
 
 _NUMBER: Final = re.compile(r"\+?[0-9]+")
 
 
 class InvalidSchedule(ValueError):  # noqa: N818  says what it is
-    """The text is no schedule; the message says what is wrong with which part of it."""
+    """The text is not a schedule; the message names the invalid part and the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What one field may hold."""
+    """The valid values of one field."""
 
     name: str
     least: int
@@ -64,8 +63,8 @@ class Crontab:
         days: matching days of a month.
         months: matching months.
         weekdays: matching days of a week, 0 being Sunday.
-        either: whether a day matches if one of `days` and `weekdays` has it. Both must, if one of
-            the two fields has a star.
+        either: whether a day matches if it is in `days` or in `weekdays`; if one of the two fields
+            has a star, it must be in both.
     """
 
     moments: tuple[int, ...]
@@ -76,7 +75,7 @@ class Crontab:
 
     @classmethod
     def parse(cls, text: str) -> Crontab:
-        """Read `minute hour day-of-month month day-of-week`.
+        """Parse `minute hour day-of-month month day-of-week`.
 
         Raises:
             InvalidSchedule: see its message.
@@ -109,7 +108,7 @@ class Crontab:
         return fits and day.month in self.months
 
     def _search(self, start: datetime, zone: tzinfo, direction: Direction) -> datetime | None:
-        """The nearest tick from `start` on, which itself counts."""
+        """The nearest tick from `start` on, inclusive."""
         moment, end = start, start.date() + direction * _REACH
         while True:
             local = moment.astimezone(zone)
@@ -137,7 +136,7 @@ class Crontab:
         return day
 
     def _distance(self, present: int, direction: Direction) -> int:
-        """Minutes of the clock to the nearest matching one, or out of the day."""
+        """Minutes of local time to the nearest matching minute, or to the end of the day."""
         if direction == 1:
             position = bisect_left(self.moments, present)
             found = self.moments[position] if position < len(self.moments) else _MINUTES_OF_DAY
@@ -147,7 +146,7 @@ class Crontab:
 
 
 def _parse_field(text: str, bounds: _Bounds) -> tuple[frozenset[int], bool]:
-    """The numbers of one field, and whether a star is in it."""
+    """The numbers of one field, and whether it contains a star."""
     numbers: set[int] = set()
     has_star = False
     ranges = [part for part in text.split(",") if part]
@@ -161,7 +160,7 @@ def _parse_field(text: str, bounds: _Bounds) -> tuple[frozenset[int], bool]:
 
 
 def _parse_range(text: str, bounds: _Bounds) -> tuple[range, bool]:
-    """`5`, `1-5`, `*`, `?`, each with or without `/step`. A star with a larger step is none."""
+    """Parse `5`, `1-5`, `*` or `?`, with or without `/step`; `*/2` does not count as a star."""
 
     def wrong(what: str) -> InvalidSchedule:
         return InvalidSchedule(f"{bounds.name} {text!r} {what}")
@@ -203,9 +202,9 @@ def _floor(moment: datetime) -> datetime:
 
 
 def _begin(day: date, moment: datetime, zone: tzinfo, direction: Direction) -> datetime:
-    """The first minute of a date on the way from `moment`, or one before it.
+    """The first minute of a date in this direction from `moment`, or a minute before it.
 
-    A midnight that comes twice may lie on both sides of `moment`.
+    A midnight that occurs twice may lie on both sides of `moment`.
     """
     wall = datetime.combine(day, time(0, 0) if direction == 1 else time(23, 59))
     both = [wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]
@@ -214,13 +213,13 @@ def _begin(day: date, moment: datetime, zone: tzinfo, direction: Direction) -> d
 
 
 def _move(moment: datetime, minutes: int, zone: tzinfo, direction: Direction) -> datetime:
-    """So many minutes further, or fewer if the clocks change on the way."""
+    """Advance by `minutes`, or by fewer if the UTC offset changes on the way."""
     while minutes > 1 and _clocks_change(moment, direction * minutes * MINUTE, zone):
         minutes //= 2
     return moment + direction * minutes * MINUTE
 
 
 def _clocks_change(moment: datetime, distance: timedelta, zone: tzinfo) -> bool:
-    """Whether the zone is at another distance from UTC then; for distances up to a day."""
+    """Whether the UTC offset is different after `distance`, which is at most a day."""
     offset = moment.astimezone(zone).utcoffset()
     return (moment + distance).astimezone(zone).utcoffset() != offset

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 
 
-class InvalidResources(ValueError):  # noqa: N818 - reads as what it says
-    """The text is not the JSON of amounts by name."""
+class InvalidResources(ValueError):  # noqa: N818
+    """The text is not a JSON object of amounts by name."""
 
 
 def read_entrypoint_resources(text: str) -> dict[str, float]:
-    """The amounts by name; no text stands for none.
+    """Parse the amounts by name; empty text means none.
 
     Raises:
-        InvalidResources: the text is something else; the message says so in half a sentence.
+        InvalidResources: the text is not valid; the message is a predicate without a subject.
     """
     if not text.strip():
         return {}

@@ -1,4 +1,4 @@
-"""The nouns in the reasons of events: `CreatedHeadPod`, `FailedToCreatePVC`."""
+"""The nouns in the reasons of events, as in `CreatedHeadPod` and `FailedToCreatePVC`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 EventNouns: TypeAlias = "Mapping[Resource[Any], str]"
 
 KUBERAY_NOUNS: Final[EventNouns] = MappingProxyType({CLAIMS: "PVC"})
-"""Resources that KubeRay calls otherwise than by their kind; a kind adds its own."""
+"""Resources for which KubeRay uses another noun than the kind; a Ray kind adds its own."""
 
 
 def event_noun(resource: Resource[Any], nouns: EventNouns = KUBERAY_NOUNS) -> str:
-    """The noun for an object of this resource: its kind, unless `nouns` has another one."""
+    """The noun for an object of this resource: from `nouns`, else its kind."""
     return nouns.get(resource, resource.kind)

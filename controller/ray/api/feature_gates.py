@@ -1,6 +1,6 @@
-"""Feature gates: KubeRay's switches for what is new, under its names.
+"""Feature gates under KubeRay's names.
 
-A gate that Manta has built to the end is on by default, also where KubeRay still calls it alpha.
+A feature that Manta implements completely is enabled by default, even if it is alpha in KubeRay.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Gate:
     """One gate.
 
     Attributes:
-        stage: KubeRay's stage, by which `AllAlpha` and `AllBeta` reach it.
-        default: what counts when nobody says anything.
+        stage: KubeRay's stage, to which `AllAlpha` and `AllBeta` refer.
+        default: the value if the gate is not set.
     """
 
     stage: Literal["Alpha", "Beta"]
@@ -54,20 +54,20 @@ _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """Which features are on.
+    """The enabled features.
 
     Attributes:
-        chosen: what an administrator said, by gate; the rest has its default.
+        chosen: values that an administrator has set, by gate; other gates have their defaults.
     """
 
     chosen: Mapping[str, bool] = field(default_factory=dict[str, bool])
 
     @classmethod
     def parse(cls, text: str) -> FeatureGates:
-        """Read `A=true,B=false`; `AllAlpha` and `AllBeta` stand for what is not named itself.
+        """Parse `A=true,B=false`; `AllAlpha` and `AllBeta` set the gates that are not named.
 
         Raises:
-            ValueError: a gate that does not exist, or a value that is neither true nor false.
+            ValueError: a gate does not exist, or a value is neither true nor false.
         """
         chosen = dict(_assignment(part) for part in text.split(",") if part.strip())
         for stage_gate, stage in _STAGES.items():
@@ -77,7 +77,7 @@ class FeatureGates:
         return cls(chosen)
 
     def enabled(self, name: str) -> bool:
-        """Whether the feature is on.
+        """Whether the feature is enabled.
 
         Raises:
             KeyError: there is no such gate.

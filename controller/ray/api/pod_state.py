@@ -1,4 +1,4 @@
-"""What the status of a pod means to its RayCluster."""
+"""Reads role, group and state of a Ray pod."""
 
 from __future__ import annotations
 
@@ -9,13 +9,9 @@ from controller.ray.api import labels
 
 if TYPE_CHECKING:
     from controller.kube.objects import Condition, Pod
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from controller.kube.objects import Pod
 
 _HEAD_NAME: Final = re.compile(r"-head(-[a-z0-9]+)?$")
-"""The end of a head's name; that of a worker's has `-worker-` in the place of `-head-`."""
+"""The end of a head's name; a worker's name has `-worker-` instead of `-head-`."""
 
 
 def condition(pod: Pod, kind: str) -> Condition | None:
@@ -27,12 +23,12 @@ def condition(pod: Pod, kind: str) -> Condition | None:
 
 
 def is_running(pod: Pod) -> bool:
-    """Whether the kubelet says that it runs."""
+    """Whether the kubelet reports the phase `Running`."""
     return pod.status.phase == "Running"
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether it runs and has passed its readiness probes."""
+    """Whether it is running and its condition `Ready` is True."""
     if pod.status.phase != "Running":
         return False
     ready = condition(pod, "Ready")
@@ -40,9 +36,9 @@ def is_ready(pod: Pod) -> bool:
 
 
 def is_head(pod: Pod) -> bool:
-    """Whether it is labelled as a head: one of the two labels is enough, its name if both are gone.
+    """Whether it is a head, by either of two labels, or by its name if both are missing.
 
-    A head that has lost its labels still runs, and is the only head that there may be.
+    A head that has lost its labels is still running, and a cluster can have only one head.
     """
     found = pod.metadata.labels or {}
     if labels.NODE_TYPE not in found and labels.GROUP not in found:
@@ -53,12 +49,16 @@ def is_head(pod: Pod) -> bool:
 
 
 def group_of(pod: Pod) -> str:
-    """Name of the worker group that it belongs to, empty if it says none."""
+    """Name of its worker group, empty if it has no such label."""
     return (pod.metadata.labels or {}).get(labels.GROUP, "")
 
 
 def is_on_lost_node(pod: Pod) -> bool:
-    """The node lifecycle turns Ready over and leaves the kubelet's last words as they are."""
+    """Whether its node no longer reports.
+
+    The node lifecycle controller changes only the condition `Ready`; the rest of the status is the
+    last one that the kubelet wrote.
+    """
     status, ready = pod.status, condition(pod, "Ready")
     if status.reason == "NodeLost" or status.phase == "Unknown":
         return True

@@ -1,4 +1,4 @@
-"""The ports that Ray listens on unless a specification says otherwise."""
+"""Default ports of Ray."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""RayCluster: the cached view, and the typed reading of its specification.
+"""RayCluster: the cached view and its typed specification.
 
-The cached object keeps `spec` and `status` as plain data, so that a field of a wrong type costs
-only its own object: it fails in `parse_spec`, which says where, and not in the cache.
+The cached object keeps `spec` and `status` as plain data. A field of a wrong type therefore does
+not break the cache; `parse_spec` raises an error with its path.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from controller.ray.api.ray_object import RayObject
 LARGEST_INT32: Final = 2**31 - 1
 
 Template = dict[str, Any]
-"""A pod template stays plain data: it is passed on to pods as the user wrote it."""
+"""A pod template stays plain data and is copied to pods unchanged."""
 
 
 class RayCluster(RayObject, frozen=True, gc=True, weakref=True):
-    """A RayCluster as it is cached."""
+    """A cached RayCluster."""
 
     status_fields: ClassVar = {
         "conditions": read_conditions,
@@ -51,17 +51,17 @@ class AuthOptions(View, frozen=True):
 
     @property
     def by_token(self) -> bool:
-        """Whether requests need a token: also when no mode is given (behaviour 12)."""
+        """Whether requests need a token; true also if no mode is set (behaviour 12)."""
         return self.mode in {"", "token"}
 
     @property
     def by_kubernetes(self) -> bool:
-        """Whether the API server judges the tokens, which then are service account tokens."""
+        """Whether tokens are service account tokens, which the API server reviews."""
         return self.by_token and bool(self.enable_k8s_token_auth)
 
 
 class AutoscalerOptions(View, frozen=True):
-    """`spec.autoscalerOptions`; what Ray itself reads from the object is not here."""
+    """`spec.autoscalerOptions`, without the fields that only Ray reads."""
 
     resources: dict[str, Any] | None = None
     image: str | None = None
@@ -99,7 +99,7 @@ class GcsFaultToleranceOptions(View, frozen=True):
 
     @property
     def embedded(self) -> bool:
-        """Whether the state is kept in a volume of the head instead of in Redis."""
+        """Whether the state is stored in a volume of the head instead of in Redis."""
         return self.backend == "rocksdb"
 
 
@@ -184,23 +184,23 @@ class WorkerGroup(View, frozen=True):
 
     @property
     def hosts(self) -> int:
-        """Pods of one replica; zero and less are read as one (behaviour 5)."""
+        """Pods of one replica; a number below one is read as one (behaviour 5)."""
         hosts = 1 if self.num_of_hosts is None else self.num_of_hosts
         return max(1, hosts)
 
     @property
     def least(self) -> int:
-        """`minReplicas`, nothing meaning none."""
+        """`minReplicas`, 0 if it is not set."""
         return self.min_replicas or 0
 
     @property
     def most(self) -> int:
-        """`maxReplicas`, nothing meaning no limit."""
+        """`maxReplicas`, the largest int32 if it is not set."""
         return LARGEST_INT32 if self.max_replicas is None else self.max_replicas
 
     @property
     def desired_replicas(self) -> int:
-        """How many replicas this group should have: within its limits, 0 if suspended."""
+        """`replicas`, clamped to the limits; 0 if the group is suspended."""
         if self.suspend:
             return 0
         replicas = self.least if self.replicas is None else self.replicas
@@ -212,7 +212,7 @@ class WorkerGroup(View, frozen=True):
 
     @property
     def desired_pods(self) -> int:
-        """How many pods this group should have: every replica on all of its hosts."""
+        """Pods of all replicas of this group."""
         return self.desired_replicas * self.hosts
 
 
@@ -241,18 +241,18 @@ class ClusterSpec(View, frozen=True):
 
     @property
     def autoscaler_version(self) -> str:
-        """`v1`, `v2`, or empty: then Ray itself chooses (behaviour 11)."""
+        """`v1`, `v2`, or empty if Ray chooses (behaviour 11)."""
         options = self.autoscaler_options
         return (options.version or "") if self.autoscaling and options else ""
 
     @property
     def desired_workers(self) -> int:
-        """Worker pods of all groups together."""
+        """Worker pods of all groups."""
         return sum(group.desired_pods for group in self.worker_group_specs)
 
 
 def parse_spec(cluster: RayCluster) -> ClusterSpec:
-    """The typed specification, nulls dropped. Costs a copy: parse once per object.
+    """The typed specification without nulls. It copies the data, so parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type or is missing.

@@ -1,6 +1,6 @@
-"""RayCronJob: the cached view, and the typed reading of its specification.
+"""RayCronJob: the cached view and its typed specification.
 
-As with RayCluster the cached object keeps plain data, and `parse_cron_job_spec` says what is odd.
+As in `raycluster`, the cached object keeps plain data, and `parse_cron_job_spec` raises the errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class RayCronJob(RayObject, frozen=True, gc=True, weakref=True):
-    """A RayCronJob as it is cached."""
+    """A cached RayCronJob."""
 
     status_fields: ClassVar = {
         "active": only(list),
@@ -34,7 +34,7 @@ RAYCRONJOBS: Final = Resource("ray.io", "v1", "raycronjobs", "RayCronJob", RayCr
 
 
 class ConcurrencyPolicy(Enum):
-    """`spec.concurrencyPolicy`: what happens at a tick while an earlier job is not finished."""
+    """`spec.concurrencyPolicy`: the action at a tick while an earlier job is unfinished."""
 
     ALLOW = "Allow"
     FORBID = "Forbid"
@@ -45,12 +45,12 @@ class CronJobSpec(View, frozen=True):
     """`spec` of a RayCronJob.
 
     Attributes:
-        schedule: read it with `parse_schedule`.
-        job_template: `spec` of the RayJobs, plain data, nulls dropped.
-        time_zone: name of the zone that the schedule is in; None for the operator's own.
-        suspend: whether no jobs are made.
+        schedule: text for `parse_schedule`.
+        job_template: `spec` of the RayJobs, plain data without nulls.
+        time_zone: name of the schedule's time zone; None for the operator's own.
+        suspend: whether no jobs are created.
         concurrency_policy: see the enum.
-        starting_deadline_seconds: how late a tick may be made up for; None for any time.
+        starting_deadline_seconds: maximum delay of a missed tick's job; None for no limit.
         successful_jobs_history_limit: successful jobs that are kept; None for all.
         failed_jobs_history_limit: failed jobs that are kept; None for all.
     """
@@ -66,7 +66,7 @@ class CronJobSpec(View, frozen=True):
 
 
 def parse_cron_job_spec(cron: RayCronJob) -> CronJobSpec:
-    """The typed specification, nulls dropped. Costs a copy: parse once per object.
+    """The typed specification without nulls. It copies the data, so parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type or is missing.

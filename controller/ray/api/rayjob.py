@@ -1,6 +1,6 @@
-"""RayJob: the cached view, and the typed reading of its specification.
+"""RayJob: the cached view and its typed specification.
 
-As with RayCluster the cached object keeps plain data, and `parse_job_spec` says what is odd.
+As in `raycluster`, the cached object keeps plain data, and `parse_job_spec` raises the errors.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Template = dict[str, Any]
-"""A pod template stays plain data: it is passed on to pods as the user wrote it."""
+"""A pod template stays plain data and is copied to pods unchanged."""
 
 
 _YEARS: Final = range(1970, 9000)
-"""Any `int32` of seconds can be added to a time in these years."""
+"""Adding any int32 of seconds to a time in these years cannot overflow."""
 
 
 def time_of(text: Any) -> datetime | None:
-    """A time as the API server writes it; None if it is no time, or out of range."""
+    """Parse a time of the API; None if it is not a time or out of range."""
     try:
         moment = parse_rfc3339(text)
     except (TypeError, ValueError):
@@ -42,16 +42,16 @@ def _read_time(value: Any) -> Any:
 
 
 def _read_attempts(value: Any) -> list[Any] | None:
-    """Those that are mappings."""
+    """The attempts that are mappings."""
     items = cast("list[Any]", value) if isinstance(value, list) else None
     return None if items is None else [each for each in items if mapping(each)]
 
 
 class RayJob(RayObject, frozen=True, gc=True, weakref=True):
-    """A RayJob as it is cached.
+    """A cached RayJob.
 
-    Of its status, `time_of` can read `startTime`, `endTime` and `jobStatusCheckFailureStartTime`
-    if they are there, and `attempts` holds mappings.
+    In its status, `time_of` can parse `startTime`, `endTime` and `jobStatusCheckFailureStartTime`
+    if they are present, and all `attempts` are mappings.
     """
 
     status_fields: ClassVar = {
@@ -79,7 +79,7 @@ RAYJOBS: Final = Resource("ray.io", "v1", "rayjobs", "RayJob", RayJob)
 
 
 class SubmissionMode(Enum):
-    """`spec.submissionMode`: who tells Ray to run the job."""
+    """`spec.submissionMode`: how the job is submitted to Ray."""
 
     K8S_JOB = "K8sJobMode"
     HTTP = "HTTPMode"
@@ -88,7 +88,7 @@ class SubmissionMode(Enum):
 
 
 class DeletionPolicy(Enum):
-    """What is deleted when a job has ended."""
+    """The objects that are deleted after a job has ended."""
 
     CLUSTER = "DeleteCluster"
     WORKERS = "DeleteWorkers"
@@ -124,7 +124,7 @@ class DeletionRule(View, frozen=True):
 
 
 class DeletionStrategy(View, frozen=True):
-    """`spec.deletionStrategy`: rules, or the two policies of old."""
+    """`spec.deletionStrategy`: rules, or the two deprecated policies."""
 
     on_success: OutcomePolicy | None = None
     on_failure: OutcomePolicy | None = None
@@ -135,8 +135,8 @@ class JobSpec(View, frozen=True):
     """`spec` of a RayJob. Durations are seconds.
 
     Attributes:
-        given_mode: `spec.submissionMode` as it was written; read `submission_mode`.
-        ray_cluster_spec: plain data, nulls dropped: it is passed on as the user wrote it.
+        given_mode: `spec.submissionMode` as written; use `submission_mode`.
+        ray_cluster_spec: plain data without nulls, copied to the RayCluster unchanged.
     """
 
     entrypoint: str = ""
@@ -162,25 +162,25 @@ class JobSpec(View, frozen=True):
 
     @property
     def submission_mode(self) -> SubmissionMode:
-        """The mode, nothing meaning `K8sJobMode`.
+        """The mode, `K8sJobMode` if it is not set.
 
         Raises:
-            ValueError: there is no such mode; never in a specification that was validated.
+            ValueError: there is no such mode; never raised for a valid specification.
         """
         return SubmissionMode(self.given_mode) if self.given_mode else SubmissionMode.K8S_JOB
 
     @property
     def selected_cluster(self) -> str:
-        """Name of the cluster of somebody else that the job runs on; empty if it has its own."""
+        """Name of the existing cluster that the job runs on; empty if the job creates its own."""
         return self.cluster_selector.get(CLUSTER_KEY, "")
 
 
 CLUSTER_KEY: Final = "ray.io/cluster"
-"""The one key of `spec.clusterSelector` that counts."""
+"""The only key of `spec.clusterSelector` that is used."""
 
 
 def parse_job_spec(job: RayJob) -> JobSpec:
-    """The typed specification, nulls dropped. Costs a copy: parse once per object.
+    """The typed specification without nulls. It copies the data, so parse each object once.
 
     Raises:
         msgspec.ValidationError: a field has the wrong type.

@@ -1,7 +1,7 @@
-"""Ray's runtime environment as users write it in a RayJob: YAML, read the way KubeRay reads it.
+"""Parses `spec.runtimeEnvYAML` of a RayJob as KubeRay does.
 
-What a user wrote must neither bring the operator down nor keep it busy: nested too deeply it
-would end libyaml's process, and anchors let a few lines stand for any amount of data.
+User input must neither crash nor block the operator. Deeply nested YAML overflows libyaml's stack,
+and anchors expand a few lines to any amount of data, so size, depth and values are limited.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_BYTES: Final = 128 * 1024
-"""Linux starts no command with a longer argument, and the submitter gets it as one."""
+"""Maximum length of one command argument in Linux; the submitter gets the text as one."""
 MOST_VALUES: Final = 20_000
 MOST_LEVELS: Final = 64
 
@@ -28,18 +28,18 @@ _ANYTHING_WRONG: Final = (
     TypeError,
     ValueError,
 )
-"""What the YAML library raises for a value that is not what its tag promises."""
+"""Exceptions of the YAML library for a value that does not fit its tag."""
 
 
-class InvalidRuntimeEnv(ValueError):  # noqa: N818 - reads as what it says
-    """The text is not the YAML of a mapping that JSON could hold as well."""
+class InvalidRuntimeEnv(ValueError):  # noqa: N818
+    """The text is not the YAML of a mapping that JSON can express."""
 
 
 def read_runtime_env(text: str) -> dict[str, Any]:
-    """The mapping that the text stands for; text without a value stands for an empty one.
+    """Parse the mapping; text without a value means an empty one.
 
     Raises:
-        InvalidRuntimeEnv: it is none; the message says why in half a sentence.
+        InvalidRuntimeEnv: the text is not valid; the message is a predicate without a subject.
     """
     try:
         _look_over(text)
@@ -59,7 +59,7 @@ def read_runtime_env(text: str) -> dict[str, Any]:
 
 
 def _look_over(text: str) -> None:
-    """Refuse what is too large to be loaded, by looking at its parts one after the other."""
+    """Reject text that is too large to be loaded, event by event."""
     if len(text.encode()) > MOST_BYTES:
         raise InvalidRuntimeEnv(
             f"has more than {MOST_BYTES} bytes; put what is in it into the image or working_dir"
@@ -74,7 +74,7 @@ def _look_over(text: str) -> None:
 
 
 def _events(text: str) -> Iterator[yaml.Event]:
-    """The parts of the text, without loading anything."""
+    """The YAML events of the text; nothing is loaded."""
     return cast("Iterator[yaml.Event]", yaml.parse(text, yaml.CSafeLoader))  # pyright: ignore[reportUnknownMemberType]
 
 
@@ -86,7 +86,7 @@ def _check(count: int, depth: int) -> None:
 
 
 class _Loader(yaml.CSafeLoader):
-    """Knows the types that Go's YAML knows: no dates, no numbers to the base of sixty."""
+    """Resolves the same types as Go's YAML: no dates, no sexagesimal numbers."""
 
 
 def _set_resolvers() -> None:
@@ -113,7 +113,7 @@ _set_resolvers()
 
 
 class _Plain:
-    """Makes JSON's types of what YAML gave, counting: anchors repeat what stands there once."""
+    """Converts loaded YAML to JSON types and counts values, because anchors repeat them."""
 
     def __init__(self) -> None:
         self._count = 0

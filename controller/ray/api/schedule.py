@@ -42,7 +42,7 @@ _LONGEST: Final = 290 * 365 * 86400
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Ticks at a fixed distance, whatever the clocks show.
+    """Ticks at a fixed interval.
 
     Attributes:
         interval: whole seconds, at least a minute, because jobs are named by the minute.
@@ -51,7 +51,7 @@ class Every:
     interval: timedelta
 
     def next_after(self, moment: datetime, zone: tzinfo) -> datetime | None:  # noqa: ARG002
-        """One interval after `moment`, which must be a tick or the beginning; None after 9999."""
+        """One interval after `moment`, which must be a tick or the start; None after year 9999."""
         try:
             return moment.astimezone(UTC).replace(microsecond=0) + self.interval
         except OverflowError:
@@ -69,7 +69,7 @@ Schedule: TypeAlias = Crontab | Every
 
 @lru_cache(maxsize=1024)
 def parse_schedule(text: str) -> Schedule:
-    """Read a schedule as robfig's `ParseStandard` does, but for a time zone in it.
+    """Parse a schedule as robfig's `ParseStandard` does, but without a time zone.
 
     Raises:
         InvalidSchedule: see its message.
@@ -90,7 +90,7 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def _duration(text: str) -> Decimal:
-    """Seconds of a duration as Go writes them: `1h30m`, `0`."""
+    """Parse a duration in Go's syntax (`1h30m`, `0`) to seconds."""
     if text in {"0", "+0", "-0"}:
         return Decimal(0)
     if _DURATION.fullmatch(text) is None:

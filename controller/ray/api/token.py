@@ -1,4 +1,4 @@
-"""The token that requests to Ray carry: the Secret that holds it, and how a new one is made."""
+"""The authentication token of requests to Ray, and the Secret that holds it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import AuthOptions
 
 TOKEN_KEY: Final = "auth_token"  # noqa: S105 - a key, not a token
-"""The key of the Secret under which Ray and its clients expect the token."""
+"""Key of the token in the Secret; Ray and its clients expect it."""
 
 
 def token_secret_name(cluster_name: str, auth: AuthOptions) -> str:

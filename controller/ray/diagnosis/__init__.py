@@ -1,1 +1,1 @@
-"""Why an object is not ready: reasons, and what pods, containers and writes say about it."""
+"""Finds why an object is not ready, from its pods, their containers and failed writes."""

@@ -1,4 +1,4 @@
-"""Why a pod's containers do not run: what kubelet and container runtime say of them."""
+"""Diagnoses containers that do not run, from the kubelet's status."""
 
 from __future__ import annotations
 
@@ -30,67 +30,67 @@ _CANNOT_START: Final = {
 _OBJECT_MISSING: Final = re.compile(r'\b(secret|configmap) "([^"]+)" not found', re.IGNORECASE)
 
 
-def not_started(case: PodDiagnosis) -> Finding | None:
-    """The first container that cannot be started at all."""
-    for title, container in case.containers:
+def not_started(diagnosis: PodDiagnosis) -> Finding | None:
+    """Finds the first container that cannot be started."""
+    for title, container in diagnosis.containers:
         waiting = container.state.waiting
         reason = _CANNOT_START.get(waiting.reason) if waiting is not None else None
         if waiting is None or reason is None:
             continue
         said = waiting.message or waiting.reason
         verb = "cannot pull the image of" if reason is reasons.IMAGE_PULL else "cannot start"
-        words = f"{verb} {title}: {said}{_remedy(case, container.name, said, reason)}"
-        return Finding(reason, words, case.since("ContainersReady"))
+        message = f"{verb} {title}: {said}{_remedy(diagnosis, container.name, said, reason)}"
+        return Finding(reason, message, diagnosis.since("ContainersReady"))
     return None
 
 
-def _remedy(case: PodDiagnosis, container: str, said: str, reason: Reason) -> str:
+def _remedy(diagnosis: PodDiagnosis, container: str, said: str, reason: Reason) -> str:
     missing = _OBJECT_MISSING.search(said)
     if missing:
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing[1].lower()]
-        return f"; create the {kind} {missing[2]} in namespace {case.pod.metadata.namespace}"
+        return f"; create the {kind} {missing[2]} in namespace {diagnosis.pod.metadata.namespace}"
     if reason in {reasons.IMAGE_PULL, reasons.INVALID_IMAGE_NAME}:
         whose = "the Ray container" if container == WAIT_CONTAINER else container
-        return f"; correct the image of {whose} in {case.template}, or set imagePullSecrets"
+        return f"; correct the image of {whose} in {diagnosis.template}, or set imagePullSecrets"
     if reason is reasons.CONTAINER_START:
-        return f"; correct command and args of {container} in {case.template}"
+        return f"; correct command and args of {container} in {diagnosis.template}"
     return ""
 
 
-def crashing(case: PodDiagnosis) -> Finding | None:
-    """Also between two crashes, while the container runs and is not ready."""
-    for title, container in case.containers:
+def crashing(diagnosis: PodDiagnosis) -> Finding | None:
+    """Finds a container that crashes repeatedly, also while it runs between two crashes."""
+    for title, container in diagnosis.containers:
         end = container.last_state.terminated or container.state.terminated
         if end is None or container.ready or (not end.exit_code and not container.restart_count):
             continue
         if end.reason == "OOMKilled":
-            return out_of_memory(case, title, container.name, end)
+            return out_of_memory(diagnosis, title, container.name, end)
         said = f", saying: {end.message.strip()}" if end.message.strip() else ""
-        words = (
+        message = (
             f"crashes: {title} last {ending(end)}{said}; see "
-            f"`kubectl logs {case.pod.metadata.name} -c {container.name} --previous`"
+            f"`kubectl logs {diagnosis.pod.metadata.name} -c {container.name} --previous`"
         )
-        return Finding(reasons.CRASH_LOOP, words)
+        return Finding(reasons.CRASH_LOOP, message)
     return None
 
 
 def out_of_memory(
-    case: PodDiagnosis, title: str, name: str, end: ContainerStateTerminated
+    diagnosis: PodDiagnosis, title: str, name: str, end: ContainerStateTerminated
 ) -> Finding:
-    """A container that was killed for its memory: its limit, and where to raise it."""
-    spec = case.pod.spec
+    """The finding for a container that ran out of memory."""
+    spec = diagnosis.pod.spec
     limits = next((c.resources.limits for c in spec.all_containers if c.name == name), None)
     limit = (limits or {}).get("memory")
-    limited = f"its memory limit is {limit}" if limit else "it has no memory limit: the node's"
-    words = (
+    limited = f"its memory limit is {limit}" if limit else "it has no memory limit of its own"
+    message = (
         f"ran out of memory: {title} {ending(end)}; {limited}; raise "
-        f"resources.limits.memory of {name} in {case.template}"
+        f"resources.limits.memory of {name} in {diagnosis.template}"
     )
-    return Finding(reasons.OUT_OF_MEMORY, words)
+    return Finding(reasons.OUT_OF_MEMORY, message)
 
 
 def ending(end: ContainerStateTerminated | None) -> str:
-    """How a container ended: a predicate."""
+    """The predicate of a container's end: `ended with exit code 1 (Error) at ...`."""
     if end is None:
         return "ended"
     at = f" at {end.finished_at}" if end.finished_at else ""

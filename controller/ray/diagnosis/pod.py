@@ -1,4 +1,4 @@
-"""Why a pod is not ready, read from what kubelet, scheduler and node lifecycle wrote about it.
+"""Diagnoses a pod that is not ready, from the status that kubelet and scheduler wrote.
 
 Each check recognises one cause; the first that applies is the diagnosis.
 """
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
 
 TERMINATION_MARGIN: Final = timedelta(seconds=30)
-"""How long after the end of its grace period a pod may need to go."""
+"""Time after its grace period in which a pod should disappear."""
 
 HEAD: Final = "head"
-"""Part of the cluster: the head."""
+"""The component of a cluster that is its head."""
 
 _CLAIM_MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
 def diagnose_pod(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
-    """Why the pod is not ready; None if it is, or goes as it should."""
+    """Why the pod is not ready; None if it is ready, or terminating in time."""
     if pod.metadata.terminating:
         finding = _stuck(pod, now)
     elif is_ready(pod):
@@ -48,37 +48,36 @@ def diagnose_pod(pod: Pod, now: datetime, *, head_ready: bool) -> Cause | None:
     return None if finding is None else _as_cause(pod, finding)
 
 
-def _first_finding(case: PodDiagnosis) -> Finding:
+def _first_finding(diagnosis: PodDiagnosis) -> Finding:
     for check in _CHECKS:
-        finding = check(case)
+        finding = check(diagnosis)
         if finding is not None:
             return finding
-    return _pending(case)
+    return _pending(diagnosis)
 
 
 def _as_cause(pod: Pod, finding: Finding) -> Cause:
-    part = component_of_pod(pod)
+    component = component_of_pod(pod)
     since = f", since {rfc3339(finding.since)}" if finding.since else ""
     return Cause(
         finding.reason,
-        finding.component or part,
+        finding.component or component,
         f"pod {pod.metadata.name} {finding.message}{since}",
-        blocks_head=part == HEAD,
+        blocks_head=component == HEAD,
         since=finding.since,
         age=f"{pod.metadata.creation_timestamp} {pod.metadata.name}",
     )
 
 
 def component_of_pod(pod: Pod) -> str:
-    """The part of the cluster that the pod belongs to."""
+    """The component of the cluster that the pod belongs to: `head`, `group small`."""
     return HEAD if is_head(pod) else f"group {group_of(pod)}"
 
 
 def termination_deadline(pod: Pod) -> datetime | None:
-    """When a pod that was deleted should be gone, None if it was not deleted.
+    """When a terminating pod should be gone; None if it is not terminating.
 
-    After the end of its containers, which a kubelet that was out of reach reports late, it has as
-    long again.
+    The margin also counts from the end of its containers, which a kubelet may report late.
     """
     deadline = moment(pod.metadata.deletion_timestamp)
     if deadline is None:
@@ -90,15 +89,15 @@ def termination_deadline(pod: Pod) -> datetime | None:
 
 def _stuck(pod: Pod, now: datetime) -> Finding | None:
     if is_on_lost_node(pod):
-        return _lost(pod, "was deleted and cannot go: it is")
+        return _lost(pod, "was deleted and cannot terminate: it is")
     deadline, overdue = moment(pod.metadata.deletion_timestamp), termination_deadline(pod)
     if overdue is None or now < overdue:
         return None
     if pod.metadata.finalizers:
         held = f"is held by finalizer {pod.metadata.finalizers[0]}"
-        remedy = "whoever put it there must remove it"
+        remedy = "the controller that added it must remove it"
     else:
-        held = f"does not go from node {pod.spec.node_name}"
+        held = f"does not disappear from node {pod.spec.node_name}"
         remedy = (
             "if the node is dead, delete its Node object; if the pod certainly no longer runs, "
             f"`kubectl delete pod {pod.metadata.name} --grace-period=0 --force`"
@@ -106,115 +105,117 @@ def _stuck(pod: Pod, now: datetime) -> Finding | None:
     return Finding(reasons.STUCK_TERMINATING, f"was deleted and {held}; {remedy}", deadline)
 
 
-def _ended(case: PodDiagnosis) -> Finding | None:
-    status = case.pod.status
+def _ended(diagnosis: PodDiagnosis) -> Finding | None:
+    status = diagnosis.pod.status
     if status.phase not in {"Failed", "Succeeded"}:
         return None
-    for title, container in case.containers:
+    for title, container in diagnosis.containers:
         end = container.state.terminated
         if end is not None and end.reason == "OOMKilled":
-            return out_of_memory(case, title, container.name, end)
+            return out_of_memory(diagnosis, title, container.name, end)
     why = f" ({status.reason})" if status.reason else ""
-    detail = f": {status.message}" if status.message else _exits(case)
-    words = f"has ended{why}{detail}; it is replaced"
+    detail = f": {status.message}" if status.message else _exits(diagnosis)
+    message = f"has ended{why}{detail}; it is replaced"
     if status.reason == "Evicted":
-        return Finding(reasons.EVICTED, words)
+        return Finding(reasons.EVICTED, message)
     failed = status.phase == "Failed"
-    return Finding(reasons.POD_FAILED if failed else reasons.POD_SUCCEEDED, words)
+    return Finding(reasons.POD_FAILED if failed else reasons.POD_SUCCEEDED, message)
 
 
-def _exits(case: PodDiagnosis) -> str:
+def _exits(diagnosis: PodDiagnosis) -> str:
     ends = [
         f"{title} {ending(container.state.terminated)}"
-        for title, container in case.containers
+        for title, container in diagnosis.containers
         if container.state.terminated is not None and container.state.terminated.exit_code
     ]
     return f": {', '.join(ends)}" if ends else ""
 
 
-def _on_lost_node(case: PodDiagnosis) -> Finding | None:
-    return _lost(case.pod, "is") if is_on_lost_node(case.pod) else None
+def _on_lost_node(diagnosis: PodDiagnosis) -> Finding | None:
+    return _lost(diagnosis.pod, "is") if is_on_lost_node(diagnosis.pod) else None
 
 
 def _lost(pod: Pod, how: str) -> Finding:
-    """One node's loss is one cause, whatever was on it."""
+    """A lost node is one cause for all of its pods, so the component is the node."""
     ready, node = condition(pod, "Ready"), pod.spec.node_name
-    words = (
+    message = (
         f"{how} on node {node}, which no longer reports (NodeLost); "
         "repair the node, or delete its Node object so that the pod is replaced"
     )
     since = moment(ready.last_transition_time if ready else None)
-    return Finding(reasons.NODE_LOST, words, since, component=f"node {node}")
+    return Finding(reasons.NODE_LOST, message, since, component=f"node {node}")
 
 
-def _unscheduled(case: PodDiagnosis) -> Finding | None:
-    scheduled = condition(case.pod, "PodScheduled")
+def _unscheduled(diagnosis: PodDiagnosis) -> Finding | None:
+    scheduled = condition(diagnosis.pod, "PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return None
     since, said = moment(scheduled.last_transition_time), scheduled.message
     if scheduled.reason == "SchedulingGated":
-        words = f"waits for its scheduling gates to be taken away: {said}"
-        return Finding(reasons.SCHEDULING_GATED, words, since)
+        message = f"waits until its scheduling gates are removed: {said}"
+        return Finding(reasons.SCHEDULING_GATED, message, since)
     missing = _CLAIM_MISSING.search(said)
     if missing:
-        words = f"needs PersistentVolumeClaim {missing[1]}, which does not exist; create it"
-        return Finding(reasons.VOLUME_CLAIM_MISSING, words, since)
+        message = f"needs PersistentVolumeClaim {missing[1]}, which does not exist; create it"
+        return Finding(reasons.VOLUME_CLAIM_MISSING, message, since)
     if "unbound immediate PersistentVolumeClaims" in said:
-        words = f"waits for a volume: {said}; see `kubectl describe pvc`"
-        return Finding(reasons.VOLUME_CLAIM_UNBOUND, words, since)
+        message = f"waits for a volume: {said}; see `kubectl describe pvc`"
+        return Finding(reasons.VOLUME_CLAIM_UNBOUND, message, since)
     return Finding(reasons.UNSCHEDULABLE, f"cannot be scheduled: {said}", since)
 
 
-def _waiting_for_head(case: PodDiagnosis) -> Finding | None:
-    for container in case.pod.status.init_container_statuses:
+def _waiting_for_head(diagnosis: PodDiagnosis) -> Finding | None:
+    for container in diagnosis.pod.status.init_container_statuses:
         if container.name != WAIT_CONTAINER or container.state.running is None:
             continue
         since = moment(container.state.running.started_at)
-        if case.head_ready and case.is_late(since):
-            words = (
+        if diagnosis.head_ready and diagnosis.is_late(since):
+            message = (
                 f"does not reach the head, which is ready: {container.name} still waits; look at "
                 "network policies and DNS between them"
             )
-            return Finding(reasons.HEAD_UNREACHABLE, words, since)
+            return Finding(reasons.HEAD_UNREACHABLE, message, since)
         return Finding(reasons.WAITING_FOR_HEAD, "waits for the head", since)
     return None
 
 
-def _unready(case: PodDiagnosis) -> Finding | None:
-    ready = condition(case.pod, "Ready")
-    if case.pod.status.phase != "Running" or ready is None:
+def _unready(diagnosis: PodDiagnosis) -> Finding | None:
+    ready = condition(diagnosis.pod, "Ready")
+    if diagnosis.pod.status.phase != "Running" or ready is None:
         return None
     since = moment(ready.last_transition_time)
     running = [
         container.name
-        for container in case.pod.status.container_statuses
+        for container in diagnosis.pod.status.container_statuses
         if container.state.running is not None and not container.ready
     ]
-    if running and case.is_late(since):
-        asked = ", which asks dashboard and GCS," if is_head(case.pod) else ""
-        words = (
-            f"runs, but the readiness probe of container {running[0]}{asked} fails; see "
-            f"`kubectl describe pod {case.pod.metadata.name}` and its log"
+    if running and diagnosis.is_late(since):
+        purpose = ", which checks dashboard and GCS," if is_head(diagnosis.pod) else ""
+        message = (
+            f"is running, but the readiness probe of container {running[0]}{purpose} fails; see "
+            f"`kubectl describe pod {diagnosis.pod.metadata.name}` and its log"
         )
-        return Finding(reasons.PROBE_FAILING, words, since)
-    words = f"is not ready: {ready.message or ready.reason or 'it has just started'}"
-    return Finding(reasons.CONTAINERS_NOT_READY, words, since)
+        return Finding(reasons.PROBE_FAILING, message, since)
+    message = f"is not ready: {ready.message or ready.reason or 'it has just started'}"
+    return Finding(reasons.CONTAINERS_NOT_READY, message, since)
 
 
-def _pending(case: PodDiagnosis) -> Finding:
-    since = case.since("PodScheduled")
-    waiting = [c.state.waiting for _, c in case.containers if c.state.waiting is not None]
+def _pending(diagnosis: PodDiagnosis) -> Finding:
+    since = diagnosis.since("PodScheduled")
+    waiting = [c.state.waiting for _, c in diagnosis.containers if c.state.waiting is not None]
     reason = waiting[0].reason if waiting else ""
-    if reason in {"ContainerCreating", "PodInitializing"} and case.is_late(since):
-        words = (
-            f"is still {reason} on node {case.pod.spec.node_name}: a large image, or a volume "
+    if reason in {"ContainerCreating", "PodInitializing"} and diagnosis.is_late(since):
+        message = (
+            f"is still {reason} on node {diagnosis.pod.spec.node_name}: a large image, or a volume "
             "whose Secret, ConfigMap or claim is missing; see "
-            f"`kubectl describe pod {case.pod.metadata.name}`"
+            f"`kubectl describe pod {diagnosis.pod.metadata.name}`"
         )
-        return Finding(reasons.SLOW_START, words, since)
+        return Finding(reasons.SLOW_START, message, since)
     state = f" ({reason})" if reason else ""
     return Finding(
-        reasons.POD_PENDING, f"is {case.pod.status.phase or 'Pending'}{state}, not ready yet", since
+        reasons.POD_PENDING,
+        f"is {diagnosis.pod.status.phase or 'Pending'}{state}, not ready yet",
+        since,
     )
 
 

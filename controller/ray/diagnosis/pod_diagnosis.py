@@ -1,4 +1,4 @@
-"""A pod that is not ready, as the checks of `diagnose_pod` look at it, and what they find."""
+"""Input and result of the checks of `diagnose_pod`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from controller.ray.diagnosis.reasons import Reason
 
 SLOW_AFTER: Final = timedelta(minutes=5)
-"""How long what takes time may take before it is told as a cause of its own."""
+"""How long a step of starting may take before it is reported as a cause of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found; `component` if it is not the part that the pod belongs to."""
+    """Result of a check.
+
+    Attributes:
+        reason: which kind of cause.
+        message: a predicate of the pod, with the remedy.
+        since: when it began, None if unknown.
+        component: the component that it concerns, empty if it is the pod's own.
+    """
 
     reason: Reason
     message: str
@@ -31,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PodDiagnosis:
-    """A pod that is not ready, and what else its trouble depends on."""
+    """A pod that is not ready, and the context of its diagnosis."""
 
     pod: Pod
     now: datetime
@@ -39,7 +46,7 @@ class PodDiagnosis:
 
     @property
     def template(self) -> str:
-        """Where the user changes it."""
+        """Where the user changes the pod."""
         if is_head(self.pod):
             return "spec.headGroupSpec.template"
         return f"the template of group {group_of(self.pod)}"
@@ -53,17 +60,17 @@ class PodDiagnosis:
             yield f"container {container.name}", container
 
     def since(self, kind: str) -> datetime | None:
-        """When that condition of the pod last changed."""
+        """When that condition of the pod last changed; None if unknown."""
         found = condition(self.pod, kind)
         return moment(found.last_transition_time if found else None)
 
     def is_late(self, since: datetime | None) -> bool:
-        """Whether that is longer ago than starting takes."""
+        """Whether `SLOW_AFTER` has passed since then."""
         return since is not None and self.now - since >= SLOW_AFTER
 
 
 def moment(text: str | None) -> datetime | None:
-    """A timestamp of the API, None if there is none or it makes no sense."""
+    """Parse a timestamp of the API; None if it is missing or malformed."""
     try:
         return parse_rfc3339(text).astimezone(UTC) if text else None
     except ValueError:

@@ -1,7 +1,7 @@
-"""The reasons for which a cluster may not be ready: one table, stable, known to users and tools.
+"""The table of reasons for which a cluster is not ready.
 
-Reasons that the kubelet, the scheduler or KubeRay have made known keep their names.
-`docs/troubleshooting.md` shows this table.
+The names are stable, because users and tools depend on them. Reasons of the kubelet, the scheduler
+and KubeRay keep their names. `docs/troubleshooting.md` shows this table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Severity(IntEnum):
-    """What becomes of it if nobody does anything; the smaller, the more it needs somebody."""
+    """Whether a cause needs action; smaller values are more severe."""
 
     ACTION_REQUIRED = 0
     TRANSIENT = 1
@@ -44,14 +44,14 @@ class Cause:
     """Why a cluster is not ready.
 
     Attributes:
-        reason: which kind of cause.
-        component: what of the cluster it is about: `head`, `group small`, `Service a-head-svc`.
-        detail: what is wrong and what to do about it, without the part.
-        blocks_head: whether there is no head because of it.
-        since: when it began, None if nobody knows.
-        age: orders causes of the same urgency; the smallest is the first cause and stays so
-            while others come and go.
-        event: KubeRay's reason of the event that tells it, if it is not the reason's name.
+        reason: the kind of cause.
+        component: the component of the cluster: `head`, `group small`, `Service a-head-svc`.
+        detail: the problem and its remedy, without the component.
+        blocks_head: whether it prevents a head.
+        since: when it began, None if unknown.
+        age: orders causes of the same urgency; the smallest comes first, so that the first cause
+            is stable.
+        event: KubeRay's reason of its event, if that is not the reason's name.
     """
 
     reason: Reason
@@ -64,19 +64,19 @@ class Cause:
 
     @property
     def message(self) -> str:
-        """The sentence of the condition; `component_of` finds the part in it again."""
+        """The sentence of the condition; `component_of` extracts the component."""
         return f"{self.component}: {self.detail}"
 
     @property
     def urgency(self) -> tuple[bool, bool, Severity, str, str, str]:
-        """The smaller, the earlier to be told: what only needs time last, the head's first."""
-        takes_time = self.reason.severity is Severity.IN_PROGRESS
+        """Sort key: the head's causes first, then by severity; those in progress last."""
+        in_progress = self.reason.severity is Severity.IN_PROGRESS
         ties = self.component, self.age, self.detail
-        return takes_time, not self.blocks_head, self.reason.severity, *ties
+        return in_progress, not self.blocks_head, self.reason.severity, *ties
 
 
 def component_of(message: str) -> str:
-    """The part of the cluster that a stored message is about."""
+    """The component that a stored message concerns."""
     return message.partition(": ")[0]
 
 
@@ -372,7 +372,7 @@ REASONS: Final = tuple(
         key=lambda reason: (reason.severity, reason.name),
     )
 )
-"""All of them."""
+"""All reasons, most severe first."""
 
 WRITE_REJECTIONS: Final = {
     reason.name: reason
@@ -389,4 +389,4 @@ WRITE_REJECTIONS: Final = {
         WRITE_REFUSED,
     )
 }
-"""Those that the API server gave for not carrying out a write, by name."""
+"""Reasons for which the API server rejects a write, by name."""

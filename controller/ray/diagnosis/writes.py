@@ -1,7 +1,7 @@
-"""What the API server means when it does not carry out a write, and what a user can do about it.
+"""Diagnoses writes that the API server rejects, with a remedy for the user.
 
-Only `reason` and `message` of its answer tell quota, admission, missing rights and an invalid
-object apart; the patterns are those of Kubernetes' own messages.
+Only `reason` and `message` of the response distinguish quota, admission, missing permissions and
+invalid objects; the patterns match Kubernetes' own messages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_ANSWER: Final = frozenset({
     "InternalError",
     "ServerError",
 })  # fmt: skip
-"""Reasons of failures that say nothing about what was asked for."""
+"""Reasons of failures that do not depend on the request."""
 
 _MESSAGE_PATTERNS: Final[tuple[tuple[re.Pattern[str], Reason], ...]] = tuple(
     (re.compile(pattern), reason)
@@ -66,43 +66,43 @@ _SERVICE_ACCOUNT: Final = re.compile(r"error looking up service account ([^:\s]+
 
 
 def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBERAY_NOUNS) -> Cause:
-    """The cause that a failed write is.
+    """The cause of a failed write.
 
     Args:
-        failure: the write and the server's answer.
-        has_head: whether there is a head; without one, all that pods depend on blocks it.
+        failure: the write and the server's response.
+        has_head: whether there is a head; if not, every child that pods depend on blocks it.
         nouns: of the kind that planned the write, for the reason of the event.
     """
     target = failure.write.target
-    part = component_of_target(target)
+    component = component_of_target(target)
     reason = _reason(failure)
     return Cause(
         reason,
-        part,
+        component,
         f"{_what_failed(failure.write)}: {_stable(failure)}{_remedy(failure, reason)}",
-        blocks_head=part == HEAD or not (has_head or target.resource is PODS),
+        blocks_head=component == HEAD or not (has_head or target.resource is PODS),
         event=_event_reason(failure.write, nouns),
     )
 
 
 def is_inconclusive(failure: Failure) -> bool:
-    """Whether the server gave no answer to the question, so that nothing new is known."""
+    """Whether the server did not decide on the write, so that the last known cause stays."""
     return failure.unknown or _reason(failure) is reasons.API_SERVER_UNAVAILABLE
 
 
 def failure_reason(write: Write) -> str:
-    """KubeRay's name of a failure about a pod: `FailedCreateWorkerPod`."""
+    """KubeRay's reason of a failed pod write: `FailedCreateWorkerPod`."""
     return f"Failed{_verb(write).capitalize()}{_noun(write.target, KUBERAY_NOUNS)}"
 
 
 def failure_message(failure: Failure) -> str:
-    """What failed and the server's words, the same for every pod of a group."""
+    """The failed write and the server's message, the same for every pod of a group."""
     what = f"{component_of_target(failure.write.target)}: {_what_failed(failure.write)}"
     return f"{what}: {failure.reason}: {_stable(failure)}"
 
 
 def component_of_target(target: Target) -> str:
-    """The part of the cluster that a write is about: `head`, `group small`, `Service x`."""
+    """The component that a write concerns: `head`, `group small`, `Service x`."""
     if target.scope == HEAD_SCOPE:
         return HEAD
     if target.scope.startswith(worker_scope("")):
@@ -135,7 +135,7 @@ def _remedy(failure: Failure, reason: Reason) -> str:
         name = found[1] if found else "that is named"
         return f"; create the service account {name}, or correct serviceAccountName"
     if reason is reasons.API_SERVER_UNAVAILABLE:
-        return "; it is tried again"
+        return "; the operator tries again"
     return ""
 
 
@@ -149,7 +149,7 @@ def _grant(failure: Failure) -> str:
 
 
 def _stable(failure: Failure) -> str:
-    """The server's words without the name of a pod, which is another at every attempt."""
+    """The server's message without the name of a pod, which changes with every attempt."""
     target = failure.write.target
     if target.resource is not PODS or not isinstance(failure.write, Create):
         return failure.message
@@ -157,7 +157,7 @@ def _stable(failure: Failure) -> str:
 
 
 def _event_reason(write: Write, nouns: EventNouns) -> str:
-    """KubeRay's: `FailedToCreateWorkerPod`."""
+    """KubeRay's reason of the event: `FailedToCreateWorkerPod`."""
     return f"FailedTo{_verb(write).capitalize()}{_noun(write.target, nouns)}"
 
 

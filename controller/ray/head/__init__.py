@@ -1,1 +1,1 @@
-"""The head of a Ray cluster as all kinds see it: identity, incarnation, service, watches."""
+"""The head of a Ray cluster, shared by all kinds: identity, incarnation, service, watches."""

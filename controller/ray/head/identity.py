@@ -1,4 +1,4 @@
-"""What the parts of one RayCluster are called and how they find each other."""
+"""Names and addresses of the objects of one RayCluster."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def worker_scope(group: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Names and addresses of one cluster's parts, the same for all of its planners.
+    """Names and addresses of one cluster's objects.
 
     Attributes:
         name: of the RayCluster.
-        namespace: of the RayCluster and all of its parts.
+        namespace: of the RayCluster and all of its objects.
         uid: of the RayCluster.
-        origin: kind of what made it: `RayCluster` (a user), `RayJob` or `RayService`.
-        owner: the controller owner reference of its parts, plain data.
+        origin: kind that created it: `RayJob`, `RayService`, or `RayCluster` if a user did.
+        owner: the controller owner reference of its objects, plain data.
         head_service: name of the service in front of the head.
         head_fqdn: DNS name of that service.
         gcs_port: port of the head's GCS.
-        service_account: that the autoscaler in the head pod runs as.
+        service_account: service account of the head pod, for the autoscaler.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Identity:
         return f"{self.head_fqdn}:{self.gcs_port}"
 
     def pod_labels(self, node_type: str, group: str) -> dict[str, str]:
-        """The labels of a Ray pod before its template has a say."""
+        """The labels of a Ray pod without those of its template."""
         return {
             labels.CLUSTER: self.name,
             labels.NODE_TYPE: node_type,
@@ -89,7 +89,7 @@ class Identity:
     def labels_of(
         self, node_type: str, group_name: str, group: HeadGroup | WorkerGroup
     ) -> dict[str, str]:
-        """The same with what the template says, which may not change how a pod is found."""
+        """The labels with those of template and group, which cannot override the selected ones."""
         defaults = self.pod_labels(node_type, group_name)
         given: dict[str, str] = group.template.get("metadata", {}).get("labels", {})
         merged = defaults | given | (group.labels or {})

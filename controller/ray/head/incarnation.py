@@ -1,8 +1,8 @@
-"""The head pod of a cluster as one incarnation: this pod, with so many restarts.
+"""The head incarnation: one head pod with its number of restarts.
 
-A head that was replaced or restarted in place is another one: what ran on it is gone, unless the
-state of Ray is kept elsewhere. Which one an attempt runs on is stored on the RayJob, in an
-annotation, because KubeRay's CRD keeps no fields of ours in the status.
+A head that was replaced or restarted in place is a new incarnation. Jobs that ran on the old one
+are lost, unless the GCS is fault tolerant. The incarnation of an attempt is stored in an annotation
+of the RayJob, because KubeRay's CRD prunes unknown fields of the status.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _OVER = frozenset({"Failed", "Succeeded"})
 
 @dataclass(frozen=True, slots=True)
 class HeadIncarnation:
-    """A head that runs, or is about to.
+    """A head that is running or starting.
 
     Attributes:
         pod: its pod.
-        dashboard: where its dashboard is, as one incarnation.
+        dashboard: address of its dashboard, as one incarnation.
         address: `host:port` of the dashboard inside the cluster: `status.dashboardURL`.
         terminating: whether it is being deleted, or its node is lost.
     """
@@ -51,20 +51,20 @@ class HeadIncarnation:
 
     @property
     def id(self) -> str:
-        """Identity of this run of the head, without spaces."""
+        """Pod uid and number of restarts, without spaces."""
         return f"{self.dashboard.pod_uid}/{self.dashboard.restarts}"
 
 
 def read_cluster_spec(cluster: RayCluster) -> ClusterSpec | None:
-    """The specification of a cluster; None if it cannot be read: then nothing runs there."""
+    """The specification of a cluster; None if it is malformed, so that no pods exist."""
     try:
         spec = parse_spec(cluster)
     except ValueError:
         return None
     head, path = spec.head_group_spec, "spec.headGroupSpec"
     template = read_template(head.template, path)
-    odd = isinstance(template, Problem) or service_problem(head.head_service, path)
-    return None if odd else spec
+    malformed = isinstance(template, Problem) or service_problem(head.head_service, path)
+    return None if malformed else spec
 
 
 def find_head(
@@ -100,7 +100,7 @@ def find_head(
 
 
 def _live(pods: Iterable[Pod]) -> Pod | None:
-    """The newest that has not ended; one that is being deleted only if there is no other."""
+    """The newest head that has not ended; a terminating one only if there is no other."""
     live = [pod for pod in pods if pod.status.phase not in _OVER and not _has_ended(pod)]
     return max(
         live,
@@ -114,7 +114,7 @@ def _live(pods: Iterable[Pod]) -> Pod | None:
 
 
 def _has_ended(pod: Pod) -> bool:
-    """Whether the Ray container has ended, and has not been started again yet."""
+    """Whether the Ray container has ended and is not restarted yet."""
     status = _ray_container(pod)
     if status is None:
         return False
@@ -128,7 +128,7 @@ def _restarts(pod: Pod) -> int:
 
 
 def _ray_container(pod: Pod) -> ContainerStatus | None:
-    """The state of the first container: that is where Ray runs."""
+    """The status of the Ray container, which is always the first."""
     name = pod.spec.containers[0].name if pod.spec.containers else ""
     for status in pod.status.container_statuses:
         if status.name == name:
@@ -151,6 +151,6 @@ def _token_secret(cluster: RayCluster, spec: ClusterSpec) -> str:
 
 
 def is_gcs_fault_tolerant(cluster: RayCluster, spec: ClusterSpec) -> bool:
-    """Whether Ray's state is kept elsewhere, so that another head may know the job."""
+    """Whether the GCS state outlives the head, so that a new head may know the job."""
     by_annotation = (cluster.metadata.annotations or {}).get(labels.FT_ENABLED, "").lower()
     return spec.gcs_fault_tolerance_options is not None or by_annotation == "true"

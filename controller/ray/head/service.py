@@ -1,4 +1,4 @@
-"""The service in front of a head, and the ports that it leads to."""
+"""The head service and its ports."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def head_service(
     *,
     cluster_ip: bool,
 ) -> Body:
-    """The service in front of the head: generated, or the user's own made to lead there.
+    """The head service: generated, or the user's own with selector and ports completed.
 
     Args:
         spec: the cluster's specification.
-        identity: names of the cluster's parts.
-        head_labels: labels that the head pod really gets, overrides included.
-        cluster_ip: whether a cluster IP is wanted where the user said nothing.
+        identity: names of the cluster's objects.
+        head_labels: the final labels of the head pod, overrides included.
+        cluster_ip: whether a generated service gets a cluster IP.
     """
     group = spec.head_group_spec
     ports = _completed([], [_port(*each) for each in head_ports(spec).items()])
@@ -67,7 +67,7 @@ def head_service(
 
 
 def head_ports(spec: ClusterSpec) -> dict[str, int]:
-    """Numbers of the head's ports by name: those of its Ray container, or Ray's own."""
+    """The head's ports by name: those of its Ray container, or Ray's defaults."""
     declared: dict[str, int] = {
         port.get("name") or f"{port['containerPort']}-port": port["containerPort"]
         for port in spec.head_group_spec.template["spec"]["containers"][0].get("ports", ())
@@ -78,7 +78,7 @@ def head_ports(spec: ClusterSpec) -> dict[str, int]:
 
 
 def serve_ports(spec: ClusterSpec) -> dict[str, int]:
-    """Those of the head's ports that Ray Serve listens on."""
+    """The head's ports for Ray Serve."""
     return {
         name: number
         for name, number in head_ports(spec).items()
@@ -104,7 +104,7 @@ def _head_metadata(spec: ClusterSpec, identity: Identity, head_labels: Mapping[s
 
 
 def _completed(own: list[Body], ports: list[Body]) -> list[Body]:
-    """A user's ports, and ours where neither the name nor the number is taken."""
+    """The user's ports, and each generated port whose name and number are free."""
     result = [{**port, "name": port.get("name") or f"{port['port']}-port"} for port in own]
     names = {port["name"] for port in result}
     numbers = {port["port"] for port in result if port.get("protocol", "TCP") == "TCP"}

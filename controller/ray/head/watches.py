@@ -1,6 +1,6 @@
-"""What all Ray kinds watch together: one selector and one set of indexes for each resource.
+"""The watches that all Ray kinds share: one selector and one set of indexes for each resource.
 
-Informers are shared, so two kinds that watch the same pods must ask for them in the same words.
+Informers are shared, so all kinds must use the same selector for a resource.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject, Pod
 
 HEAD_INDEX: Final = "head"
-"""Pods labelled as heads, by `namespace/cluster` of their labels, whoever owns them."""
+"""Index of head pods of any owner by the `namespace/cluster` of their labels."""
 
 
 def head_keys(pod: Pod) -> Sequence[str]:
@@ -28,7 +28,7 @@ def head_keys(pod: Pod) -> Sequence[str]:
 
 
 def named_cluster(obj: KubeObject) -> Sequence[str]:
-    """The RayCluster that a label names: it may wait until another owner's object is gone."""
+    """The RayCluster that a label names; it may wait until another owner's object is gone."""
     meta = obj.metadata
     cluster = (meta.labels or {}).get(labels.CLUSTER)
     return (f"{meta.namespace}/{cluster}",) if cluster else ()
@@ -43,4 +43,4 @@ RAY_PODS: Final = Owned(
 
 
 OUR_JOBS: Final = f"{labels.CREATED_BY}={labels.CREATED_BY_VALUE}"
-"""Selector of the batch Jobs of all Ray kinds: those that clean up Redis and those that submit."""
+"""Selector of the batch Jobs of all Ray kinds: Redis cleanup and submitters."""

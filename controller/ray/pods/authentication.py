@@ -1,4 +1,4 @@
-"""Token authentication of requests to Ray: what the containers of its pods need for it."""
+"""Token authentication of requests to Ray: variables and volumes of containers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOKEN_PATH: Final = "/var/run/secrets/ray.io/serviceaccount"  # noqa: S105 - a 
 
 
 def add_token(draft: PodDraft, cluster_name: str, auth: AuthOptions | None) -> None:
-    """Give the Ray container, and the one that waits for the head, a token."""
+    """Give the token to the Ray container and to the container that waits for the GCS."""
     if auth is None or not auth.by_token:
         return
     add_token_variables(draft.env, cluster_name, auth)
@@ -34,7 +34,7 @@ def add_token(draft: PodDraft, cluster_name: str, auth: AuthOptions | None) -> N
 
 
 def add_token_to_container(container: Body, cluster_name: str, auth: AuthOptions | None) -> None:
-    """Give a container beside Ray a token; the pod must have got one too."""
+    """Give the token to a sidecar; the Ray container must have it already."""
     if auth is None or not auth.by_token:
         return
     env = Environment(container.get("env", ()))
@@ -47,14 +47,14 @@ def add_token_to_container(container: Body, cluster_name: str, auth: AuthOptions
 def add_token_to_pod(
     pod_spec: Body, container: Body, cluster_name: str, auth: AuthOptions | None
 ) -> None:
-    """Give a container of a pod outside the cluster a token."""
+    """Give the token to a container of a pod outside the cluster."""
     if auth is not None and auth.by_kubernetes:
         _add_token_volume(pod_spec)
     add_token_to_container(container, cluster_name, auth)
 
 
 def add_token_variables(env: Environment, cluster_name: str, auth: AuthOptions) -> None:
-    """The variables by which Ray finds the token."""
+    """Add the variables that configure Ray's token authentication."""
     env.default("RAY_AUTH_MODE", "token")
     if auth.by_kubernetes:
         env.default("RAY_ENABLE_K8S_TOKEN_AUTH", "true")

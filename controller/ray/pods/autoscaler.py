@@ -1,6 +1,7 @@
-"""Ray's autoscaler: the sidecar of the head pod.
+"""The sidecar of the head pod that runs Ray's autoscaler.
 
-It reads the RayCluster, writes `replicas` and `workersToDelete` into it, and watches the pods.
+The autoscaler reads the RayCluster, writes its `replicas` and `workersToDelete`, and watches the
+pods.
 """
 
 from __future__ import annotations

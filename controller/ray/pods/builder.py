@@ -1,7 +1,7 @@
-"""Head and worker pods: the user's template plus everything that makes it a Ray node.
+"""Builds head and worker pods from the user's template.
 
-The Ray container is always the first one. What is built here is the same for all pods of a
-group, so it is built once per RayCluster object; a single pod is a shallow assembly around it.
+The Ray container is always the first one. All pods of a group are the same except for name and
+replica labels, so a group's pod is built once per RayCluster object and shared.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class PodBuilder:
     Args:
         cluster: the object.
         spec: its parsed, valid specification.
-        identity: names and addresses of its parts.
-        settings: what an administrator decided.
+        identity: names and addresses of its objects.
+        settings: the operator's settings.
     """
 
     def __init__(
@@ -75,30 +75,30 @@ class PodBuilder:
             template = self._templates[labels.HEAD_GROUP] = self._build_head()
         return _named(template, name, {})
 
-    def worker(self, group: WorkerGroup, name: str, place: ReplicaPosition | None) -> Body:
-        """A worker pod of the group under this name; it tells its place if there is one."""
+    def worker(self, group: WorkerGroup, name: str, position: ReplicaPosition | None) -> Body:
+        """A worker pod of the group under this name, with the labels of its position, if any."""
         key = f"worker/{group.group_name}"
         template = self._templates.get(key)
         if template is None:
             template = self._templates[key] = self._build_worker(group)
-        if place is None or not self._settings.feature_gates.enabled(MULTI_HOST_INDEXING):
+        if position is None or not self._settings.feature_gates.enabled(MULTI_HOST_INDEXING):
             return _named(template, name, {})
-        return _named(template, name, place.labels())
+        return _named(template, name, position.labels())
 
     @property
     def head_hash(self) -> str:
-        """Hash that a head made now carries as `manta.dev/pod-template-hash`."""
+        """Hash of a new head, in its annotation `manta.dev/pod-template-hash`."""
         return self._hash(labels.HEAD_GROUP, self._raw_spec.get("headGroupSpec") or {})
 
     def worker_hash(self, group: WorkerGroup) -> str:
-        """Hash that a worker of this group made now carries."""
+        """Hash of a new worker of this group."""
         for raw in self._raw_spec.get("workerGroupSpecs") or ():
             if raw.get("groupName") == group.group_name:
                 return self._hash(f"worker/{group.group_name}", raw)
         raise KeyError(group.group_name)
 
     def head_labels(self) -> dict[str, str]:
-        """The labels of the head pod, by which the head service must select."""
+        """The labels of the head pod, for the selector of the head service."""
         return self._labels("head", labels.HEAD_GROUP, self._spec.head_group_spec)
 
     def _hash(self, key: str, raw: dict[str, Any]) -> str:
@@ -127,7 +127,7 @@ class PodBuilder:
         return self._finished(draft, self._settings.worker_sidecars)
 
     def _draft(self, role: Role, group_name: str, group: HeadGroup | WorkerGroup) -> PodDraft:
-        """The user's template as a pod, with the parameters of its Ray node."""
+        """The user's template as a pod, with the parameters of `ray start`."""
         template = group.template
         metadata: Body = template.get("metadata", {})
         body: Body = {
@@ -177,7 +177,7 @@ class PodBuilder:
         )
 
     def _add_autoscaler(self, draft: PodDraft) -> None:
-        """Ray's autoscaler beside the head, in place of the monitor inside it."""
+        """Run the autoscaler as a sidecar instead of the monitor in the Ray container."""
         draft.parameters["no-monitor"] = "true"
         draft.spec["serviceAccountName"] = self._identity.service_account
         sidecar = autoscaler.sidecar(self._identity, self._spec, draft.ray)
@@ -187,7 +187,7 @@ class PodBuilder:
             draft.env.append("RAY_enable_autoscaler_v2", str(version == "v2").lower())
 
     def _finished(self, draft: PodDraft, sidecars: Iterable[Mapping[str, Any]]) -> Body:
-        """What both roles get, in KubeRay's order."""
+        """Add what both roles have in common, in KubeRay's order."""
         add_state_storage(draft, self._storage)
         _add_metrics_port(draft.ray)
         add_token(draft, self._identity.name, self._spec.auth_options)
@@ -223,7 +223,7 @@ class PodBuilder:
         draft.ray["env"] = draft.env.as_list()
 
     def _own_command_only(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether user and cluster agree that the container's command is not ours to write."""
+        """Whether an annotation of cluster or pod disables the generated command."""
         annotations = metadata.get("annotations", {})
         key = labels.OVERWRITE_CONTAINER_COMMAND
         return "true" in (

@@ -1,7 +1,7 @@
-"""Specifications reduced to what they say, so that two that say the same are equal.
+"""The canonical form of specifications: equivalent specifications have the same one.
 
-What somebody writes out and another leaves out, or the API server's schema fills in, must make no
-difference; what changes a pod must make one. So there are lists of what means nothing, by field.
+A default that is written out, or filled in by the API server, makes no difference; a change of the
+pod does. Tables list the values that have no meaning, by field.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DEFAULTS: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("scaleIO", "fsType"): ("xfs",),
     ("scaleIO", "storageMode"): ("ThinProvisioned",),
 }
-"""Values that a field has anyway, by the field around it and its own name."""
+"""Default values, by the enclosing field and the field's name."""
 
 _FALSE_BY_DEFAULT: Final = frozenset({
     "enableInTreeAutoscaling", "enableIngress", "enableK8sTokenAuth", "enabled", "hostIPC",
@@ -44,20 +44,20 @@ _MEANINGFUL_WHEN_EMPTY: Final = frozenset({
     "authOptions", "gcsFaultToleranceOptions", "labelSelector", "namespaceSelector",
     "networkPolicy", "podSelector", "redisPassword", "redisUsername", "storageClassName",
 })  # fmt: skip
-"""Fields that differ from absent ones even when empty: an empty selector selects everything."""
+"""Fields whose empty value differs from an absent one: an empty selector selects everything."""
 
 _MAPS: Final = frozenset({
     "annotations", "labels", "matchLabels", "nodeSelector", "options", "rayStartParams",
     "volumeAttributes",
 })  # fmt: skip
-"""Fields whose keys the user makes up, so that an empty value says as much as any other."""
+"""Fields with arbitrary keys, whose empty values have a meaning."""
 
 _AMOUNTS: Final = frozenset({"limits", "requests"})
 _AMOUNT: Final = frozenset({"divisor", "size", "sizeLimit"})
 
 
 def canonical(value: Any, around: str = "") -> Any:
-    """The same data without what says nothing; `around` is the name of the field it is in."""
+    """The data without meaningless values; `around` is the name of the enclosing field."""
     if isinstance(value, dict):
         return _mapping(cast("dict[str, Any]", value), around)
     if isinstance(value, list):
@@ -70,12 +70,12 @@ def _mapping(mapping: dict[str, Any], around: str) -> dict[str, Any]:
     for name, item in mapping.items():
         is_amount = around in _AMOUNTS or name in _AMOUNT
         normal = _amount(item) if is_amount else canonical(item, name)
-        if not _says_nothing(around, name, normal):
+        if not _is_meaningless(around, name, normal):
             result[name] = normal
     return result
 
 
-def _says_nothing(around: str, name: str, value: Any) -> bool:
+def _is_meaningless(around: str, name: str, value: Any) -> bool:
     if value is None:
         return True
     if around in _MAPS:
@@ -88,7 +88,7 @@ def _says_nothing(around: str, name: str, value: Any) -> bool:
 
 
 def _amount(value: Any) -> Any:
-    """A quantity as one number, however it is written; anything else as it is."""
+    """A quantity in nano-units; any other value unchanged."""
     try:
         return f"{parse_quantity(value).nanos}n"
     except (InvalidQuantity, TypeError):

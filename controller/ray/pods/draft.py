@@ -1,4 +1,4 @@
-"""A Ray pod under construction: what the features of a cluster add their parts to."""
+"""A Ray pod under construction, to which features add fields."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PodDraft:
-    """A pod whose parts may still be changed.
+    """A mutable pod.
 
     Attributes:
         role: head or worker.
-        body: the pod; nobody else holds its parts.
+        body: the pod; it shares no data with other objects.
         parameters: of `ray start`.
-        env: variables of the Ray container, put into the body at the end.
+        env: variables of the Ray container, written to the body at the end.
     """
 
     role: Role
@@ -40,5 +40,5 @@ class PodDraft:
 
     @property
     def ray(self) -> Body:
-        """The Ray container: always the first."""
+        """The Ray container, which is always the first."""
         return self.spec["containers"][0]

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Environment:
-    """A container's `env` under construction; the user's entries come first and stay."""
+    """A container's `env` under construction; the user's entries come first and are kept."""
 
     def __init__(self, entries: Iterable[Mapping[str, Any]] = ()) -> None:
         self._entries = [dict(entry) for entry in entries]
 
     def append(self, name: str, value: str) -> None:
-        """Add at the end; of several entries of one name the last one counts."""
+        """Add at the end; the last entry of a name takes effect."""
         self.append_entry({"name": name, "value": value})
 
     def append_entry(self, entry: Mapping[str, Any]) -> None:
@@ -32,11 +32,11 @@ class Environment:
         self.append_entry({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
 
     def default(self, name: str, value: str) -> None:
-        """Add unless an entry of that name is there."""
+        """Add unless there is an entry of that name."""
         self.default_entry({"name": name, "value": value})
 
     def default_entry(self, entry: Mapping[str, Any]) -> None:
-        """Add a whole entry unless one of its name is there."""
+        """Add a whole entry unless there is one of its name."""
         if all(present.get("name") != entry["name"] for present in self._entries):
             self.append_entry(entry)
 
@@ -46,7 +46,7 @@ class Environment:
 
 
 def add_head_location(env: Environment, head_fqdn: str) -> None:
-    """Where the head is, under the two names that scripts rely on."""
+    """Add the head's address under the two names that scripts use."""
     env.append("FQ_RAY_IP", head_fqdn)
     env.append("RAY_IP", head_fqdn.split(".", 1)[0])
 
@@ -54,13 +54,13 @@ def add_head_location(env: Environment, head_fqdn: str) -> None:
 def add_ray_environment(
     env: Environment, role: Role, *, start: str, identity: Identity, version: str
 ) -> None:
-    """What every Ray container gets after the variables of its features.
+    """Add the variables of every Ray container, after those of its features.
 
     Args:
         env: changed in place.
         role: head or worker.
         start: the rendered `ray start` command.
-        identity: of the cluster: where its head is, and what made it.
+        identity: of the cluster.
         version: value of `ray.io/kuberay-version`.
     """
     port, origin = identity.gcs_port, identity.origin

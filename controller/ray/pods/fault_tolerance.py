@@ -1,6 +1,6 @@
-"""Fault tolerance of Ray's control service (GCS): where its state survives the head.
+"""Fault tolerance of Ray's Global Control Service (GCS): storage that outlives the head.
 
-Asked for by `gcsFaultToleranceOptions`, or by annotations in the way of older versions.
+`gcsFaultToleranceOptions` enables it, or the annotations of older versions.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 STORAGE_VOLUME: Final = "gcs-storage"
 STORAGE_PATH: Final = "/data/gcs"
 WORKER_RECONNECT_SECONDS: Final = 600
-"""How long a worker waits for a new head. Ray's own minute is shorter than a head takes."""
+"""How long a worker waits for a new head; Ray's default of one minute is too short."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisStorage:
-    """State kept in a Redis of the user.
+    """State in the user's Redis.
 
     Attributes:
         namespace: prefix of the keys of this cluster.
-        options: where Redis is; None if the user's own variables and parameters say it.
+        options: address and credentials; None if the user's variables and parameters set them.
     """
 
     namespace: str
@@ -38,7 +38,7 @@ class RedisStorage:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStorage:
-    """State kept in a volume of the head.
+    """State in a volume of the head.
 
     Attributes:
         claim: name of the PersistentVolumeClaim.
@@ -53,7 +53,7 @@ StateStorage: TypeAlias = RedisStorage | EmbeddedStorage
 
 
 def state_storage(cluster: RayCluster, spec: ClusterSpec) -> StateStorage | None:
-    """Where the state survives the head; None if it does not."""
+    """The storage of the GCS state; None if the GCS is not fault tolerant."""
     annotations = cluster.metadata.annotations or {}
     options = spec.gcs_fault_tolerance_options
     if options is None:
@@ -71,7 +71,7 @@ def state_storage(cluster: RayCluster, spec: ClusterSpec) -> StateStorage | None
 
 
 def add_state_storage(draft: PodDraft, storage: StateStorage | None) -> None:
-    """Give a pod what it needs to use the storage, or to wait for a head that does."""
+    """Configure the storage in a head, or the time that a worker waits for a new head."""
     if draft.role == "head":
         draft.annotations[labels.FT_ENABLED] = str(storage is not None).lower()
         if isinstance(storage, RedisStorage):
@@ -88,7 +88,7 @@ def _add_redis(draft: PodDraft, storage: RedisStorage) -> None:
     options = storage.options
     if options is None:
         password = draft.parameters.get("redis-password")
-        if password is not None:  # for the cleanup job, which gets no parameters
+        if password is not None:  # the cleanup Job has no parameters
             draft.env.default("REDIS_PASSWORD", password)
         return
     if options.redis_address:
@@ -98,7 +98,7 @@ def _add_redis(draft: PodDraft, storage: RedisStorage) -> None:
 
 
 def _add_credential(draft: PodDraft, what: str, source: Mapping[str, Any] | None) -> None:
-    """A credential as a variable, and as a parameter that refers to it: never written out."""
+    """Add a credential as a variable and a parameter that refers to the variable."""
     if source is None:
         return
     variable = f"REDIS_{what.upper()}"

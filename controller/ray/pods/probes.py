@@ -22,12 +22,12 @@ _READINESS_FAILURES: Final = 10
 
 
 def add_probes(draft: PodDraft, *, ray_version: str, serving: bool) -> None:
-    """Give the Ray container those of the two probes that its user has not defined.
+    """Add the probes that the user has not defined to the Ray container.
 
     Args:
         draft: changed in place.
-        ray_version: decides between HTTP and `wget`.
-        serving: whether the cluster belongs to a RayService; its workers are ready only when
+        ray_version: selects HTTP probes or `wget`.
+        serving: whether the cluster belongs to a RayService, whose workers are ready only when
             their Serve proxy is.
     """
     role, container, parameters = draft.role, draft.ray, draft.parameters

@@ -1,4 +1,4 @@
-"""Where in its group a worker belongs: which replica it is part of, and which host of it."""
+"""The position of a worker in its group: its replica, and its host in the replica."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from controller.ray.api import labels
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPosition:
-    """A worker's place, told to Ray and to users by labels of the pod.
+    """A worker's position, which labels of the pod show to Ray and to users.
 
     Attributes:
         index: of the replica in its group, from 0.
@@ -22,7 +22,7 @@ class ReplicaPosition:
     host_index: int = 0
 
     def labels(self) -> dict[str, str]:
-        """The labels of a pod in this place."""
+        """The labels of a pod in this position."""
         replica = {labels.REPLICA_INDEX: str(self.index)}
         if not self.replica_name:
             return replica

@@ -1,4 +1,4 @@
-"""From `rayStartParams`, resources and labels to the `ray start` command of a container."""
+"""Builds the `ray start` command from `rayStartParams`, resources and labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPEN_FILES: Final = "ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}"
 
 
 def is_gpu(key: str) -> bool:
-    """Whether a resource name means GPUs: `nvidia.com/gpu`, `amd.com/gpu`, a MIG slice."""
+    """Whether a resource is a GPU: `nvidia.com/gpu`, `amd.com/gpu`, a MIG slice."""
     return key.lower().endswith("gpu") or _MIG_DEVICE.search(key) is not None
 
 
@@ -37,14 +37,14 @@ def start_parameters(
     container: Mapping[str, Any],
     head_address: str,
 ) -> Parameters:
-    """All parameters of `ray start`: the user's, then what follows from the object.
+    """All parameters of `ray start`: the user's, then the generated ones.
 
     Args:
         role: head or worker.
-        given: the group's `rayStartParams`; what is there always wins, except over `block`.
+        given: the group's `rayStartParams`; they override all generated ones except `block`.
         resources: the group's `resources`, Ray's logical resources.
         labels: the group's `labels`.
-        container: the Ray container, whose limits fill what is missing.
+        container: the Ray container; its limits supply missing values.
         head_address: `host:port` of the GCS, for workers.
     """
     parameters = dict(given or {})
@@ -63,7 +63,7 @@ def start_parameters(
 
 
 def render_start_command(role: Role, parameters: Mapping[str, str]) -> str:
-    """`ray start ...` in KubeRay's layout: each flag between single spaces of its own."""
+    """`ray start ...` in KubeRay's layout: each flag has a space before and after it."""
     begin = "ray start --head " if role == "head" else "ray start "
     return begin + "".join(_flag(key, parameters[key]) for key in sorted(parameters))
 
@@ -71,9 +71,9 @@ def render_start_command(role: Role, parameters: Mapping[str, str]) -> str:
 def container_command(
     container: Mapping[str, Any], start: str, *, login_shell: bool
 ) -> tuple[list[str], list[str]] | None:
-    """Command and args that run the user's own words, if any, and then `start`.
+    """Command and args that run the user's command, if any, and then `start`.
 
-    None if the user's command already says `ray start`: then it is left alone.
+    None if the user's command contains `ray start`; it is not changed then.
     """
     words = [*container.get("command", ()), *container.get("args", ())]
     own = "".join(f" {word} " for word in words)
@@ -84,12 +84,12 @@ def container_command(
 
 
 def shell(*, login: bool) -> list[str]:
-    """The command of a container whose one argument is a line for the shell."""
+    """The command of a container whose only argument is a shell script."""
     return ["/bin/bash", "-cl" if login else "-c", "--"]
 
 
 def port_of(parameters: Mapping[str, str], key: str, default: int) -> int:
-    """A port given as start parameter; anything that is no integer counts as not given."""
+    """A port from the start parameters; a value that is not an integer is ignored."""
     given = parameters.get(key, "")
     return int(given) if _INTEGER.fullmatch(given) else default
 
@@ -153,7 +153,7 @@ def _fill_accelerators(parameters: Parameters, limits: Mapping[str, Quantity]) -
 
 
 def _custom_resources(text: str | None) -> dict[str, float] | None:
-    """The `resources` parameter as numbers; None if it cannot be read and must be left alone."""
+    """The `resources` parameter as numbers; None if it is malformed and must not be changed."""
     if text is None:
         return {}
     try:

@@ -1,6 +1,6 @@
-"""Hashes of what a pod was made from, so that an outdated pod can be recognised.
+"""Hashes of the source of a pod, by which outdated pods are recognised.
 
-What is hashed is a normal form: only a change of meaning changes a hash.
+The hash is that of the canonical form, so only a change of meaning changes it.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ import msgspec
 from controller.ray.pods.canonical import canonical
 
 ALGORITHM: Final = "1"
-"""Version of the normal form. Pods stamped by another one are not called outdated."""
+"""Version of the canonical form; a pod with a hash of another version is not outdated."""
 
 _SCHEDULING: Final = ("tolerations", "schedulingGates")
 _SCALING: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
 
 
 def digest(value: Any) -> str:
-    """`<algorithm>-<32 characters>` of any plain data."""
+    """Hash of plain data: `<algorithm>-<32 characters>`."""
     encoded = msgspec.json.encode(canonical(value), order="sorted")
     raw = hashlib.blake2b(encoded, digest_size=20).digest()
     return f"{ALGORITHM}-{base64.b32hexencode(raw).decode()}"
 
 
 def is_outdated(stamped: str | None, wanted: str) -> bool:
-    """Whether the hash on a pod says, beyond doubt, that it was made from something else."""
+    """Whether a pod's hash proves that it was created from another template."""
     if not stamped or not stamped.startswith(f"{ALGORITHM}-"):
         return False
     return stamped != wanted
 
 
 def template_digest(group: dict[str, Any]) -> str:
-    """Hash of what the pods of a group, as it stands in the manifest, are made from."""
+    """Hash of the fields of a group, as in the manifest, from which its pods are created."""
     relevant = ("template", "rayStartParams", "resources", "labels")
     return digest({key: group.get(key) for key in relevant})
 
 
 def recreate_digest(spec: dict[str, Any]) -> str:
-    """Hash of the whole specification, less what may change without new pods."""
+    """Hash of the specification without the fields that may change without new pods."""
     relevant = {key: value for key, value in spec.items() if key != "upgradeStrategy"}
     relevant["headGroupSpec"] = _without_scheduling(spec.get("headGroupSpec") or {})
     groups: list[dict[str, Any]] = spec.get("workerGroupSpecs") or []

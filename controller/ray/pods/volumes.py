@@ -1,4 +1,4 @@
-"""Volumes of Ray pods, among them those that users forget: shared memory and scratch space."""
+"""Volumes of Ray pods: shared memory and scratch space."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def add_mount(container: Body, mount: Body) -> None:
 
 
 def add_shared_memory(draft: PodDraft) -> None:
-    """Memory for Ray's object store at `/dev/shm`, as large as the container's memory.
+    """Mount memory for Ray's object store at `/dev/shm`, of the size of the container's memory.
 
-    Left out if the user chose another plasma directory or mounted something there.
+    Does nothing if the user has set another plasma directory or mounts a volume there.
     """
     ray = draft.ray
     if "plasma-directory" in draft.parameters or _has_mount_at(ray, _SHARED_MEMORY):
@@ -46,7 +46,7 @@ def add_shared_memory(draft: PodDraft) -> None:
 
 
 def add_scratch_volume(pod_spec: Body, containers: Iterable[Body]) -> None:
-    """`/tmp/ray` shared by the Ray container and the autoscaler, which writes Ray's event logs."""
+    """Share `/tmp/ray` with the autoscaler, which writes Ray's event logs there."""
     for container in containers:
         if not _has_mount_at(container, _SCRATCH):
             add_volume(pod_spec, {"name": "ray-logs", "emptyDir": {}})

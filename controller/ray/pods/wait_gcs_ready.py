@@ -1,4 +1,4 @@
-"""The init container that keeps a worker from starting before the head answers."""
+"""The init container in which a worker waits until the GCS answers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ echo "The GCS at {address} is ready."
 
 
 def add_wait_gcs_ready(draft: PodDraft, address: str) -> None:
-    """Let a pod wait for the GCS at `host:port`, unless its user has a container for that.
+    """Make a pod wait for the GCS at `host:port`, unless the user has defined the container.
 
-    It must be added before anything else changes the Ray container, which it resembles.
+    Call it before other features change the Ray container, from which it copies fields.
     """
     containers: list[Body] = draft.spec.setdefault("initContainers", [])
     if all(container.get("name") != WAIT_CONTAINER for container in containers):

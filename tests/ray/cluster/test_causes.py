@@ -216,7 +216,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
     "gated": (
         unscheduled("Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"),
         "SchedulingGated",
-        "pod p waits for its scheduling gates to be taken away: Scheduling is blocked",
+        "pod p waits until its scheduling gates are removed: Scheduling is blocked",
     ),
     "evicted": (
         {"phase": "Failed", "reason": "Evicted", "message": LOW_MEMORY},
@@ -281,14 +281,14 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
             ends="2026-08-20T10:00:20Z",
         ),
         "NodeLost",
-        "pod p was deleted and cannot go: it is on node node-1, which no longer reports",
+        "pod p was deleted and cannot terminate: it is on node node-1, which no longer reports",
     ),
-    "does not go": (
+    "does not disappear": (
         on_node(container(**RUNNING), phase="Running", terminating=True),
         "PodStuckTerminating",
         (
-            "pod p was deleted and does not go from node node-1; if the node is dead, delete its "
-            "Node object; if the pod certainly no longer runs, `kubectl delete pod p "
+            "pod p was deleted and does not disappear from node node-1; if the node is dead, "
+            "delete its Node object; if the pod certainly no longer runs, `kubectl delete pod p "
             "--grace-period=0 --force`, since 2026-08-20T09:59:00Z"
         ),
     ),
@@ -324,7 +324,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str]] = {
         on_node(container(**RUNNING), phase="Running", conditions=not_ready(since=LONG_AGO)),
         "ReadinessProbeFailing",
         (
-            "pod p runs, but the readiness probe of container ray-worker fails; see "
+            "pod p is running, but the readiness probe of container ray-worker fails; see "
             "`kubectl describe pod p` and its log, since 2026-08-20T09:30:00Z"
         ),
     ),
@@ -393,7 +393,7 @@ LIMITED = {"name": "ray-worker", "resources": {"limits": {"cpu": "1", "memory": 
     ("spec", "limit"),
     [
         ([LIMITED], "its memory limit is 2Gi"),
-        ([{"name": "ray-worker"}], "it has no memory limit: the node's"),
+        ([{"name": "ray-worker"}], "it has no memory limit of its own"),
     ],
 )
 @pytest.mark.parametrize(
@@ -428,7 +428,7 @@ def test_the_heads_causes_name_the_heads_template():
     assert found.blocks_head
     assert "in spec.headGroupSpec.template" in found.detail
     unready = cause_of("headgroup", CASES["never passes its probe"][0])
-    assert "which asks dashboard and GCS, fails" in unready.detail
+    assert "which checks dashboard and GCS, fails" in unready.detail
 
 
 def test_what_a_node_wrote_in_an_unknown_way_costs_only_the_time():

@@ -108,7 +108,12 @@ def cause_of(failed: Failure) -> Cause:
         ("Invalid", INVALID, "ObjectInvalid", "spec.containers[0].resources.requests: Invalid"),
         ("Forbidden", GOING, "NamespaceTerminating", "because it is being terminated"),
         ("NamespaceTerminating", "no", "NamespaceTerminating", "no"),
-        ("TooManyRequests", "slow down", "ApiServerUnavailable", "slow down; it is tried again"),
+        (
+            "TooManyRequests",
+            "slow down",
+            "ApiServerUnavailable",
+            "slow down; the operator tries",
+        ),
         ("NotSent", "refused", "ApiServerUnavailable", "cannot create a pod: refused"),
         ("NotFound", 'namespaces "x" not found', "WriteRefused", 'namespaces "x" not found'),
     ],
