@@ -412,7 +412,7 @@ async def test_a_claim_that_was_kept_is_adopted_and_its_drift_is_said(world: Wor
     assert now["metadata"]["uid"] == made.metadata.uid
     assert now["spec"]["resources"]["requests"]["storage"] == "5Gi"
     assert [owner["name"] for owner in now["metadata"]["ownerReferences"]] == ["example"]
-    message = await condition(world, "PartsAsSpecified")
+    message = await condition(world, "ChildrenAsSpecified")
     assert "size 1Gi is wanted and 5Gi was claimed" in message
     assert "accessModes ReadWriteOnce are wanted and they are ReadWriteMany" in message
 
@@ -432,7 +432,7 @@ async def test_a_service_that_cannot_get_node_ports_any_more_is_said_once_and_le
     await patch_cluster(world, {"spec": {"headGroupSpec": {"serviceType": "NodePort"}}})
 
     async def is_said() -> bool:
-        return "spec.type is headless ClusterIP" in await message(world, "PartsAsSpecified")
+        return "spec.type is headless ClusterIP" in await message(world, "ChildrenAsSpecified")
 
     await world.eventually(is_said)
     await world.settle(2)
@@ -447,7 +447,7 @@ async def test_a_service_that_cannot_get_node_ports_any_more_is_said_once_and_le
         return (await raw(world, SERVICES, "example-head-svc"))["spec"]["type"] == "NodePort"
 
     await world.eventually(is_new)
-    await world.eventually(lambda: is_silent(world, "PartsAsSpecified"), seconds=60)
+    await world.eventually(lambda: is_silent(world, "ChildrenAsSpecified"), seconds=60)
 
 
 async def message(world: World, kind: str) -> str:
@@ -474,8 +474,8 @@ async def test_an_ingress_of_somebody_else_is_left_alone_and_said(world: World):
     manifest["spec"]["headGroupSpec"]["enableIngress"] = True
     await world.user.create(RAYCLUSTERS, world.namespace, manifest)
     await world.eventually(world.is_ready)
-    await world.eventually(lambda: message(world, "PartsAsSpecified"))
-    assert "Ingress example-head-ingress exists" in await condition(world, "PartsAsSpecified")
+    await world.eventually(lambda: message(world, "ChildrenAsSpecified"))
+    assert "Ingress example-head-ingress exists" in await condition(world, "ChildrenAsSpecified")
     assert await raw(world, INGRESSES, "example-head-ingress") == before
 
 
@@ -642,7 +642,7 @@ async def test_the_head_is_made_when_the_service_account_of_its_template_appears
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "mine"}}
     await world.user.create(SERVICE_ACCOUNTS, world.namespace, account)
     await world.eventually(world.is_ready, seconds=60)
-    await world.eventually(lambda: is_silent(world, "PartsAsSpecified"))
+    await world.eventually(lambda: is_silent(world, "ChildrenAsSpecified"))
     bindings = await raw(world, ROLE_BINDINGS, "example")
     assert [subject["name"] for subject in bindings["subjects"]] == ["mine"]
 

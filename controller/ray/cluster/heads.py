@@ -9,7 +9,7 @@ from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.healing import unhealthy_reason
 from controller.ray.cluster.pod_writes import create_pod, delete_pod
-from controller.ray.cluster.status.conditions import PROVISIONED
+from controller.ray.cluster.status.condition_types import PROVISIONED
 from controller.ray.head.identity import HEAD_SCOPE
 
 if TYPE_CHECKING:

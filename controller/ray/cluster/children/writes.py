@@ -17,7 +17,7 @@ from controller.ray.children.writes import (
     is_too_new_to_recreate,
     repair_child,
 )
-from controller.ray.cluster.status.conditions import CHILDREN_AS_SPECIFIED
+from controller.ray.cluster.status.condition_types import CHILDREN_AS_SPECIFIED
 from controller.runtime.reconcile.plan import Event
 
 if TYPE_CHECKING:

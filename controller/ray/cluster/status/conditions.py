@@ -7,7 +7,7 @@ is something to say.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
@@ -16,26 +16,25 @@ from controller.apimachinery.conditions import (
     ConditionStatus,
 )
 from controller.ray.api.pod_state import condition, is_ready
-from controller.ray.cluster.workers.scale_down import template_hash
+from controller.ray.cluster.status.condition_types import (
+    CHILDREN_AS_SPECIFIED,
+    FEATURES_SUPPORTED,
+    HEAD_POD_READY,
+    PODS_UP_TO_DATE,
+    PROVISIONED,
+    REPLICA_FAILURE,
+    SUSPENDED,
+    SUSPENDING,
+)
 from controller.ray.diagnosis.writes import failure_message, failure_reason
-from controller.ray.pods.template_hash import is_outdated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.kube.objects import Pod
-    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.upgrade import UpgradeStrategy
     from controller.ray.diagnosis.reasons import Cause
     from controller.runtime.reconcile.plan import Failure
-
-HEAD_POD_READY: Final = "HeadPodReady"
-PROVISIONED: Final = "RayClusterProvisioned"
-REPLICA_FAILURE: Final = "ReplicaFailure"
-SUSPENDING: Final = "RayClusterSuspending"
-SUSPENDED: Final = "RayClusterSuspended"
-FEATURES_SUPPORTED: Final = "FeaturesSupported"
-UP_TO_DATE: Final = "PodsUpToDate"
-CHILDREN_AS_SPECIFIED: Final = "PartsAsSpecified"
 
 
 class ClusterConditions(ConditionSet):
@@ -115,19 +114,13 @@ class ClusterConditions(ConditionSet):
         """Services, claims and the like that only a person can put right."""
         self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
 
-    def set_up_to_date(self, seen: ClusterObservation, design: DesiredCluster) -> None:
-        """A change of a template that reaches new pods only is said, not left to be found out."""
-        outdated = _outdated_pods(seen, design)
-        if not outdated:
-            self.remove(UP_TO_DATE)
-            return
-        found = f"{len(outdated)} pods were made from an older template, first {outdated[0]}"
-        if design.spec.upgrade_strategy.type == "Recreate":
-            rest = "pods are replaced unless only tolerations or scheduling gates have changed"
-            self.set(UP_TO_DATE, "False", "UpgradeStrategyRecreate", f"{found}; {rest}")
-        else:
-            rest = "upgradeStrategy does not replace running pods, so the change reaches new ones"
-            self.set(UP_TO_DATE, "False", "UpgradeStrategyNone", f"{found}; {rest} only")
+    def set_up_to_date(self, outdated: Sequence[str], strategy: UpgradeStrategy) -> None:
+        """Which pods a changed template has not reached, and whether it will."""
+        message = ""
+        if outdated:
+            found = f"{len(outdated)} pods were made from an older template, first {outdated[0]}"
+            message = f"{found}; {strategy.outlook}"
+        self.set_if(PODS_UP_TO_DATE, "False", strategy.reason, message)
 
 
 def _container_reason(head: Pod, message: str) -> tuple[str, str]:
@@ -142,17 +135,3 @@ def _container_reason(head: Pod, message: str) -> tuple[str, str]:
             words.append(f"it last ended with exit code {last.exit_code} ({last.reason})")
         return state.reason or "ContainersNotReady", "; ".join(filter(None, words))
     return "ContainersNotReady", message
-
-
-def _outdated_pods(seen: ClusterObservation, design: DesiredCluster) -> list[str]:
-    wanted = {"": design.builder.head_hash}
-    for group in design.spec.worker_group_specs:
-        wanted[group.group_name] = design.builder.worker_hash(group)
-    names: list[str] = []
-    for group_name, pods in {"": seen.heads, **seen.workers}.items():
-        expected = wanted.get(group_name)
-        if expected is not None:
-            names += [
-                pod.metadata.name for pod in pods if is_outdated(template_hash(pod), expected)
-            ]
-    return sorted(names)

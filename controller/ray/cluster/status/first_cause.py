@@ -15,7 +15,7 @@ from controller.kube.resources import JOBS
 from controller.ray.api.event_nouns import KUBERAY_NOUNS
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion.steps import waiting_for
-from controller.ray.cluster.status.conditions import SUSPENDED
+from controller.ray.cluster.status.condition_types import SUSPENDED
 from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD, component_of_pod, diagnose_pod, termination_deadline
 from controller.ray.diagnosis.pod_diagnosis import SLOW_AFTER

@@ -14,7 +14,7 @@ from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.timestamps import parse_rfc3339
 from controller.ray.api import labels
-from controller.ray.cluster.status.conditions import PROVISIONED
+from controller.ray.cluster.status.condition_types import PROVISIONED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

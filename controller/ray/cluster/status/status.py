@@ -17,7 +17,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
-from controller.ray.cluster.status import conditions as condition_types
+from controller.ray.cluster.status.condition_types import SUSPENDED
 from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.status.first_cause import (
     diagnose_pods,
@@ -26,6 +26,7 @@ from controller.ray.cluster.status.first_cause import (
 )
 from controller.ray.cluster.status.readiness_events import readiness_events
 from controller.ray.cluster.status.resources import desired_resources
+from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.diagnosis.writes import failure_message
 from controller.runtime.reconcile.plan import StatusPatch
 
@@ -107,7 +108,7 @@ def _state(
 
 def _is_suspended(seen: ClusterObservation, spec: ClusterSpec) -> bool:
     """Also when `suspend` was removed meanwhile, which resumes nothing (behaviour 1)."""
-    has_been = spec.suspend is None and is_true(seen.conditions, condition_types.SUSPENDED)
+    has_been = spec.suspend is None and is_true(seen.conditions, SUSPENDED)
     return (bool(spec.suspend) or has_been) and not seen.may_have_pods
 
 
@@ -183,7 +184,7 @@ def _conditions(
     conditions.set_features(design.unsupported_fields)
     conditions.set_consistency(seen.consistency_warnings)
     conditions.set_children([note.message for note in seen.children.notes])
-    conditions.set_up_to_date(seen, design)
+    conditions.set_up_to_date(outdated_pods(seen, design), strategy_of(design.spec))
     return conditions.as_list()
 
 

@@ -1,1 +1,22 @@
 """How a changed specification reaches the pods of a running cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.cluster.upgrade.outdated_pods import outdated_pods
+from controller.ray.cluster.upgrade.recreate import Recreate
+from controller.ray.cluster.upgrade.strategy import NoUpgrade, UpgradeStrategy
+
+if TYPE_CHECKING:
+    from controller.ray.api.raycluster import ClusterSpec
+
+__all__ = ["UpgradeStrategy", "outdated_pods", "strategy_of"]
+
+_NO_UPGRADE: Final = NoUpgrade()
+_STRATEGIES: Final[dict[str | None, UpgradeStrategy]] = {"Recreate": Recreate()}
+
+
+def strategy_of(spec: ClusterSpec) -> UpgradeStrategy:
+    """The strategy that the specification asks for; validation refuses unknown ones."""
+    return _STRATEGIES.get(spec.upgrade_strategy.type, _NO_UPGRADE)

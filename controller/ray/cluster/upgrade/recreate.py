@@ -1,50 +1,77 @@
 """`upgradeStrategy: Recreate`: a changed specification replaces all pods at once.
 
-The head carries the hash of the specification that it was made from, and is therefore the last to
-go: as long as it is there, an interrupted replacement is continued (behaviour 15). A hash of
-another operator, or of another algorithm, says nothing about ours: such a head is stamped anew
-and nothing else happens, in whichever direction a cluster is handed over.
+The head carries the hash of the specification that it was made from, so it is deleted last: as long
+as it exists, an interrupted replacement continues (behaviour 15). A hash of another operator, or of
+another algorithm, cannot be compared with ours: such a head is stamped with ours and nothing else
+happens, whichever way a cluster is handed over.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head
 from controller.ray.cluster.heads import live_head
 from controller.ray.cluster.pod_writes import delete_pod, pod_target
+from controller.ray.cluster.suspension import every_pod
+from controller.ray.cluster.upgrade.strategy import UpgradeStep
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.ray.pods.template_hash import is_outdated
 from controller.runtime.reconcile.plan import MergePatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.runtime.reconcile.plan import Write
 
-RECREATE: Final = "Recreate"
-"""Value of `spec.upgradeStrategy.type`."""
-
 _REASON: Final = "the specification has changed and upgradeStrategy is Recreate"
 
 
-def must_recreate(seen: ClusterObservation, design: DesiredCluster) -> bool:
+@dataclass(frozen=True, slots=True)
+class Recreate:
+    """All pods are deleted, then created again from the present specification."""
+
+    reason: str = "UpgradeStrategyRecreate"
+    outlook: str = "pods are replaced unless only tolerations or scheduling gates have changed"
+
+    def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
+        """Make sure of all pods, then delete them; None if the head is of this specification."""
+        if not _has_outdated_head(seen, desired):
+            return None
+        if not seen.pods_listed:
+            return UpgradeStep(lookups=(every_pod(seen.cluster),))
+        return UpgradeStep(stages=_delete_everything(seen))
+
+    def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
+        """Our hash in place of one that cannot be compared with ours."""
+        head = live_head(seen)
+        if head is None or HEAD_SCOPE in seen.pending_scopes:
+            return ()
+        present, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
+        if all(present.get(key) == value for key, value in wanted.items()):
+            return ()
+        target = pod_target(seen, head.metadata.name, HEAD_SCOPE)
+        return (MergePatch(target, head.metadata.uid, {"metadata": {"annotations": wanted}}),)
+
+
+def _has_outdated_head(seen: ClusterObservation, desired: DesiredCluster) -> bool:
     """Whether the live head was made from another specification than the present one.
 
-    Without a live head there is nothing to compare: what is made next is up to date anyway.
+    Without a live head there is nothing to compare: what is created next is up to date anyway.
     """
     head = live_head(seen)
-    if design.spec.upgrade_strategy.type != RECREATE or head is None:
+    if head is None:
         return False
-    stamped, wanted = head.metadata.annotations or {}, _stamps(design)
+    stamped, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
     return stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION] and is_outdated(
         stamped.get(labels.RECREATE_HASH), wanted[labels.RECREATE_HASH]
     )
 
 
-def delete_outdated(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
+def _delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
     """All workers, and after them the heads, once no lost create can bring another worker."""
     pods = [pod for pod in seen.all_pods if not pod.metadata.terminating]
     workers: list[Write] = [
@@ -57,24 +84,7 @@ def delete_outdated(seen: ClusterObservation) -> tuple[list[Write], list[Write]]
     return settled, heads if not seen.pending_scopes else []
 
 
-def restamp_head(seen: ClusterObservation, design: DesiredCluster) -> Iterator[Write]:
-    """Put our hash in the place of one that we cannot compare with ours."""
-    head = live_head(seen)
-    if design.spec.upgrade_strategy.type != RECREATE or head is None:
-        return
-    stamps = _stamps(design)
-    present = head.metadata.annotations or {}
-    if HEAD_SCOPE not in seen.pending_scopes and any(
-        present.get(k) != v for k, v in stamps.items()
-    ):
-        yield MergePatch(
-            pod_target(seen, head.metadata.name, HEAD_SCOPE),
-            head.metadata.uid,
-            {"metadata": {"annotations": stamps}},
-        )
-
-
-def _stamps(design: DesiredCluster) -> dict[str, str]:
-    """Whose hash of what a head that is made now carries."""
-    annotations = design.builder.head("")["metadata"]["annotations"]
+def _stamps_of_new_head(desired: DesiredCluster) -> dict[str, str]:
+    """Operator and hash that a head created now carries."""
+    annotations = desired.builder.head("")["metadata"]["annotations"]
     return {key: annotations[key] for key in (labels.KUBERAY_VERSION, labels.RECREATE_HASH)}

@@ -1,0 +1,26 @@
+"""Which pods were made from an older template than the present one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.ray.cluster.workers.scale_down import template_hash
+from controller.ray.pods.template_hash import is_outdated
+
+if TYPE_CHECKING:
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+
+
+def outdated_pods(seen: ClusterObservation, desired: DesiredCluster) -> list[str]:
+    """Names of the outdated pods, sorted; pods of removed groups are not among them."""
+    current = {"": desired.builder.head_hash}
+    for group in desired.spec.worker_group_specs:
+        current[group.group_name] = desired.builder.worker_hash(group)
+    names: list[str] = []
+    for group_name, pods in {"": seen.heads, **seen.workers}.items():
+        expected = current.get(group_name)
+        if expected is not None:
+            names += [
+                pod.metadata.name for pod in pods if is_outdated(template_hash(pod), expected)
+            ]
+    return sorted(names)
