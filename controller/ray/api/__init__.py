@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from controller.apimachinery.problem import Problem
-from controller.apimachinery.quantity import InvalidQuantity, Quantity, parse_quantity
 from controller.ray.api.definitions.crds import custom_resource_definitions
 from controller.ray.api.feature_gates import FeatureGates
-from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster, WorkerGroup
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
 from controller.ray.api.validation.cluster import validate_cluster
 
@@ -15,15 +13,10 @@ __all__ = [
     "RAYJOBS",
     "ClusterSpec",
     "FeatureGates",
-    "InvalidQuantity",
     "JobSpec",
-    "Problem",
-    "Quantity",
     "RayCluster",
     "RayJob",
     "SubmissionMode",
-    "WorkerGroup",
     "custom_resource_definitions",
-    "parse_quantity",
     "validate_cluster",
 ]

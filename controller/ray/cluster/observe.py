@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.kube.resources import PODS
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.pod_state import group_of, is_head
@@ -96,11 +96,9 @@ def _slices(
 def _foreign_heads(key: str, uid: str, reads: CacheReader) -> Iterable[str]:
     for pod in reads.by_index(PODS, HEAD_INDEX, key):
         if not is_owned_by(pod.metadata, uid):
-            owner = pod.metadata.controller
-            whose = f"{owner.kind} {owner.name} (uid {owner.uid})" if owner else "nobody"
             yield (
                 f"pod {pod.metadata.name} carries the labels of this cluster's head "
-                f"and belongs to {whose}"
+                f"and {ownership_text(pod.metadata)}"
             )
 
 

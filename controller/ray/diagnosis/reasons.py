@@ -195,7 +195,7 @@ API_SERVER_UNAVAILABLE: Final = Reason(
 NAME_TAKEN: Final = Reason(
     "NameTaken",
     _HELP,
-    "An object under a name that the cluster needs already exists and belongs to somebody else.",
+    "An object under a name that the cluster needs already exists and belongs to another owner.",
     "Delete or rename that object, or rename the cluster.",
 )
 REQUIRED_OBJECT_MISSING: Final = Reason(
@@ -207,7 +207,7 @@ REQUIRED_OBJECT_MISSING: Final = Reason(
 FOREIGN_HEAD: Final = Reason(
     "ForeignHead",
     _HELP,
-    "A head pod with this cluster's labels belongs to somebody else, and a cluster can have "
+    "A head pod with this cluster's labels belongs to another owner, and a cluster can have "
     "only one.",
     "Delete that pod, or wait until its owner is gone.",
 )

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.ray.api import ClusterSpec, FeatureGates, Problem, validate_cluster
+from controller.apimachinery.problem import Problem
+from controller.ray.api import ClusterSpec, FeatureGates, validate_cluster
 from tests.ray.cluster.support import cluster, manifest
 
 

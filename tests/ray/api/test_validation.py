@@ -10,7 +10,8 @@ import msgspec
 import pytest
 import yaml
 
-from controller.ray.api import ClusterSpec, Problem, validate_cluster
+from controller.apimachinery.problem import Problem
+from controller.ray.api import ClusterSpec, validate_cluster
 from controller.ray.api.raycluster import RayCluster
 from tests.ray.cluster.support import EXAMPLES, cluster, manifest
 

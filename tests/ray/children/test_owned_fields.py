@@ -1,4 +1,4 @@
-"""What of an existing part is ours, and what is done about it."""
+"""Owned fields of existing children: drift and its repair."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OWNED_FIELDS = "manta.dev/owned-fields"
 
 
 def stored(write: Create) -> Json:
-    """What the server makes of a new part: defaults that no part asks for."""
+    """A created child with the defaults that the server fills in."""
     body = copy.deepcopy(dict(write.body))
     body["metadata"] |= {"uid": f"uid-of-{write.target.name}", "resourceVersion": "7"}
     if write.target.resource is SERVICES:
@@ -56,7 +56,7 @@ def stored(write: Create) -> Json:
 
 
 def existing(obj: RayCluster, **edits: Any) -> FakeReads:
-    """Reads in which all parts of the cluster exist, after edits by kind or name."""
+    """A cache in which all children of the cluster exist, after edits by kind or name."""
     made = plan(reads(obj))
     kept = reads(obj, head())
     for write in parts(made):
@@ -71,7 +71,7 @@ def existing(obj: RayCluster, **edits: Any) -> FakeReads:
 
 
 def changed(obj: RayCluster, **edits: Any) -> list[Write]:
-    """Writes to the parts after these edits."""
+    """Writes to the children after these edits."""
     return parts(plan(existing(obj, **edits)))
 
 

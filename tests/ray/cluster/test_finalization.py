@@ -220,7 +220,7 @@ def test_a_job_that_is_there_is_waited_for(job: str):
     made = plan_now(observed(redis_cluster(deleted=1), job=JOBS_SEEN[job]))
     assert writes(made) == []
     assert made.commit is None
-    whose = "to go, which belongs to somebody else" if job == "of another" else "to remove"
+    whose = "to go, which belongs to another owner" if job == "of another" else "to remove"
     assert f"Job {JOB} {whose}" in ready_message(made)
 
 
@@ -252,7 +252,7 @@ def test_a_job_that_has_ended_lets_go_however_it_ended(job: str, words: str, del
         ((head(terminating=True),), "absent", "head pod example-head-aaaaaaaa"),
         ((), "running", f"Job {JOB}"),
         ((), "going", f"Job {JOB}"),
-        ((), "of another", "somebody else"),
+        ((), "of another", "another owner"),
         ((), "absent", f"Job {JOB}"),
     ],
 )

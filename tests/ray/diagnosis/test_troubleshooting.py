@@ -9,7 +9,7 @@ from controller.ray.diagnosis.reasons import REASONS, Severity
 from controller.runtime.reconcile.executor import FAILED_READ
 
 MANUAL = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
-OUTLOOKS = {
+PROSPECT = {
     Severity.ACTION_REQUIRED: "needs help",
     Severity.TRANSIENT: "may pass",
     Severity.IN_PROGRESS: "takes time",
@@ -18,7 +18,7 @@ OUTLOOKS = {
 
 def test_the_manual_has_the_table_of_reasons():
     wanted = [
-        f"| `{reason.name}` | {OUTLOOKS[reason.severity]} | {reason.meaning} | {reason.remedy} |"
+        f"| `{reason.name}` | {PROSPECT[reason.severity]} | {reason.meaning} | {reason.remedy} |"
         for reason in REASONS
     ]
     lines = MANUAL.read_text().splitlines()

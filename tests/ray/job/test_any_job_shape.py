@@ -10,7 +10,8 @@ import msgspec
 import pytest
 import yaml
 
-from controller.ray.api import JobSpec, Problem, RayCluster
+from controller.apimachinery.problem import Problem
+from controller.ray.api import JobSpec, RayCluster
 from controller.ray.api.validation.job import validate_job
 from controller.ray.head.incarnation import read_cluster_spec
 from tests.ray.cluster.test_any_shape import ODD, paths, with_value

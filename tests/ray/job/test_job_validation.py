@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.apimachinery.custom_object import status_of
-from controller.ray.api import FeatureGates, JobSpec, Problem, RayJob, SubmissionMode
+from controller.apimachinery.problem import Problem
+from controller.ray.api import FeatureGates, JobSpec, RayJob, SubmissionMode
 from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.api.rayjob import time_of
 from controller.ray.api.validation.job import validate_job, validate_job_status

@@ -1,7 +1,7 @@
 """The CustomResourceDefinitions that Manta serves.
 
-`v1` is stored and fully described. `v1alpha1` is served for objects and clients of old and kept
-as it is: the operator itself never speaks it.
+`v1` is the storage version and has a complete schema. `v1alpha1` is served for old objects and
+clients; the operator does not use it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RAYCLUSTER_COLUMNS: Final = (
     ("head service IP", "string", ".status.head.serviceIP", 1),
     ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
 )
-"""KubeRay's, in its order, and after them why the cluster is not ready."""
+"""KubeRay's columns in its order, then the reason why the cluster is not ready."""
 
 
 _RAYJOB_COLUMNS: Final = (
@@ -46,7 +46,7 @@ _RAYJOB_COLUMNS: Final = (
     ("failed attempts", "integer", ".status.failed", 0),
     ("reason", "string", ".status.reason", 0),
 )
-"""KubeRay's, in its order, and after them how many attempts failed, and why the last one did."""
+"""KubeRay's columns in its order, then failed attempts and the reason of the last failure."""
 
 _RAYCRONJOB_COLUMNS: Final = (
     ("schedule", "string", ".spec.schedule", 0),
@@ -56,7 +56,7 @@ _RAYCRONJOB_COLUMNS: Final = (
     ("suspend", "boolean", ".spec.suspend", 0),
     ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
 )
-"""KubeRay's, in its order, and after them why no jobs are made, if so."""
+"""KubeRay's columns in its order, then the reason why no jobs are created."""
 
 
 def custom_resource_definitions() -> list[Definition]:
@@ -76,14 +76,14 @@ def rayjob_definition() -> Definition:
 
 
 def raycronjob_definition() -> Definition:
-    """The definition of RayCronJob, which is too young for an old version."""
+    """The definition of RayCronJob, which has no old version."""
     return _definition("RayCronJob", raycronjob_schema(), _RAYCRONJOB_COLUMNS)
 
 
 def _definition(
     kind: str, schema: Schema, columns: Sequence[Column], *others: Definition
 ) -> Definition:
-    """A definition with version `v1` and others beside it."""
+    """A definition with version `v1` and others."""
     v1: Definition = {
         "name": "v1",
         "served": True,
@@ -113,7 +113,7 @@ def _definition(
 
 
 def _v1alpha1(kind: str, columns: Sequence[Column] = ()) -> Definition:
-    """The old version, which keeps every field."""
+    """The old version, which preserves every field."""
     return {
         "name": "v1alpha1",
         "served": True,

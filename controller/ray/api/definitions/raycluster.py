@@ -93,7 +93,7 @@ def cluster_spec() -> Schema:
 
 
 def managed_by() -> Schema:
-    """`spec.managedBy`, the same in several kinds."""
+    """`spec.managedBy`, shared by several kinds."""
     return {
         **string("Which controller reconciles this object; this one if not given."),
         "x-kubernetes-validations": [
@@ -185,7 +185,7 @@ def _gcs_fault_tolerance_options() -> Schema:
 
 
 def _group_fields(whose: str) -> dict[str, Schema]:
-    """What head and worker groups have in common."""
+    """The common fields of head and worker groups."""
     return {
         "labels": strings(f"Labels of {whose}: of the pods and of the Ray nodes in them."),
         "rayStartParams": strings("Parameters of ray start, without the leading dashes."),

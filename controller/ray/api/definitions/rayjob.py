@@ -1,4 +1,4 @@
-"""The schema of a RayJob: every field of KubeRay's, and what Manta adds to the status."""
+"""The schema of a RayJob: every field of KubeRay's, and Manta's additions to the status."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rayjob_schema() -> Schema:
 
 
 def job_spec() -> Schema:
-    """`spec`; also the specification of the jobs of RayCronJobs."""
+    """`spec`; also `spec.jobTemplate` of RayCronJobs."""
     return struct(
         "What is to be run, and where.",
         {

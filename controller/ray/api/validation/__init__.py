@@ -1,1 +1,1 @@
-"""Whether an object makes sense: KubeRay's checks, in its order, each with a remedy."""
+"""Validation of the Ray kinds: KubeRay's checks in its order, each with a remedy."""

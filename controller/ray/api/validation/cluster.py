@@ -1,6 +1,6 @@
-"""Whether a RayCluster makes sense: KubeRay's checks, in its order, each with a remedy.
+"""Validates a RayCluster: KubeRay's checks in its order, each with a remedy.
 
-The first failure wins and is told on the object; nothing is done for an object that fails.
+The first problem is reported on the object; the operator leaves an invalid object alone.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _DEFAULT_GATES: Final = FeatureGates()
 def validate_cluster(
     cluster: RayCluster, gates: FeatureGates = _DEFAULT_GATES
 ) -> ClusterSpec | Problem:
-    """The specification if it is valid, else the first thing wrong with the object."""
+    """The specification if the object is valid, else its first problem."""
     context = _read(cluster, gates)
     found = context if isinstance(context, Problem) else next(_problems(context), context.spec)
     return found.or_reason(INVALID_SPEC_REASON) if isinstance(found, Problem) else found
 
 
 def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
-    """What is odd about the cluster but does not stop it."""
+    """Warnings about restart policies that do not make the cluster invalid."""
     if spec.autoscaler_version != "v1":
         return ()
     return tuple(
@@ -91,7 +91,7 @@ def _read(cluster: RayCluster, gates: FeatureGates) -> ValidationContext | Probl
 
 
 def _problems(context: ValidationContext) -> Iterator[Problem]:
-    """Everything that is wrong, most basic first; callers take the first."""
+    """All problems, most basic first; callers take the first."""
     yield from _group_rules(context.spec.head_group_spec, "spec.headGroupSpec")
     yield from _worker_groups(context)
     yield from option_problems(context)
@@ -102,7 +102,7 @@ def _problems(context: ValidationContext) -> Iterator[Problem]:
 
 
 def _group_rules(group: HeadGroup | WorkerGroup, path: str) -> Iterator[Problem]:
-    """What head and workers have in common: logical resources and labels."""
+    """Checks of head and worker groups: logical resources and labels."""
     parameters = group.ray_start_params or {}
     given = [key for key in _RESOURCE_PARAMETERS if parameters.get(key)]
     if given and group.resources:

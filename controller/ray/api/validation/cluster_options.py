@@ -33,7 +33,7 @@ _TLS_VARIABLES: Final = (
 
 
 def option_problems(context: ValidationContext) -> Iterator[Problem]:
-    """Everything wrong with the optional features; callers take the first."""
+    """All problems of the optional features; callers take the first."""
     yield from fault_tolerance_problems(context)
     yield from _history_server(context)
     yield from _auth(context)
@@ -77,7 +77,7 @@ def _storage_backend(env: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
 
 
 def _azure_needs(env: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """The variables of which one must be set; without a known mode either of them will do."""
+    """The variables of which one must be set; without a known mode, either is sufficient."""
     by_string, by_url = "AZURE_STORAGE_CONNECTION_STRING", "AZURE_STORAGE_ACCOUNT_URL"
     mode = str(env.get("AZURE_STORAGE_AUTH_MODE", {}).get("value") or "").strip().lower()
     match mode:

@@ -1,4 +1,4 @@
-"""What the checks of a RayCluster look at: the object, its specification and its templates."""
+"""The input of the checks of a RayCluster: object, specification and templates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ AUTOSCALER_V2: Final = "RAY_enable_autoscaler_v2"
 
 @dataclass(frozen=True, slots=True)
 class ValidationContext:
-    """A parsed cluster under examination.
+    """A parsed cluster to validate.
 
     Attributes:
         cluster: the object.
         spec: its specification.
         head: the head's template.
         workers: the groups' templates, in the order of the groups.
-        gates: which features are on.
+        gates: the enabled features.
     """
 
     cluster: RayCluster
@@ -43,7 +43,7 @@ class ValidationContext:
 
     @property
     def autoscaler_v2(self) -> bool:
-        """Whether the autoscaler's second version was asked for, in either of the two ways."""
+        """Whether autoscaler v2 is selected, by the option or by the variable."""
         options = self.spec.autoscaler_options
         variable = self.head.ray.variable(AUTOSCALER_V2)
         by_variable = variable is not None and variable.value in {"1", "true"}

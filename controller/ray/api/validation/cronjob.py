@@ -1,4 +1,4 @@
-"""Whether a RayCronJob makes sense: KubeRay's checks, in its order, each with a remedy."""
+"""Validates a RayCronJob: KubeRay's checks in its order, each with a remedy."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ INVALID: Final = "InvalidRayCronJobSpec"
 
 @dataclass(frozen=True, slots=True)
 class ValidCronJob:
-    """What follows from a valid RayCronJob object alone.
+    """Values derived from a valid RayCronJob object.
 
     Attributes:
         spec: the parsed specification.
-        schedule: when it ticks.
-        zone: where its clock hangs.
+        schedule: the parsed schedule.
+        zone: the time zone of the schedule.
     """
 
     spec: CronJobSpec
@@ -47,12 +47,12 @@ class ValidCronJob:
 def validate_cron_job(
     cron: RayCronJob, gates: FeatureGates, local_zone: tzinfo
 ) -> ValidCronJob | Problem:
-    """What follows from the object if it is valid, else the first thing wrong with it.
+    """The derived values if the object is valid, else its first problem.
 
     Args:
         cron: the object.
-        gates: which features are on.
-        local_zone: counts for schedules without a time zone of their own.
+        gates: the enabled features.
+        local_zone: time zone of schedules that name none.
     """
     problem = name_problem(
         cron.metadata.name,
@@ -101,7 +101,7 @@ def _zone(name: str) -> tzinfo | Problem:
 
 
 def _template_problem(cron: RayCronJob, spec: CronJobSpec, gates: FeatureGates) -> Problem | None:
-    """What is wrong with every RayJob that would be made."""
+    """The problem of every RayJob that would be created."""
     name = f"{cron.metadata.name}-{'0' * 10}"
     meta = ObjectMeta(name=name, namespace=cron.metadata.namespace)
     found = validate_job(RayJob(metadata=meta, spec=spec.job_template), gates)

@@ -1,4 +1,4 @@
-"""Checks of `spec.deletionStrategy`: rules that contradict neither each other nor the job."""
+"""Checks that `spec.deletionStrategy` contradicts neither itself nor the job."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _STRATEGY: Final = "spec.deletionStrategy"
 _BY_REACH: Final = (DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER, DeletionPolicy.SELF)
-"""Each deletes what those before it delete, and more."""
+"""Each policy deletes the objects of those before it, and more."""
 _OF_CLUSTER: Final = frozenset({DeletionPolicy.WORKERS, DeletionPolicy.CLUSTER})
 
 
 def deletion_problems(spec: JobSpec, gates: FeatureGates) -> Iterator[Problem]:
-    """Everything wrong with the strategy; callers take the first."""
+    """All problems of the strategy; callers take the first."""
     strategy = spec.deletion_strategy
     if strategy is None:
         return
@@ -91,7 +91,7 @@ def _policy(spec: JobSpec, policy: DeletionPolicy, path: str) -> Iterator[Proble
 
 
 def _order(rules: list[DeletionRule], case: str) -> Iterator[Problem]:
-    """What deletes more must not come before what deletes less."""
+    """A policy that deletes more must not come before one that deletes less."""
     seconds = {rule.policy: rule.condition.ttl_seconds for rule in rules}
     for less, more in pairwise(policy for policy in _BY_REACH if policy in seconds):
         if seconds[more] < seconds[less]:

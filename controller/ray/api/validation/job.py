@@ -1,6 +1,6 @@
-"""Whether a RayJob makes sense: KubeRay's checks, in its order, each with a remedy.
+"""Validates a RayJob: KubeRay's checks in its order, each with a remedy.
 
-A few more are made where KubeRay goes on until the job fails for a reason that is hard to find.
+It also rejects jobs that KubeRay accepts and that fail later for a reason that is hard to find.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REASON: Final = "InvalidRayJobSpec"
 
 
 def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec | Problem:
-    """The specification if it is valid, else the first thing wrong with the object."""
+    """The specification if the object is valid, else its first problem."""
     problem = name_problem(
         job.metadata.name,
         MAX_JOB_NAME,
@@ -53,7 +53,7 @@ def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec |
 
 
 def validate_job_status(spec: JobSpec, deployment_status: str) -> Problem | None:
-    """What is wrong with a valid job in the state that its status says, None if nothing is."""
+    """The problem of a valid job in its present state; None if there is none."""
     if deployment_status == "Waiting" and spec.submission_mode is not SubmissionMode.INTERACTIVE:
         return Problem(
             "status.jobDeploymentStatus",
@@ -67,7 +67,7 @@ def validate_job_status(spec: JobSpec, deployment_status: str) -> Problem | None
 def job_spec_problems(
     spec: JobSpec, metadata: ObjectMeta, gates: FeatureGates
 ) -> Iterator[Problem]:
-    """Everything wrong with a specification, most basic first; callers take the first.
+    """All problems of a specification, most basic first; callers take the first.
 
     Args:
         spec: the specification, found at `spec`.
@@ -150,7 +150,7 @@ def _sidecar(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _cluster(spec: JobSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
-    """Nothing that the cluster would be refused for once it is made."""
+    """Problems for which the created RayCluster would be invalid."""
     if spec.ray_cluster_spec is None:
         return
     if dig(spec.ray_cluster_spec, "authOptions", "enableK8sTokenAuth"):

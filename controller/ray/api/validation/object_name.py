@@ -1,4 +1,4 @@
-"""Whether an object's name leaves room for the names of its children, and may begin them."""
+"""Checks that an object's name is a valid prefix for the names of its children."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from controller.apimachinery.problem import Problem
 def name_problem(
     name: str, limit: int, *, noun: str, children: str, named_after: str, reason: str
 ) -> Problem | None:
-    """What is wrong with the name of an object, None if nothing is.
+    """The problem of an object's name; None if it is valid.
 
     Args:
         name: of the object.

@@ -1,4 +1,4 @@
-"""Checks of what a RayJob submits, and of who submits it."""
+"""Checks of the submission of a RayJob and of its submitter."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TEMPLATE: Final = "spec.submitterPodTemplate"
 
 
 def runtime_env_problems(spec: JobSpec) -> Iterator[Problem]:
-    """What is wrong with the runtime environment."""
+    """Problems of the runtime environment."""
     try:
         read_runtime_env(spec.runtime_env_yaml)
     except InvalidRuntimeEnv as error:
@@ -32,7 +32,7 @@ def runtime_env_problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def submission_problems(spec: JobSpec) -> Iterator[Problem]:
-    """What the submitter, the way to Ray, or Ray would stumble over."""
+    """Problems that the submitter, the dashboard's API or Ray would reject."""
     yield from _submission(spec)
     yield from _submitter(spec)
 
@@ -83,7 +83,7 @@ def _submitter(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _is_generated(spec: JobSpec) -> bool:
-    """Whether the submission is worded here, and not by a command of the user's."""
+    """Whether the operator generates the submission, instead of a command of the user."""
     if spec.submission_mode is not SubmissionMode.K8S_JOB or spec.submitter_pod_template is None:
         return True
     return not dig(spec.submitter_pod_template, "spec", "containers", 0, "command")

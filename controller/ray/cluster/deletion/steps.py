@@ -12,6 +12,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kube.resources import JOBS, PODS
@@ -167,7 +168,7 @@ def _redis_cleanup(seen: ClusterObservation) -> str:
     if writer:
         return f"{writer} to go, so that its state can be removed from Redis"
     if seen.cleanup.has_name_conflict:
-        return f"Job {name} to go, which belongs to somebody else"
+        return f"Job {name} to go, which {ownership_text(None)}"
     if seen.cleanup.job is None and seen.cleanup.refusal is not None:
         return f"Job {name}, which cannot be created: {seen.cleanup.refusal.message}"
     return f"Job {name} to remove its state from Redis"
