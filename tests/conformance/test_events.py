@@ -16,17 +16,9 @@ import pytest
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.events.recorder import (
-    BURST,
-    MOST_REMEMBERED,
-    MOST_UNSENT,
-    REFILL,
-    REFRESH,
-    SILENCE,
-    TRIES,
-    Recorder,
-    clip,
-)
+from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, TRIES, Recorder, clip
+from controller.runtime.events.series import REFRESH, SILENCE
+from controller.runtime.events.spam_filter import BURST, REFILL
 from controller.runtime.reconcile.plan import Event
 from tests.runtime.kit import status_error
 
@@ -314,4 +306,4 @@ async def test_memory_is_bounded_however_many_objects_there_are():
                 await asyncio.sleep(1)
         await asyncio.sleep(1)
         assert len(sink.events) == MOST_REMEMBERED + 500
-        assert len(recorder._series) == len(recorder._buckets) == MOST_REMEMBERED
+        assert len(recorder._series) == len(recorder._spam_filter._buckets) == MOST_REMEMBERED
