@@ -1,7 +1,7 @@
 """Applies JSON patches (RFC 6902), as leniently as the API server.
 
-Its library adds a missing key on `replace` and lets `test` treat a missing key as null. The error
-messages are the library's, too.
+The API server's library adds a missing key on `replace` and treats a missing key as null in `test`.
+The error messages are those of that library.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class PatchError(Exception):
 
 
 class MalformedPatchError(PatchError):
-    """The patch is no list of operations at all."""
+    """The patch is not a list of operations."""
 
 
 def json_patch(target: Any, operations: Any) -> Any:
@@ -103,7 +103,7 @@ def _index(items: list[Any], token: str, path: str, kind: str, last: int) -> int
 
 
 def _test(target: Any, path: str, value: Any) -> None:
-    """A missing key is as good as null, a missing parent is not."""
+    """Test a value; a missing key counts as null, but a missing parent fails."""
     *above, last = _tokens(path) or [""]
     try:
         parent = _get(target, "".join(f"/{_escaped(token)}" for token in above), "test")
@@ -122,7 +122,7 @@ def _escaped(token: str) -> str:
 
 
 def same_json(left: Any, right: Any) -> bool:
-    """Equality of JSON values: true is not 1, although Python thinks so."""
+    """Equality of JSON values, in which true does not equal 1 as it does in Python."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):

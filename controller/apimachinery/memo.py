@@ -37,7 +37,7 @@ class IdentityMemo(Generic[K, V]):
         return value
 
     def __len__(self) -> int:
-        """How many objects are remembered."""
+        """The number of objects that are remembered."""
         return len(self._entries)
 
     def _forget(self, key: int, dead: weakref.ref[K]) -> None:

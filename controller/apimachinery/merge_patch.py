@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """What `document` is after `patch`; neither is changed."""
+    """`document` with `patch` applied; neither is modified."""
     if not isinstance(patch, Mapping):
         return patch
     result: dict[str, Any] = dict(_mapping(document))
@@ -59,7 +59,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def holds_list(patch: Any) -> bool:
-    """Whether a list occurs in `patch`: merging replaces it as a whole, so it needs a guard."""
+    """Whether `patch` contains a list, which replaces the whole list and needs a precondition."""
     if isinstance(patch, Mapping):
         return any(holds_list(value) for value in cast("Mapping[str, Any]", patch).values())
     return isinstance(patch, list | tuple)

@@ -4,7 +4,7 @@ RuntimeFailure
 +-- Terminal            this object cannot be reconciled until it changes; no retry
 +-- SyncTimeout         a cache never became complete; the message names cause and remedy
 +-- ManagerMisuse       started twice, or added to while stopping
-+-- LeadershipLost      the lease went to somebody else: the process must end
++-- LeadershipLost      another process holds the lease: this process must end
 +-- StopTimeout         something did not end within the grace period
 """
 
@@ -31,7 +31,7 @@ class SyncTimeout(RuntimeFailure):
 
 
 class ManagerMisuse(RuntimeFailure):
-    """The manager was started twice, or given something to run while stopping (MGR-2)."""
+    """The manager was started twice, or a runnable was added while it was stopping (MGR-2)."""
 
 
 class LeadershipLost(RuntimeFailure):

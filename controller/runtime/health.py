@@ -2,8 +2,8 @@
 
 `/healthz` and `/livez` say whether the process works, `/readyz` whether it can do its job now.
 Each aggregates named checks; `/readyz/<check>` asks one, `?verbose` lists all, `?exclude=<check>`
-leaves some out. A check that fails says why if it knows (CTL-5); what an unexpected exception says
-is for the log only.
+leaves some out. A failed check gives its reason (CTL-5); the message of an unexpected
+exception is only logged.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 IDLE_TIMEOUT = 90.0
 """Seconds after which an idle connection is closed (HLT-5)."""
 
-LAST_ANSWERS = 1.0
-"""Seconds for requests under way when the server stops."""
+SHUTDOWN_TIMEOUT = 1.0
+"""Seconds in which requests in flight may end when the server stops."""
 
 _log = structlog.stdlib.get_logger("manta.health")
 
@@ -36,7 +36,7 @@ _log = structlog.stdlib.get_logger("manta.health")
 class Health:
     """Named checks of liveness and readiness.
 
-    A check returns None if all is well, otherwise a sentence that may be shown to anybody.
+    A check returns None if all is well, otherwise a sentence, which is public.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Health:
         self._add(self._ready, name, check)
 
     def seal(self) -> None:
-        """No more checks from now on."""
+        """Accept no more checks."""
         self._sealed = True
 
     @property
@@ -112,7 +112,7 @@ class HttpServer:
             self._application(),
             access_log=None,
             keepalive_timeout=IDLE_TIMEOUT,
-            shutdown_timeout=LAST_ANSWERS,
+            shutdown_timeout=SHUTDOWN_TIMEOUT,
         )
         await runner.setup()
         try:
@@ -125,7 +125,7 @@ class HttpServer:
             await runner.cleanup()
 
     def stop(self) -> None:
-        """Stop listening; requests under way are answered."""
+        """Stop listening; requests in flight are answered."""
         self._stopped.set()
 
     def _application(self) -> web.Application:
@@ -149,7 +149,7 @@ class HttpServer:
 
 
 class _Endpoint:
-    """Answers for one set of checks."""
+    """Serves one set of checks."""
 
     def __init__(self, name: str, checks: Mapping[str, Check]) -> None:
         self._name = name

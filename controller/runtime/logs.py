@@ -1,7 +1,7 @@
-"""Logs: structlog for everything, console on a terminal, JSON lines elsewhere.
+"""Configures structlog: console format on a terminal, JSON lines elsewhere.
 
-What libraries log through the standard library (asyncio, aiohttp, the informers) goes through the
-same renderer. Values whose name says that they are secret are never printed.
+Messages that libraries log through the standard library (asyncio, aiohttp, the informers) use the
+same renderer. The values of fields with the name of a secret are never printed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def configure_logging(
     """Set up logging for the process. May be called again; the last call counts.
 
     Args:
-        level: least severity.
-        format: how lines look.
-        stream: where they go; standard error if None.
+        level: lowest severity that is logged.
+        format: of the lines.
+        stream: the destination; standard error if None.
     """
     out = sys.stderr if stream is None else stream
     shared: list[Processor] = [

@@ -1,4 +1,4 @@
-"""Watches the process itself: how late the event loop is, how long the collector pauses it."""
+"""Measures the lag of the event loop and the pauses of the garbage collector."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Monitor:
     """Measures until stopped. A `manager.Runnable`.
 
     Args:
-        metrics: where the measurements go.
+        metrics: receives the measurements.
         clock: the running event loop, or something like it.
     """
 
@@ -51,9 +51,9 @@ class Monitor:
 
     def _schedule(self) -> None:
         due = self._clock.time() + PERIOD
-        self._timer = self._clock.call_at(due, lambda: self._woke(due))
+        self._timer = self._clock.call_at(due, lambda: self._measure(due))
 
-    def _woke(self, due: float) -> None:
+    def _measure(self, due: float) -> None:
         self._metrics.loop_lag.observe(max(0.0, self._clock.time() - due))
         self._schedule()
 

@@ -1,9 +1,9 @@
-"""Starts and stops everything in order, and leaves nothing behind (MGR rules).
+"""Starts and stops all parts of the process in order (MGR rules).
 
-Groups start in the order of `Group`, each when the one before is ready, and what writes only when
-this process leads. They stop the other way round: what writes first, HTTP last, so that probes are
-answered until the end. Each gets the chance to end by itself; who does not is cancelled when four
-fifths of the grace period are over.
+Groups start in the order of `Group`, each when the previous one is ready, and those that write only
+when this process leads. They stop in reverse order: writers first, HTTP last, so that probes are
+answered until the end. Each runnable may end by itself; it is cancelled if it has not done so after
+four fifths of the grace period.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workqueue import Clock
 
 WORKING_SHARE = 0.8
-"""Part of the grace period in which work under way may finish; then it is cancelled (MGR-9)."""
+"""Part of the grace period in which work in flight may finish; then it is cancelled (MGR-9)."""
 
 CLOSING_SHARE = 0.9
 """The same for everything that does not write and is stopped afterwards."""
@@ -33,7 +33,7 @@ _log = structlog.stdlib.get_logger("manta.manager")
 
 
 class Group(IntEnum):
-    """What is started when: the order of MGR-1."""
+    """The groups in their order of start (MGR-1)."""
 
     HTTP = 1  # probes must be answered before caches are complete
     CACHES = 2
@@ -42,7 +42,7 @@ class Group(IntEnum):
 
 
 class Runnable(Protocol):
-    """Something with a life time."""
+    """A part of the process that is started and stopped."""
 
     @property
     def name(self) -> str:
@@ -50,14 +50,14 @@ class Runnable(Protocol):
         ...
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Live until stopped or cancelled; call `ready` when others may rely on it.
+        """Run until stopped or cancelled; call `ready` when others may rely on it.
 
         An exception stops the manager (MGR-3), a plain return does not.
         """
         ...
 
     def stop(self) -> None:
-        """Ask `run` to come to its end by itself. May be called before `run` and twice."""
+        """Make `run` return. May be called before `run`, and more than once."""
         ...
 
 
@@ -82,7 +82,7 @@ class Manager:
 
     Args:
         clock: the running event loop, or something like it.
-        grace: seconds for stopping; 0 does not wait, negative waits for ever (MGR-5).
+        grace: seconds for stopping; 0 does not wait, a negative value waits forever (MGR-5).
         election: decides when the elected group may start.
     """
 
@@ -105,7 +105,7 @@ class Manager:
         return self._stopping
 
     def add(self, group: Group, runnable: Runnable) -> None:
-        """Have `runnable` run in `group`; at once if that group has started already (MGR-2).
+        """Run `runnable` in `group`, at once if that group has already started (MGR-2).
 
         Raises:
             ManagerMisuse: the manager is stopping.
@@ -180,7 +180,7 @@ class Manager:
         self._running[group].append(_Running(runnable, self._wanted.set))
 
     async def _unless_stopped(self, step: Coroutine[Any, Any, None]) -> bool:
-        """Take a step, but not longer than until a stop is wanted; whether it was finished."""
+        """Run a step until it ends or a stop is requested; whether it ended."""
         work = asyncio.create_task(step)
         wanted = asyncio.create_task(self._wanted.wait())
         try:
@@ -193,7 +193,7 @@ class Manager:
             await _cancel(work, wanted)
 
     async def _end(self) -> None:
-        """Stop the groups in reverse; release the lead only when no write can follow (MGR-11)."""
+        """Stop the groups in reverse; release the lease only when no write can follow (MGR-11)."""
         self._stopping = True
         self._wanted.set()
         grace = 0.0 if self._lost else self._grace
@@ -214,7 +214,7 @@ class Manager:
         _log.info("manager.stopped", writers_ended=writers_ended)
 
     async def _abandon(self) -> None:
-        """Cancelled ourselves: cancel everything, wait only until it has ended."""
+        """After our own cancellation: cancel all tasks and wait until they have ended."""
         self._stopping = True
         tasks = [running.task for group in Group for running in self._running[group]]
         if tasks:
@@ -222,7 +222,7 @@ class Manager:
         await self._election.aclose()
 
     async def _close(self, group: Group, soft: float | None, hard: float | None) -> list[str]:
-        """Names of what is still running after its time."""
+        """Stop a group; the names of the tasks that are still running afterwards."""
         tasks = {running.task for running in self._running[group]}
         for running in self._running[group]:
             running.runnable.stop()
@@ -236,7 +236,7 @@ class Manager:
     async def _wait(
         self, tasks: set[asyncio.Task[None]], until: float | None
     ) -> set[asyncio.Task[None]]:
-        """Those of `tasks` that have not ended by then. Gives each at least one turn."""
+        """Those of `tasks` that have not ended by then. Each runs at least once."""
         if not tasks:
             return set()
         timeout = None if until is None else max(0.0, until - self._clock.time())
@@ -254,7 +254,7 @@ class Manager:
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel own tasks and wait until they have ended, whatever they end with."""
+    """Cancel tasks and wait until they have ended, ignoring their results."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)

@@ -1,6 +1,6 @@
-"""Metrics of the runtime under controller-runtime's names and buckets, and a few of its own.
+"""Metrics of the runtime with controller-runtime's names and buckets, and a few of its own.
 
-Everything goes into the registry that is given; nothing is global.
+All are registered in the registry that is passed in; nothing is global.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAUSE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 
 
 class RuntimeMetrics:
-    """Counters and histograms that controllers feed.
+    """Counters and histograms of the controllers and the process.
 
     Args:
         registry: where to register. Raises ValueError if it has such metrics already.
@@ -117,7 +117,7 @@ class RuntimeMetrics:
         )
         self.loop_lag = Histogram(
             "manta_event_loop_lag_seconds",
-            "How late in seconds the event loop makes calls",
+            "Delay in seconds of scheduled calls of the event loop",
             registry=registry,
             buckets=PAUSE_BUCKETS,
         )
@@ -151,7 +151,7 @@ class RuntimeMetrics:
 
 
 class ControllerMetrics:
-    """What one controller feeds."""
+    """The metrics of one controller."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class ControllerMetrics:
 
 
 class ExpectationCollector(Collector):
-    """The numbers of the expectations, read at each scrape.
+    """The statistics of the expectations, read at each scrape.
 
     Args:
         statistics: of the expectations.
@@ -197,30 +197,32 @@ class ExpectationCollector(Collector):
         """All numbers as they are now."""
         now = self._statistics()
         yield _gauge("open", "Objects whose cached state lacks an own write", now.expectations)
-        yield _gauge("pending", "Own writes that the cache has not shown yet", now.pending)
+        yield _gauge("pending", "Own writes that the cache does not show yet", now.pending)
         yield _gauge("oldest_seconds", "Age in seconds of the oldest of them", now.oldest_age)
-        yield _gauge("unknown_writes", "Writes whose answer was lost", now.unknown)
+        yield _gauge("unknown_writes", "Writes whose response was lost", now.unknown)
         yield _gauge(
-            "need_live_read", "Entries that only a live read can settle", now.need_live_read
+            "need_live_read", "Expectations that only a live read can resolve", now.need_live_read
         )
         yield CounterMetricFamily(
             "manta_expectations_stale_reads_corrected",
-            "Reads in which an own write stood in for a stale cache",
+            "Reads in which an own write replaced stale data of a cache",
             value=now.corrections,
         )
         yield CounterMetricFamily(
-            "manta_expectations_live_reads", "Entries settled by a live read", value=now.live_reads
+            "manta_expectations_live_reads",
+            "Expectations resolved by a live read",
+            value=now.live_reads,
         )
-        settled = CounterMetricFamily(
-            "manta_expectations_resolutions", "Entries settled, by what", labels=("by",)
+        resolutions = CounterMetricFamily(
+            "manta_expectations_resolutions", "Expectations resolved, by means", labels=("by",)
         )
         for by, count in sorted(now.resolved_by.items()):
-            settled.add_metric((by,), count)
-        yield settled
+            resolutions.add_metric((by,), count)
+        yield resolutions
 
 
 class EventCollector(Collector):
-    """The event recorder's numbers, read when somebody scrapes.
+    """The statistics of the event recorder, read at each scrape.
 
     Args:
         statistics: of the recorder.
@@ -236,7 +238,7 @@ class EventCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """All numbers as they are now."""
         now = self._statistics()
-        yield CounterMetricFamily("manta_events_sent", "Event objects made", value=now.sent)
+        yield CounterMetricFamily("manta_events_sent", "Event objects created", value=now.sent)
         dropped = CounterMetricFamily(
             "manta_events_dropped", "Events that were not sent, by cause", labels=("cause",)
         )

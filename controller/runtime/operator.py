@@ -1,6 +1,6 @@
-"""Puts a whole operator together from kinds, a client and the settings.
+"""Assembles an operator from kinds, a client and the settings.
 
-The composition root gives clocks, randomness and a registry; nothing below looks for its own.
+The caller passes in clocks, randomness and a registry; nothing below creates its own.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ class Operator:
     """One operator process.
 
     Args:
-        client: access to the API server; closed by whoever made it, after `run`.
+        client: access to the API server; the caller closes it after `run`.
         kinds: what is reconciled. Names and primary resources must be unique.
         settings: see `settings.Settings`.
         clock: the running event loop.
         wall: the time of day, UTC.
-        rng: jitter, identifiers.
-        registry: metrics go there.
-        election: who may write; this process always, if None.
-        on_synced: called once, when all caches are complete: the moment for `gc.freeze`.
+        rng: jitter and identifiers.
+        registry: registers the metrics.
+        election: decides whether this process may write; always, if None.
+        on_synced: called once, when all caches are complete; a good time for `gc.freeze`.
 
     Attributes:
-        controllers: by the name of their kind; `wake` them from outside.
-        expectations: what own writes are still to be seen.
+        controllers: by the name of their kind; `enqueue` may be called from outside.
+        expectations: own writes that the caches do not show yet.
         health: checks may be added before `run`.
     """
 
@@ -154,8 +154,8 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> int:
         """Run until `stop` is set; returns the exit status.
 
-        0 after a clean stop, 1 if something failed or did not end in time. What was wrong is
-        logged, as one paragraph with cause and remedy where there is one.
+        0 after a clean stop, 1 if something failed or did not end in time. Errors are
+        logged, as one paragraph with cause and remedy where they are known.
 
         Raises:
             ManagerMisuse: a second call.
@@ -186,7 +186,7 @@ class Operator:
         self.controllers[owner.controller].enqueue(owner.key)
 
     def _quarantined(self, resource: Resource[Any], key: str, reason: str) -> None:
-        """Say of an object that it cannot be read; the last good state of it is worked with."""
+        """Report an object that cannot be decoded; its last good state stays in use."""
         _log.warning("object.unreadable", resource=str(resource), key=key, reason=reason)
         namespace, _, name = key.rpartition("/")
         known = self.expectations.reader.get(resource, key)
@@ -254,7 +254,7 @@ class _Writers:
 
 
 class _Recording:
-    """The event recorder, which sends what is left when it is stopped."""
+    """The event recorder, which flushes when it is stopped."""
 
     name = "event recorder"
 

@@ -1,4 +1,4 @@
-"""Everything that can be set about the runtime, with unit, default and the reason for it."""
+"""The settings of the runtime, with units, defaults and the reasons for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
-"""Severities, from the one that says most to the one that says least."""
+"""Severities, from the most verbose to the least."""
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -45,7 +45,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     client_concurrency: int = 80
     """Requests in flight at most, instead of a rate limit (THR-2). One object gets a fifth of them
-    at most, and another fifth is in reserve for those that want only a few."""
+    at most, and another fifth is in reserve for those that send only a few."""
 
     identity: str = ""
     """Name of this process in events: the pod's name. Empty: `manta-operator`."""
@@ -57,7 +57,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """`auto` is `console` on a terminal, `json` elsewhere."""
 
     def __post_init__(self) -> None:
-        """Check what the types cannot say."""
+        """Check what the types cannot express."""
         for name in ("workers", "client_concurrency"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")

@@ -1,6 +1,6 @@
 """All caches of the process: one informer for each resource and namespace that any kind needs.
 
-They update the expectations synchronously and the controllers' handlers at their own pace.
+They notify the expectations synchronously and the controllers' handlers asynchronously.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ if TYPE_CHECKING:
     from informers import Clock, HandlerRegistration, InformerMetrics, Notification
 
 STALE = 900.0
-"""Seconds without a word from the server after which a cache makes the process unready: three
-times the least length of a watch."""
+"""Seconds without data from the server after which a cache makes the process unready: three times
+the shortest duration of a watch."""
 
 OVERDUE = 300.0
-"""The same for own writes that a cache does not show (EXP-39)."""
+"""Seconds after which a write that no cache shows makes the process unready (EXP-39)."""
 
 _RETRY = 2.0
 _log = structlog.stdlib.get_logger("manta.caches")
 
 
 class Caches:
-    """Makes and runs all informers. A `manager.Runnable` that is ready when all have synced.
+    """Creates and runs all informers. A `manager.Runnable` that is ready when all have synced.
 
     Args:
         client: to list and watch with.
-        kinds: whose primary and owned resources are watched.
+        kinds: their primary and owned resources are watched.
         expectations: reads from the caches and follows them.
         namespaces: to watch; empty for all.
         clock: the running event loop, or something like it.
         rng: jitter.
         sync_timeout: seconds until caches that are not complete are an error.
-        metrics: makes the metrics of one informer.
+        metrics: creates the metrics of one informer.
         on_synced: called once, when all caches are complete.
         on_quarantine: called with resource, key and reason when an object cannot be read.
 
@@ -110,7 +110,7 @@ class Caches:
                 self._watch(resource, watch)
 
     def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
-        """Send the events that matter to `kind` to its controller's queue. Call before `run`."""
+        """Enqueue keys with the controller for events that concern `kind`. Call before `run`."""
         handlers = [(kind.primary, EnqueueHandler[Any](controller.queue, own_key))]
         for owned in kind.owned:
             keys = owner_keys(
@@ -128,7 +128,7 @@ class Caches:
         """Run all informers until stopped.
 
         Raises:
-            SyncTimeout: they were not complete in time; the message says why.
+            SyncTimeout: they were not complete in time; the message gives the cause.
         """
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -140,14 +140,14 @@ class Caches:
                 task.cancel()
 
     def stop(self) -> None:
-        """End all informers."""
+        """Stop all informers."""
         self._stopped.set()
 
     async def confirm(self) -> None:
         """Wait until every cache and every handler has seen what was there before now (EXP-27).
 
         Raises:
-            SyncTimeout: that took too long.
+            SyncTimeout: this took longer than `sync_timeout`.
         """
         try:
             async with asyncio.timeout(self._sync_timeout), asyncio.TaskGroup() as group:
@@ -165,7 +165,7 @@ class Caches:
             ) from None
 
     def unready(self) -> str | None:
-        """A sentence about what keeps the caches from being complete and fresh, or None."""
+        """A sentence about why the caches are incomplete or stale, None if they are neither."""
         missing = [cache for cache in self.caches if not cache.informer.has_synced]
         if missing:
             return "; ".join(failing(cache) for cache in missing)
@@ -211,7 +211,7 @@ class Caches:
                 )
 
     async def _is_served(self, resource: Resource[Any]) -> bool:
-        """Ask until there is an answer. Who may not even ask is not served."""
+        """Ask until the server responds; `Forbidden` counts as not served."""
         while True:
             try:
                 return await is_served(self._client, resource)
@@ -256,7 +256,7 @@ class Caches:
         )
         informer.on_change(partial(self._changed, resource))
         informer.on_advance(partial(self._expectations.observe_revision, resource, namespace))
-        informer.on_advance(lambda _revision: self._notice_quarantine(cache))
+        informer.on_advance(lambda _revision: self._report_quarantine(cache))
         informer.on_reset(partial(self._expectations.observe_reset, resource))
         informer.on_error(partial(_note_error, cache))
         self.caches.append(cache)
@@ -277,8 +277,8 @@ class Caches:
                 case Deleted():
                     self._expectations.observe_delete(resource, _last(change))
 
-    def _notice_quarantine(self, cache: Cache) -> None:
-        """Tell of objects that have become unreadable; each reason once."""
+    def _report_quarantine(self, cache: Cache) -> None:
+        """Report objects that cannot be decoded any more, each reason once."""
         present = cache.informer.quarantined
         if not present and not cache.quarantined:
             return
@@ -303,7 +303,7 @@ class Caches:
 
 
 def _last(change: Deleted[Any]) -> KubeObject:
-    """The last known state of what has gone."""
+    """The last known state of the deleted object."""
     end: Any = change.object
     return cast("Tombstone[Any]", end).last if isinstance(end, Tombstone) else end
 

@@ -1,7 +1,7 @@
-"""Says in plain words why caches are not complete, and what to do about it (CTL-5).
+"""Explains why caches are not complete, and what to do about it (CTL-5).
 
-Half of what users of operators suffer from is silence: a cache that does not fill and does not
-say why. One paragraph names verb, resource, scope, the server's words and the remedy.
+An operator whose caches do not fill otherwise just waits. One paragraph names the verb, the
+resource, the scope, the server's message and the remedy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def explain(missing: Sequence[Cache], seconds: float) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With a capital and a full stop; the server's own words stay as they are."""
+    """With a capital and a full stop; the server's message stays as it is."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 

@@ -1,6 +1,6 @@
-"""From events to keys (CTL-20 to CTL-24).
+"""Maps events of objects to keys in the queue (CTL-20 to CTL-24).
 
-Objects that were there at the start and events that change nothing get low priority (WQ-30).
+Objects of the initial list and events that change nothing get low priority (WQ-30).
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class EnqueueHandler(Generic[T]):
     """An informer's handler that enqueues the keys a function gives for an object.
 
     Args:
-        queue: of the controller.
-        keys: keys for an object; `existing` is False when it has gone.
+        queue: the queue of the controller.
+        keys: keys for an object; its second argument is False if the object was deleted.
     """
 
     def __init__(self, queue: WorkQueue[str], keys: Callable[[T, bool], list[str]]) -> None:
@@ -35,7 +35,7 @@ class EnqueueHandler(Generic[T]):
         self._keys = keys
 
     def on_add(self, obj: T, *, initial: bool) -> None:
-        """Enqueue; initial objects come after everything that happens now."""
+        """Enqueue; objects of the initial list get low priority."""
         self._enqueue(self._keys(obj, True), low=initial)
 
     def on_update(self, old: T, new: T) -> None:
@@ -47,7 +47,7 @@ class EnqueueHandler(Generic[T]):
         self._enqueue(keys, low=unchanged)
 
     def on_delete(self, obj: T | Tombstone[T]) -> None:
-        """Enqueue, from the last known state if need be."""
+        """Enqueue the keys of the last known state."""
         last = obj.last if isinstance(obj, Tombstone) else obj
         self._enqueue(self._keys(last, False), low=False)
 
@@ -70,7 +70,8 @@ def owner_keys(
     """Keys of an object's controller owner and of those that `also_enqueues` and `references` give.
 
     The owner is matched by group and kind, whatever its version (CTL-21). If the cached owner of
-    that name has another uid, the object belonged to a namesake: only its end matters (CTL-24).
+    that name has another uid, the object belonged to an earlier owner: then only its deletion
+    counts (CTL-24).
 
     Args:
         primary: resource of the owners.

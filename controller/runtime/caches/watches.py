@@ -23,11 +23,11 @@ _REMEDY = "Kinds that own one resource must declare its watch in one place and s
 
 @dataclass(slots=True)
 class Watch:
-    """What all kinds together need of one resource.
+    """The watch of one resource, for all kinds that need it.
 
     Attributes:
         label_selector: limits list and watch.
-        optional: whether every kind can do without the resource.
+        optional: whether the API server may lack the resource, for every kind.
         indexes: index functions by name, `owner` included.
         declared_by: name of the first kind that declared the selector, and of that of each index.
     """

@@ -1,7 +1,7 @@
 """Replaces many similar events by one, so that their number does not grow with that of pods.
 
-Each event is a request and a line in `kubectl describe`, and only 25 about one object pass at
-once: recorded one by one, the creation of a thousand pods would hide all other events.
+Each event is a request and a line in `kubectl describe`, and the spam filter passes only 25 about
+one object at once: a thousand events about created pods would hide all others.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import Event
 
 MAX_INDIVIDUAL = 4
-"""Like events of one run that are told one by one, each with its own note."""
+"""Similar events of one reconcile that are recorded individually, each with its own note."""
 
 
 def aggregate_events(events: Iterable[Event]) -> Iterator[Event]:
-    """The events of one run in their order; of more than a few like ones, one with their number."""
+    """The events of one reconcile in order; many similar ones become one with a count."""
     like: dict[Event, list[Event]] = {}
     for event in events:
         kind = replace(event, note="") if event.aggregate_note else event

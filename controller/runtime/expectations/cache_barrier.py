@@ -1,10 +1,10 @@
 """Confirms a cache against a quorum read before anything is written (EXP-27).
 
 A cache that was filled from an API server's own cache, or under an earlier leader, may be older
-than the last write of whoever led before. One cheap list tells the revision of this moment. A busy
-store reaches it with its next event; a quiet one would have to wait for a bookmark, up to a minute,
-so after a second its contents are compared instead. Only metadata is read, so that an object that
-does not fit its type keeps nobody from starting.
+than the last write of the previous leader. One cheap list returns the current revision. A busy
+store reaches it with its next event; a quiet one would wait for a bookmark for up to a minute, so
+after a second its contents are compared instead. Only metadata is read, so that an object that
+does not fit its type does not prevent the start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from informers import SharedInformer
 
 REVISION_TIMEOUT = 1.0
-"""Seconds in which the store may reach the revision by itself."""
+"""Seconds to wait for the store to reach the revision before contents are compared."""
 
 PAGE_SIZE = 500
 
@@ -43,7 +43,7 @@ class CacheScope:
 
 
 class CacheBarrier:
-    """Waits until one informer's store has seen everything that was written until now.
+    """Waits until one informer's store has seen everything that was written before the call.
 
     Args:
         client: for the quorum reads.
@@ -61,7 +61,7 @@ class CacheBarrier:
         informer.on_advance(lambda _revision: self._advanced.set())
 
     async def wait(self) -> None:
-        """Return when the store is at least as new as this moment.
+        """Return when the store is at least as new as the start of this call.
 
         Raises:
             KubeError: the quorum read failed.
@@ -78,13 +78,13 @@ class CacheBarrier:
             await self._wait_for_advance()
 
     async def _wait_for_contents(self) -> None:
-        """Compare contents with those of a quorum list, until there is no difference."""
+        """Wait until the store is as new as a quorum list, by revision or by contents."""
         wanted, revision = await self._snapshot()
         while is_older(self._informer.resource_version, revision) and not self._shows(wanted):
             await self._wait_for_advance()
 
     def _shows(self, wanted: dict[str, str]) -> bool:
-        """Whether the store holds what was listed, or newer, and nothing that had gone."""
+        """Whether the store holds every listed object, or a newer state of it, and no others."""
         lister = self._informer.lister
         for key, revision in wanted.items():
             if key in self._informer.quarantined:

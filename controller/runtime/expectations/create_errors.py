@@ -1,6 +1,6 @@
 """Remembers the last error of each create, so that planners can give up or name the cause.
 
-An error is remembered until a create under that name succeeds or its owner is gone.
+An error is kept until a create under that name succeeds or the owner no longer exists.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.kind import CreateError
 
 CAPACITY: Final = 4096
-"""CreateErrors remembered at most; the oldest is forgotten first, and learnt again by trying."""
+"""Errors kept at most. The oldest is discarded first; the next attempt records it again."""
 
 
 class CreateErrors:
     """The last create error under each name. Every call is O(1).
 
     Args:
-        owners: who is still there.
+        owners: the owners that still exist.
     """
 
     def __init__(self, owners: OwnerIndex) -> None:
         self._owners = owners
         self._known: dict[ObjectReference, tuple[str, CreateError]] = {}
 
-    def add(self, owner: Owner, reference: ObjectReference, refusal: CreateError) -> None:
-        """A create of this object was refused for these reasons."""
+    def add(self, owner: Owner, reference: ObjectReference, error: CreateError) -> None:
+        """The server rejected a create of this object with this error."""
         self._known.pop(reference, None)
-        self._known[reference] = (owner.uid, refusal)
+        self._known[reference] = (owner.uid, error)
         if len(self._known) > CAPACITY:
             del self._known[next(iter(self._known))]
 
@@ -39,6 +39,6 @@ class CreateErrors:
         self._known.pop(reference, None)
 
     def get(self, reference: ObjectReference) -> CreateError | None:
-        """The last refusal under this name on behalf of an owner that is still there."""
-        uid, refusal = self._known.get(reference, ("", None))
-        return refusal if self._owners.get(uid) is not None else None
+        """The last error under this name, None if its owner no longer exists."""
+        uid, error = self._known.get(reference, ("", None))
+        return error if self._owners.get(uid) is not None else None

@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=KubeObject)
 
 FIRST_LIVE_READ = 30.0
-"""Seconds until the store's silence about an entry is answered by a live read."""
+"""Seconds after which an expectation that the store has not satisfied is read live."""
 
 MAX_LIVE_READ_INTERVAL = 480.0
-"""Live reads of the same entry are this many seconds apart at most; the distance doubles."""
+"""Seconds between two live reads of one expectation at most; the interval doubles each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ExpectationStatistics:
 
 
 class Expectations:
-    """Records writes and finds out when an entry is settled.
+    """Records writes and finds out when the store satisfies them.
 
     Synchronous throughout; an event costs O(1), amortised.
 
@@ -80,9 +80,9 @@ class Expectations:
         wall: the time of day, for deletion timestamps.
 
     Attributes:
-        reader: the caches overlaid with the entries: what `observe` gets.
-        request_live_read: has a live read made, in so many seconds; set by the resolver.
-        enqueue: has an owner looked at again; set by the operator.
+        reader: the caches overlaid with the expectations: what `observe` gets.
+        request_live_read: schedules a live read after a delay in seconds; set by the resolver.
+        enqueue: enqueues the key of an owner; set by the operator.
     """
 
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
@@ -114,15 +114,15 @@ class Expectations:
     ) -> None:
         """Read `resource` in `namespace` (empty: everywhere) from `cache`.
 
-        `selective` says that a label selector filters it, so that an object may leave it alive;
-        `quarantined` holds the keys of objects that the cache cannot show, with the reasons.
+        `selective` says that a label selector filters it, so that an object may leave it without
+        being deleted; `quarantined` maps the keys of objects that cannot be decoded to the reasons.
         """
         overlay = self._overlays.get(resource)
         overlay.add_cache(namespace, cache, indexes, quarantined)
         overlay.selective = overlay.selective or selective
 
     def observe_revision(self, resource: Resource[Any], namespace: str, revision: str) -> None:
-        """The store of this scope has reached `revision`, contents first: settle up to there."""
+        """The store of this scope has reached `revision`: check what was expected by then."""
         heap = self._waiting.get((resource, namespace))
         number = _number(revision)
         if not heap or number is None:
@@ -135,16 +135,16 @@ class Expectations:
                 self._update(expectation)
 
     def observe_change(self, resource: Resource[Any], key: str) -> None:
-        """The store shows another state of this object: its entry may be settled."""
+        """The store shows a new state of this object, which may satisfy its expectation."""
         expectation = self._overlays.get(resource).get_expectation(key)
         if expectation is not None:
             self._update(expectation)
 
     def observe_delete(self, resource: Resource[Any], last: KubeObject) -> None:
-        """The store does not show this object any more; `last` is how it knew it.
+        """The store does not show this object any more; `last` is the last state that it showed.
 
-        An object that was not terminating may have left the selector alive: it is kept until a
-        live read has told (EXP-24).
+        An object that was not terminating may only have left the selector: it is kept until a
+        live read shows whether it still exists (EXP-24).
         """
         reference = ObjectReference(resource, last.metadata.key)
         expectation = self.get(reference)
@@ -163,7 +163,7 @@ class Expectations:
         self._update(expectation)
 
     def observe_reset(self, resource: Resource[Any]) -> None:
-        """The server's revisions went backwards: every entry is settled live (EXP-45)."""
+        """The server's revisions went backwards: read every expected object live (EXP-45)."""
         overlay = self._overlays.get(resource)
         overlay.epoch += 1
         for state in self._owners.all():
@@ -178,11 +178,11 @@ class Expectations:
     # -- owners -------------------------------------------------------------------------------
 
     def add_owner(self, owner: Owner) -> None:
-        """Take note of an owner before it is observed; a namesake is forgotten (EXP-29)."""
+        """Add an owner before it is observed, and drop an earlier one of its name (EXP-29)."""
         self._release(self._owners.add(owner))
 
     def remove_owner(self, controller: str, key: str) -> None:
-        """The owner is gone: drop what was recorded for it (EXP-8)."""
+        """The owner no longer exists: drop what was recorded for it (EXP-8)."""
         self._release(self._owners.remove(controller, key))
 
     def _release(self, references: Iterable[ObjectReference]) -> None:
@@ -234,13 +234,13 @@ class Expectations:
         self._update(expectation)
 
     def mark_failed(self, owner: Owner, write: Write) -> None:
-        """The server certainly did not carry out `write`: it leaves no trace (EXP-41)."""
+        """The server certainly did not carry out `write`: nothing is expected of it (EXP-41)."""
         self._update(self._end_request(owner, write))
 
-    def record_create_error(self, owner: Owner, write: Create, refusal: CreateError) -> None:
-        """The server would not create the object: nothing is there, and planners are told why."""
+    def record_create_error(self, owner: Owner, write: Create, error: CreateError) -> None:
+        """The server rejected the create; planners read the reason from `create_error`."""
         reference = ObjectReference(write.target.resource, write.target.key)
-        self._create_errors.add(owner, reference, refusal)
+        self._create_errors.add(owner, reference, error)
 
     def mark_unknown(self, owner: Owner, write: Write) -> None:
         """The answer to `write` was lost: unknown, until repeated or read live (EXP-32)."""
@@ -251,18 +251,20 @@ class Expectations:
         self._update(expectation)
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
-        """A create met an object of this name that belongs to somebody else (EXP-33)."""
+        """A create met an object of this name that belongs to another owner (EXP-33)."""
         expectation = self._end_request(owner, write)
         expectation.name_conflict = True
         self._update(expectation)
 
-    def admission_mismatch(self, owner: Owner, write: Write, doubt: str, *, blocking: bool) -> None:
-        """The created object is not what was asked for: say so, do not try again (EXP-43).
+    def admission_mismatch(
+        self, owner: Owner, write: Write, mismatch: str, *, blocking: bool
+    ) -> None:
+        """Admission changed the created object: warn, and do not try again (EXP-43).
 
-        `blocking` doubts keep the write's scope from making and deleting anything.
+        A `blocking` mismatch forbids creates and deletes in the scope of the write.
         """
         expectation = self._for_write(owner, write.target)
-        expectation.warning, expectation.blocking = doubt, blocking
+        expectation.warning, expectation.blocking = mismatch, blocking
         self._touch(expectation)
         self._update(expectation)
 
@@ -274,13 +276,13 @@ class Expectations:
         self._apply_live_object(expectation, obj)
 
     def record_list(self, owner: Owner, lookup: LiveList) -> None:
-        """A live list of the plan was answered, and all that it found has been looked up."""
+        """A live list of the plan succeeded, and every object that it returned was looked up."""
         state = self._owners.get(owner.uid)
         if state is not None:
             state.lists.add(lookup)
 
     def record_log_tail(self, owner: Owner, lookup: LogTail, text: LogText) -> None:
-        """The tail of a log was read, or cannot be."""
+        """The tail of a log was read, or is unavailable."""
         state = self._owners.get(owner.uid)
         if state is not None:
             state.keep_log(lookup, text)
@@ -292,42 +294,42 @@ class Expectations:
     # -- live reads ---------------------------------------------------------------------------
 
     def get(self, reference: ObjectReference) -> Expectation[Any] | None:
-        """The entry for an object, if there is one."""
+        """The expectation for an object, if there is one."""
         return self._overlays.get_expectation(reference)
 
     def peek(self, target: Target) -> KubeObject | None:
-        """What a reader is shown of the target, None also if nobody watches it."""
+        """The target as `reader` shows it, None also if it is not watched."""
         overlay = self._overlays.get(target.resource)
         return overlay.get(target.key) if overlay.covers(target.namespace) else None
 
     def writer_of(self, expectation: Expectation[Any]) -> Owner | None:
-        """On whose behalf the last write was made, None if that owner is gone."""
+        """The owner of the last write, None if it no longer exists."""
         state = self._owners.get(expectation.writer)
         return next(iter(state.owners.values()), None) if state is not None else None
 
     def next_live_read(self, expectation: Expectation[Any]) -> float:
-        """Seconds until this entry must be read live; zero or less means now."""
+        """Seconds until this object must be read live; zero or less means now."""
         if expectation.needs_live_read:
             return 0.0
-        patience = min(FIRST_LIVE_READ * 2**expectation.live_reads, MAX_LIVE_READ_INTERVAL)
-        return expectation.changed_at + patience - self._now()
+        interval = min(FIRST_LIVE_READ * 2**expectation.live_reads, MAX_LIVE_READ_INTERVAL)
+        return expectation.changed_at + interval - self._now()
 
     def enqueue_owners(self, expectation: Expectation[Any]) -> None:
-        """Have the owners of an object look at it again."""
+        """Enqueue the owners of an object."""
         for state in self._owners.find(expectation.owners):
             for owner in state.owners.values():
                 self.enqueue(owner)
 
     def expire_lookup(self, expectation: Expectation[Any]) -> bool:
-        """Forget an answer "not found" that has become old; whether nothing else was in it."""
+        """Forget that a lookup found nothing; whether nothing else was expected."""
         expectation.absent = False
         self._update(expectation)
         return expectation.satisfied
 
     def record_live_read(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
-        """A live read of this object found `obj`, or nothing. Wakes its owners.
+        """A live read of this object found `obj`, or nothing. Enqueues its owners.
 
-        A write of unknown outcome is answered by it as well: what is there is what counts.
+        It resolves a write of unknown outcome as well.
         """
         self._live_reads += 1
         self._count("live_read")
@@ -342,7 +344,7 @@ class Expectations:
     # -- numbers ------------------------------------------------------------------------------
 
     def statistics(self) -> ExpectationStatistics:
-        """Numbers for metrics and tests; O(entries)."""
+        """Numbers for metrics and tests; O(expectations)."""
         overlays = self._overlays.all()
         expectations = [
             expectation for overlay in overlays for expectation in overlay.expectations()
@@ -369,7 +371,7 @@ class Expectations:
         return expectation
 
     def _get_or_create(self, reference: ObjectReference, owner_uid: str) -> Expectation[Any]:
-        """The entry for an object, made if need be, and attached to its owner's account."""
+        """The expectation for an object, new if there was none, with this owner added."""
         expectation = self.get(reference) or Expectation(reference, created_at=self._now())
         state = self._owners.get(owner_uid)
         if state is not None:
@@ -378,7 +380,7 @@ class Expectations:
         return expectation
 
     def _retain(self, reference: ObjectReference, last: KubeObject) -> Expectation[Any] | None:
-        """Hold on to an object that has left the selector alive, until a live read has told."""
+        """Keep an object that may only have left the selector, until it has been read live."""
         controller = last.metadata.controller
         if controller is None or self._owners.get(controller.uid) is None:
             return None
@@ -406,7 +408,7 @@ class Expectations:
             self.request_live_read(expectation.reference, 0.0)
 
     def _set_object(self, expectation: Expectation[Any], obj: KubeObject) -> None:
-        """`obj` stands in for what the store will show, until it does."""
+        """Show `obj` in place of the stored object until the store has caught up."""
         self._observe_owner_revision(expectation, obj)
         if expectation.obj is not None and is_newer(expectation.obj, obj):
             return
@@ -427,12 +429,11 @@ class Expectations:
         expectation.deleted_at = rfc3339(self._wall())
         expectation.gone = gone
         if gone:
-            expectation.live_only = (
-                False  # its object stays: a late store may yet show it, and is not believed
-            )
+            # `obj` stays, because a store that lags may still show the deleted object.
+            expectation.live_only = False
 
     def _apply_live_object(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
-        """Put what a live read found into the entry."""
+        """Apply the result of a live read to the expectation."""
         overlay = self._overlays.get(expectation.reference.resource)
         if obj is None:
             expectation.warning, expectation.blocking, expectation.name_conflict = "", False, False
@@ -447,7 +448,7 @@ class Expectations:
                 expectation.deleted_uid, expectation.gone = "", False
             owned = any(is_owned_by(obj.metadata, uid) for uid in expectation.owners)
             expectation.name_conflict = expectation.name_conflict and not owned
-            expectation.obj = None  # a live read is the truth, also after a reset of the server
+            expectation.obj = None  # the live read wins, also after the revisions went backwards
             self._set_object(expectation, obj)
             expectation.live_only = self._passed_unseen(expectation, obj)
         self._update(expectation)
@@ -462,7 +463,7 @@ class Expectations:
         return passed and overlay.stored(expectation.reference) is None
 
     def _update(self, expectation: Expectation[Any]) -> None:
-        """Judge an entry after a change, and drop it if nothing is left to remember."""
+        """Compare a changed expectation with the store, and drop it if it is satisfied."""
         overlay = self._overlays.get(expectation.reference.resource)
         if overlay.covers(expectation.reference.namespace):
             self._compare_with_store(expectation, overlay.stored(expectation.reference))
@@ -476,7 +477,7 @@ class Expectations:
             state.expectations.pop(expectation.reference, None)
 
     def _compare_with_store(self, expectation: Expectation[Any], stored: KubeObject | None) -> None:
-        """Settle what the store settles; question what it cannot (EXP-22)."""
+        """Drop what the store shows by now; require a live read where it cannot tell (EXP-22)."""
         if expectation.outcome_unknown and _store_shows_create(expectation, stored):
             self._record_member(expectation.writer, expectation.write)
             expectation.write, expectation.outcome_unknown = None, False
@@ -515,7 +516,7 @@ class Expectations:
 
 
 def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None) -> bool:
-    """Whether the store shows what a lost create was to make: then it need not be repeated."""
+    """Whether the store shows the object of a create whose response was lost."""
     shown = effective(stored, expectation)
     return (
         isinstance(expectation.write, Create)
@@ -525,5 +526,5 @@ def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None
 
 
 def _number(revision: str) -> int | None:
-    """The revision as a number, None if it is opaque (then only live reads settle)."""
+    """The revision as a number, None if it is opaque (then only live reads resolve)."""
     return int(revision) if is_comparable(revision) else None

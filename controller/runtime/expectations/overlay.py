@@ -1,7 +1,7 @@
-"""One resource's caches, overlaid with what this process itself did to its objects.
+"""One resource's caches, overlaid with this process's own writes.
 
-Of store and entry the newer object by resourceVersion is shown; an object whose deletion was
-accepted is shown as terminating until the store says so itself.
+Of the stored and the expected object the newer one by resourceVersion is shown. An object whose
+deletion was accepted is shown as terminating until the store shows that itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NotCached(LookupError):  # noqa: N818
 
 @dataclass(frozen=True, slots=True)
 class ObjectReference:
-    """Which object: resource and `namespace/name`."""
+    """Identifies an object by resource and `namespace/name`."""
 
     resource: Resource[Any]
     key: str
@@ -53,27 +53,27 @@ class ObjectReference:
 
 @dataclass(slots=True, eq=False)
 class Expectation(Generic[T]):
-    """What this process knows of one object beyond what its cache shows.
+    """What this process knows about one object and its cache does not show yet.
 
     Attributes:
         reference: the object.
         owners: uids of the owners that wrote to it.
-        obj: newest object that an answer or a live read carried and the store has not shown.
+        obj: newest object that a response or a live read returned and the store has not shown.
         deleted_uid: uid whose deletion was accepted, empty if none.
         deleted_at: when it was accepted, RFC 3339.
-        gone: a live read said that `deleted_uid` does not exist any more.
-        write: a write without an answer: in flight, or of unknown outcome if `outcome_unknown`.
+        gone: `deleted_uid` certainly does not exist any more.
+        write: a write without a response: in flight, or of unknown outcome if `outcome_unknown`.
         writer: uid of the owner that made the last write.
-        outcome_unknown: the answer to `write` was lost.
+        outcome_unknown: the response to `write` was lost.
         live_only: `obj` was found by a live read although the store has passed it.
-        name_conflict: a create met an object of this name that belongs to somebody else.
+        name_conflict: a create met an object of this name that belongs to another owner.
         absent: a lookup found nothing.
         warning: a sentence for a condition, empty if there is none.
-        blocking: the doubt forbids to make and delete in the scope of the write.
+        blocking: the warning forbids creates and deletes in the scope of the write.
         scope: scope of the last write.
-        needs_live_read: only a live read can tell.
-        version: number of changes: tells whether a live read has been overtaken.
-        created_at: clock time at which the entry was made, seconds.
+        needs_live_read: only a live read can resolve it.
+        version: number of changes; shows whether one happened during a live read.
+        created_at: clock time at which the expectation was created, seconds.
         changed_at: clock time of the last change, seconds.
         live_reads: live reads since then.
     """
@@ -101,7 +101,7 @@ class Expectation(Generic[T]):
 
     @property
     def satisfied(self) -> bool:
-        """Whether the entry says nothing that the store does not say."""
+        """Whether nothing is expected that the store does not show."""
         return (
             self.obj is None
             and not self.deleted_uid
@@ -116,7 +116,7 @@ def is_newer(a: KubeObject, b: KubeObject) -> bool:
 
 
 def effective(stored: T | None, expectation: Expectation[T]) -> T | None:
-    """What a reader is shown, given what the store and the entry know."""
+    """The object to show, given the stored object and the expectation."""
     newest = stored
     if expectation.obj is not None and (stored is None or is_newer(expectation.obj, stored)):
         newest = expectation.obj
@@ -131,14 +131,15 @@ def effective(stored: T | None, expectation: Expectation[T]) -> T | None:
 
 
 class Overlay(Generic[T]):
-    """All entries of one resource, and reads through them.
+    """All expectations of one resource, and reads through them.
 
     Only `Expectations` changes it. Reading one key is O(1); reading an index value is O(the
-    objects found + the entries under that value).
+    objects found + the expectations under that value).
 
     Attributes:
-        corrections: reads in which an entry stood in for a stale cache.
-        selective: a label selector filters the caches, so that an object may leave them alive.
+        corrections: reads in which an expectation replaced stale data of the cache.
+        selective: a label selector filters the caches, so that an object may leave them without
+            being deleted.
         epoch: how often the server's revisions have gone backwards.
     """
 
@@ -243,7 +244,7 @@ class Overlay(Generic[T]):
         return result
 
     def stored(self, reference: ObjectReference) -> T | None:
-        """What the store itself shows.
+        """The object in the store.
 
         Raises:
             NotCached: no cache covers it.
@@ -251,15 +252,15 @@ class Overlay(Generic[T]):
         return self.cache_of(reference.namespace).get(reference.key)
 
     def get_expectation(self, key: str) -> Expectation[T] | None:
-        """The entry for `key`, if there is one."""
+        """The expectation for `key`, if there is one."""
         return self._expectations.get(key)
 
     def expectations(self) -> Iterator[Expectation[T]]:
-        """All entries."""
+        """All expectations."""
         return iter(self._expectations.values())
 
     def put(self, expectation: Expectation[T]) -> None:
-        """Store `entry` or take note of its change: the index must follow `entry.obj`."""
+        """Add an expectation or index it again after a change of its `obj`."""
         key = expectation.reference.key
         self._expectations[key] = expectation
         self._unindex(key)
@@ -275,7 +276,7 @@ class Overlay(Generic[T]):
             self._indexed.setdefault(pair, {})[key] = None
 
     def drop(self, key: str) -> None:
-        """Forget the entry for `key`."""
+        """Remove the expectation for `key`."""
         self._expectations.pop(key, None)
         self._unindex(key)
 
@@ -298,14 +299,14 @@ class OverlayIndex:
         self._by_resource: dict[Resource[Any], Overlay[Any]] = {}
 
     def get(self, resource: Resource[T]) -> Overlay[T]:
-        """The overlay of one resource, made when it is first asked for."""
+        """The overlay of one resource, created on first use."""
         overlay = self._by_resource.get(resource)
         if overlay is None:
             overlay = self._by_resource[resource] = Overlay(resource)
         return overlay
 
     def get_expectation(self, reference: ObjectReference) -> Expectation[Any] | None:
-        """The entry for an object, if there is one."""
+        """The expectation for an object, if there is one."""
         return self.get(reference.resource).get_expectation(reference.key)
 
     def all(self) -> list[Overlay[Any]]:

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 MAX_INCOMPLETE_REPLICAS: Final = 1024
-"""Unfinished units remembered for one owner at most: more than any plan has in hand. What is left
-of units that failed half-way is forgotten first."""
+"""Incomplete replicas kept for one owner at most, more than any plan creates at once. The oldest,
+which failed half-way, are discarded first."""
 
 MAX_LOG_TAILS: Final = 8
-"""Tails of logs that are kept for one owner; the oldest is forgotten first."""
+"""Log tails kept for one owner; the oldest is discarded first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """On whose behalf something is written, and which key of which controller then wakes."""
+    """The object on whose behalf something is written, and its key in its controller's queue."""
 
     uid: str
     key: str
@@ -45,14 +45,14 @@ class Owner:
 
 @dataclass(slots=True)
 class OwnerState:
-    """What is kept of one owner.
+    """What is recorded for one owner.
 
     Attributes:
         namespace: where it and its children live.
         owners: the same object as each controller knows it, by controller.
         expectations: objects with expectations.
         revisions: newest revision observed of each resource.
-        lists: live lists that were answered; nothing of their resource was made since.
+        lists: live lists that succeeded; nothing of their resource was created since.
         logs: tails of logs that were read.
         incomplete_replicas: created members of each replica that is not complete yet.
     """
@@ -73,17 +73,17 @@ class OwnerState:
         return known
 
     def will_create(self, resource: Resource[Any]) -> None:
-        """Something of `resource` is about to be made: what was listed live counts no more."""
+        """An object of `resource` is about to be created: forget earlier live lists of it."""
         self.lists = {known for known in self.lists if known.resource is not resource}
 
     def keep_log(self, lookup: LogTail, text: LogText) -> None:
-        """The answer to a lookup."""
+        """Keep the result of a lookup."""
         self.logs[lookup] = text
         if len(self.logs) > MAX_LOG_TAILS:
             del self.logs[next(iter(self.logs))]
 
     def record_member(self, member: ReplicaMember) -> None:
-        """A member of a unit exists; a complete unit need not be remembered."""
+        """A member of a replica exists; forget the replica when it is complete."""
         self.incomplete_replicas.pop(member.replica, None)
         if member.position + 1 < member.size:
             self.incomplete_replicas[member.replica] = member.position + 1
@@ -92,17 +92,17 @@ class OwnerState:
 
 
 class OwnerIndex:
-    """All owners for which anything is kept."""
+    """All owners for which anything is recorded."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, OwnerState] = {}
         self._uid_of: dict[tuple[str, str], str] = {}
 
     def add(self, owner: Owner) -> list[ObjectReference]:
-        """Open the account of an owner.
+        """Add an owner and remove an earlier one of the same name.
 
         Returns:
-            Objects of a namesake whose account was closed.
+            The objects with expectations of the removed owner.
         """
         name = (owner.controller, owner.key)
         released: list[ObjectReference] = []
@@ -114,10 +114,10 @@ class OwnerIndex:
         return released
 
     def remove(self, controller: str, key: str) -> list[ObjectReference]:
-        """Close the account of an owner that is gone, unless another controller knows it still.
+        """Remove an owner that no longer exists, unless another controller still has it.
 
         Returns:
-            The objects that had entries for it.
+            The objects with expectations of the removed owner.
         """
         uid = self._uid_of.pop((controller, key), "")
         state = self._by_uid.get(uid)
@@ -130,14 +130,14 @@ class OwnerIndex:
         return list(state.expectations)
 
     def get(self, uid: str) -> OwnerState | None:
-        """The account of the owner with that uid."""
+        """The state of the owner with that uid, None if it is unknown."""
         return self._by_uid.get(uid)
 
     def find(self, uids: Iterable[str]) -> list[OwnerState]:
-        """The owners of those owners that still have one."""
+        """The states of those owners that are known."""
         found = (self._by_uid.get(uid) for uid in uids)
         return [state for state in found if state is not None]
 
     def all(self) -> Collection[OwnerState]:
-        """All owners."""
+        """The states of all owners."""
         return self._by_uid.values()

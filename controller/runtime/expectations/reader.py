@@ -1,4 +1,4 @@
-"""What `observe` gets: the caches, overlaid with what this process did (`kind.CacheReader`)."""
+"""The reader that `observe` gets: the caches, overlaid with this process's own writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=KubeObject)
 class OverlayReader:
     """Implements `kind.CacheReader` over the overlays.
 
-    An observation costs O(objects read + entries of the owner).
+    An observation costs O(objects read + expectations of the owner).
     """
 
     def __init__(
@@ -37,27 +37,27 @@ class OverlayReader:
         """The newest object known under `key`.
 
         Raises:
-            NotCached: nobody watches it.
+            NotCached: no kind watches it.
         """
         return self._overlays.get(resource).get(key)
 
     def serves(self, resource: Resource[Any]) -> bool:
-        """Whether anybody watches it: what is not served cannot be watched."""
+        """Whether any kind watches it, which requires that the API server serves it."""
         return self._overlays.get(resource).watched
 
     def by_index(self, resource: Resource[T], index: str, value: str) -> list[T]:
         """All newest objects whose index function gives `value`, in no particular order.
 
         Raises:
-            NotCached: nobody watches it.
+            NotCached: no kind watches it.
             KeyError: there is no such index.
         """
         return self._overlays.get(resource).by_index(index, value)
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        """Newest revision observed, of the store or of an answer; it never comes back.
+        """The newest revision observed, of the store or of a response; no value ever recurs.
 
-        After a reset of the server's revisions it carries the number of the reset in front.
+        After the server's revisions went backwards, the number of such resets precedes it.
         """
         overlay = self._overlays.get(resource)
         state = self._owners.get(owner_uid)
@@ -67,20 +67,20 @@ class OverlayReader:
         return f"{overlay.epoch}.{newest}" if overlay.epoch else newest
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Scopes of this owner with a write of unknown outcome or a blocking doubt."""
+        """Scopes of this owner with a write without a response or a blocking warning."""
         return frozenset(expectation.scope for expectation in self._pending(owner_uid))
 
     def pending_resources(self, owner_uid: str) -> frozenset[Resource[Any]]:
-        """Resources of the writes that `pending_scopes` is about."""
+        """Resources of the writes in `pending_scopes`."""
         return frozenset(expectation.reference.resource for expectation in self._pending(owner_uid))
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """Whether a create met somebody else's object of this name."""
+        """Whether a create met an object of this name that belongs to another owner."""
         expectation = self._overlays.get(resource).get_expectation(key)
         return expectation is not None and expectation.name_conflict
 
     def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        """Names under which a create of this owner met somebody else's object."""
+        """Names under which a create of this owner met an object of another owner."""
         return frozenset(
             expectation.reference.name
             for expectation in self._of_owner(owner_uid)
@@ -88,7 +88,7 @@ class OverlayReader:
         )
 
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        """The last refusal to create an object of this name, until one succeeds."""
+        """The last error of a create under this name, None after one has succeeded."""
         return self._create_errors.get(ObjectReference(resource, key))
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
@@ -97,26 +97,26 @@ class OverlayReader:
         return expectation is not None and expectation.absent
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """Whether that list was answered and nothing of its resource was made since."""
+        """Whether that list succeeded and nothing of its resource was created since."""
         state = self._owners.get(owner_uid)
         return state is not None and lookup in state.lists
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """The answer to that lookup, None as long as it was not made."""
+        """The result of that lookup, None before it was made."""
         state = self._owners.get(owner_uid)
         return state.logs.get(lookup) if state is not None else None
 
     def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
-        """Units that this process is making, with the number of members made so far."""
+        """Replicas that this process is creating, with the number of members created so far."""
         state = self._owners.get(owner_uid)
         return dict(state.incomplete_replicas) if state is not None else {}
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
-        """Names of objects that exist and do not fit their type, with the reasons."""
+        """Names of objects that exist but cannot be decoded, with the reasons."""
         return self._overlays.get(resource).unreadable(namespace)
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """Sentences about this owner's objects that are not as they should be, sorted."""
+        """Sentences about objects of this owner that differ from what was written, sorted."""
         sentences: list[str] = []
         for expectation in self._of_owner(owner_uid):
             if expectation.live_only:

@@ -1,8 +1,8 @@
 """Resolves expectations that the store cannot: repeats lost writes, or reads the object live.
 
-A lost create is repeated under the same name, a lost delete with the same uid: both are their own
-proof (EXP-32, EXP-33). Anything else is settled by one live GET (EXP-24). Bounded in number, with
-back-off, and never in a reconcile's way.
+A lost create is repeated under the same name and a lost delete with the same uid, which is safe
+(EXP-32, EXP-33). Any other expectation is resolved by one live GET (EXP-24). The number of
+concurrent requests is bounded, failures back off, and no reconcile waits for any of it.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from workqueue import Clock
 
 CONCURRENCY = 8
-"""Questions answered at the same time; the rest of the client's slots are for reconciles."""
+"""Expectations resolved at the same time; the other slots of the client are for reconciles."""
 
 IN_FLIGHT_INTERVAL = 5.0
-"""Seconds after which to look again at a write that has no answer yet."""
+"""Seconds between two checks of a write that is in flight."""
 
 _log = structlog.stdlib.get_logger("manta.expectations")
 
 
 class ExpectationResolver:
-    """Owns the tasks that settle what the store alone cannot.
+    """Runs the tasks that resolve what the store alone cannot.
 
     Args:
         expectations: asks for live reads and records their results.
@@ -70,17 +70,17 @@ class ExpectationResolver:
         expectations.request_live_read = self._enqueue
 
     async def run(self) -> None:
-        """Answer questions until cancelled."""
+        """Resolve expectations until closed or cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(CONCURRENCY):
                 group.create_task(self._work(), name="resolver")
 
     def close(self) -> None:
-        """Take no more questions; `run` ends when those in flight are answered."""
+        """Start nothing more; `run` ends when the requests in flight have ended."""
         self._queue.close()
 
     def _enqueue(self, reference: ObjectReference, delay: float) -> None:
-        """Take a question, unless it is being answered: what is open then is seen afterwards."""
+        """Queue an object unless it is being resolved: `_requeue` then checks what is left."""
         if reference not in self._in_progress:
             self._queue.add_after(reference, delay)
 
@@ -90,15 +90,15 @@ class ExpectationResolver:
                 async with self._queue.take() as reference:
                     self._in_progress.add(reference)
                     try:
-                        settled = await self._resolve(reference)
+                        resolved = await self._resolve(reference)
                     finally:
                         self._in_progress.discard(reference)
-                    self._requeue(reference, settled=settled)
+                    self._requeue(reference, resolved=resolved)
             except Closed:
                 return
 
     async def _resolve(self, reference: ObjectReference) -> bool:
-        """Whether there is no need to come back with back-off."""
+        """Whether this succeeded; otherwise it is retried with back-off."""
         expectation = self._expectations.get(reference)
         if expectation is None or (
             expectation.write is not None and not expectation.outcome_unknown
@@ -124,7 +124,7 @@ class ExpectationResolver:
         if result.outcome is WriteOutcome.UNKNOWN:
             return False
         if result.outcome in {WriteOutcome.FAILED, WriteOutcome.NAMESPACE_TERMINATING}:
-            # Refused this time; only a look can tell whether the first attempt came through.
+            # Rejected this time; only a live read shows whether the first attempt succeeded.
             return await self._read_live(expectation.reference, expectation)
         self._expectations.enqueue_owners(expectation)
         return True
@@ -138,16 +138,16 @@ class ExpectationResolver:
         except KubeError as error:
             _log.info("live_read.failed", target=str(reference), error=str(error))
             return False
-        overtaken = (
+        changed = (
             self._expectations.get(reference) is not expectation or expectation.version != version
         )
-        if not overtaken:
+        if not changed:
             self._expectations.record_live_read(expectation, obj)
         return True
 
-    def _requeue(self, reference: ObjectReference, *, settled: bool) -> None:
-        """Come back for what is still open."""
-        if not settled:
+    def _requeue(self, reference: ObjectReference, *, resolved: bool) -> None:
+        """Schedule the next check if anything is still expected."""
+        if not resolved:
             self._queue.add_rate_limited(reference)
             return
         self._queue.forget(reference)
@@ -163,5 +163,5 @@ class ExpectationResolver:
 
 
 def _is_repeatable(write: Write, owner: Owner) -> bool:
-    """Creates and deletes prove themselves; for an owner that is going nothing is made (EXP-12)."""
+    """Whether repeating it is safe; nothing is created for a terminating owner (EXP-12)."""
     return isinstance(write, Delete) or (isinstance(write, Create) and not owner.terminating)

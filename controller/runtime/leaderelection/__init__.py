@@ -1,1 +1,1 @@
-"""Who of several operators may write."""
+"""Decides which of several operators may write."""

@@ -1,7 +1,7 @@
-"""Who may write: the place of leader election.
+"""The interface of leader election.
 
-The manager asks an `Election` before it starts what writes, and ends the process when the lead is
-lost. Without one, `AlwaysLeader` leads from the start and for ever.
+The manager acquires an `Election` before it starts whatever writes, and stops the process when
+leadership is lost. Without one, `AlwaysLeader` leads from the start and forever.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Fence(Protocol):
-    """Stands in front of every request that changes something. Synchronous."""
+    """Checked before every mutating request. Synchronous."""
 
     def is_leader(self) -> bool:
         """Whether such a request may be sent now (LE-14)."""
@@ -34,38 +34,38 @@ class Election(Fence, Protocol):
         ...
 
     async def lost(self) -> None:
-        """Return when it does not lead any more."""
+        """Return when this process no longer leads."""
         ...
 
     async def release(self) -> None:
-        """Give the lead away; called only when nothing here can write any more (MGR-11)."""
+        """Release the lease; called only when nothing here can write any more (MGR-11)."""
         ...
 
     async def aclose(self) -> None:
-        """End everything of the election, without giving the lead away."""
+        """Stop the election without releasing the lease."""
         ...
 
 
 class AlwaysLeader:
-    """One process only: it leads."""
+    """The election of a process that runs alone: it always leads."""
 
     def is_leader(self) -> bool:
-        """Yes."""
+        """Always true."""
         return True
 
     def time_left(self) -> float:
-        """For ever."""
+        """Infinite."""
         return math.inf
 
     async def acquire(self) -> None:
-        """At once."""
+        """Return at once."""
 
     async def lost(self) -> None:
-        """Never."""
+        """Never return."""
         await asyncio.Event().wait()
 
     async def release(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing: there is no lease."""
 
     async def aclose(self) -> None:
-        """There is nothing to end."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Keeps requests within the time for which this process leads."""
+"""Limits requests to the time in which this process leads."""
 
 from __future__ import annotations
 

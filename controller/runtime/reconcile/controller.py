@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from workqueue import Clock, QueueMetrics
 
 MIN_INTERVAL = 0.05
-"""Least seconds between two runs of one key, unless it has more to do and no other one waits."""
+"""Seconds at least between two reconciles of a key, unless it has more to do and no other waits."""
 
 PLANNING_FACTOR = 10
-"""A key does not run again sooner than this many times its last planning time."""
+"""A key is not reconciled again sooner than after this many times its last planning time."""
 
 _HONOURS_REQUEUE_AFTER = frozenset({Result.DONE, Result.WAIT, Result.FAILED})
-"""Where a plan's `requeue_after` counts: a deadline is not put off by the back-off of a failure."""
+"""Results that honour `requeue_after`: a deadline is not delayed by the back-off of a failure."""
 
 _log = structlog.stdlib.get_logger("manta.reconcile")
 
 
 @dataclass(slots=True)
 class _ReconcileLog:
-    """What the one log line of a reconcile says (CTL-7). Times are in milliseconds."""
+    """The fields of a reconcile's single log line (CTL-7). Times are in milliseconds."""
 
     name: str
     reconcile_id: str
@@ -69,7 +69,7 @@ class Controller(Generic[Observation]):
 
     Args:
         kind: what to do.
-        expectations: reads that include own writes.
+        expectations: caches that include own writes.
         executor: carries out plans.
         recorder: takes events.
         metrics: of this controller.
@@ -116,11 +116,11 @@ class Controller(Generic[Observation]):
             self._external_source.start(self.enqueue)
 
     def enqueue(self, key: str) -> None:
-        """Have a key looked at, whether anything of it has changed or not (CTL-26)."""
+        """Reconcile a key, whether its object has changed or not (CTL-26)."""
         self.queue.add(key)
 
     async def run(self) -> None:
-        """Work until the queue is closed; reconciles in flight then come to their end."""
+        """Work until the queue is closed and the reconciles in flight have ended."""
         try:
             async with asyncio.TaskGroup() as group:
                 for number in range(self._workers):
@@ -130,7 +130,7 @@ class Controller(Generic[Observation]):
                 await self._external_source.aclose()
 
     def close(self) -> None:
-        """Take in nothing more, and nothing that still waits (MGR-9)."""
+        """Start no more reconciles, not even of keys that are queued (MGR-9)."""
         self.queue.close()
 
     async def _work(self) -> None:
@@ -142,14 +142,14 @@ class Controller(Generic[Observation]):
                 return
 
     async def _process_key(self, key: str) -> None:
-        """One run of a key."""
+        """Reconcile a key once."""
         identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)
         line = _ReconcileLog(key, str(identifier), self.queue.priority_of(key))
         began = self._clock.time()
         with self._metrics.active.track_inprogress():
             try:
                 await self._reconcile(key, line)
-            except Exception as error:  # noqa: BLE001  a bad object must not cost others a worker
+            except Exception as error:  # noqa: BLE001  a faulty object must not end a worker
                 await self._handle_exception(key, error, line)
         self._metrics.seconds.observe(self._clock.time() - began)
         self._log_reconcile(line)
@@ -195,7 +195,10 @@ class Controller(Generic[Observation]):
             await self._report_error(key, primary, FAILED_READ, line)
 
     async def _execute(self, execution: PlanExecution) -> PlanOutcome:
-        """Carry out a plan within the time limit (CTL-6); what was under way is then unknown."""
+        """Carry out a plan within the time limit (CTL-6).
+
+        After a timeout the outcome of the writes in flight is unknown.
+        """
         limit = asyncio.timeout(self._timeout or None)
         try:
             async with limit:
@@ -221,7 +224,7 @@ class Controller(Generic[Observation]):
         return owner
 
     def _observe_deletion(self, key: str) -> None:
-        """The object is gone: nothing about it is kept (EXP-8)."""
+        """The object no longer exists: forget everything about it (EXP-8)."""
         self._expectations.remove_owner(self.name, key)
         self._executor.forget(self._uids.pop(key, ""))
         self.queue.forget(key)
@@ -230,7 +233,7 @@ class Controller(Generic[Observation]):
             self._external_source.sync(key, ())
 
     def _handle_result(self, key: str, outcome: PlanOutcome, line: _ReconcileLog) -> None:
-        """Say what comes next; the key keeps its priority (CTL-9)."""
+        """Requeue the key if need be, with its priority (CTL-9)."""
         line.result = outcome.result.value
         line.writes = outcome.writes
         line.requeue_after = outcome.requeue_after
@@ -245,7 +248,7 @@ class Controller(Generic[Observation]):
                 self.queue.forget(key)
                 result = "success" if outcome.requeue_after is None else "requeue_after"
             case Result.MORE:
-                if not self.queue:  # each run gets on; beside others a key rests as usual
+                if not self.queue:  # no other key waits, so the minimum interval does not apply
                     self.queue.hold(key, 0.0)
                 self.queue.add(key)
             case Result.AGAIN:
@@ -261,7 +264,7 @@ class Controller(Generic[Observation]):
         self._metrics.reconciled(result)
 
     async def _handle_exception(self, key: str, error: Exception, line: _ReconcileLog) -> None:
-        """An exception costs only its own key: back-off, counters, event, condition (CTL-4)."""
+        """Handle an exception: back-off, counters, event, condition, for this key only (CTL-4)."""
         line.result = "error"
         line.error = f"{type(error).__name__}: {error}"
         self._metrics.errors.inc()
@@ -284,7 +287,7 @@ class Controller(Generic[Observation]):
     async def _report_error(
         self, key: str, primary: KubeObject, reason: str, line: _ReconcileLog
     ) -> None:
-        """Name an error that does not pass on the object; if that fails too, the event must do."""
+        """Report a persistent error in a condition; if that fails, only the event reports it."""
         status = error_status(primary, reason, line.error, self._wall())
         execution = PlanExecution(
             owner=Owner(primary.metadata.uid, key, self.name),
@@ -297,13 +300,13 @@ class Controller(Generic[Observation]):
         try:
             line.writes = (await self._execute(execution)).writes
         except Exception as error:  # noqa: BLE001  as above
-            _log.warning("quarantine.unsaid", name=key, error=str(error))
+            _log.warning("error_condition.failed", name=key, error=str(error))
 
     def _emit(self, primary: KubeObject, event: Event) -> None:
         self._recorder.record(self._kind.primary, primary.metadata, event, reporter=self.name)
 
     def _log_reconcile(self, line: _ReconcileLog) -> None:
-        """The one line (event name `reconcile`); quiet if nothing was done."""
+        """Log the reconcile in one line, on level debug if nothing was written."""
         namespace, _, name = line.name.rpartition("/")
         fields: dict[str, Any] = {
             "controller": self.name,

@@ -1,7 +1,7 @@
-"""What an object says about itself when reconciling it raised.
+"""The status of an object whose reconcile raised an exception.
 
-The kind cannot be asked, because it is what failed. So this reads and writes nothing of the
-status but one condition, which every kind sets itself as soon as it can reconcile again.
+The kind itself failed and cannot compute it. Only the condition `Ready` is changed, which every
+kind sets itself as soon as it can reconcile again.
 """
 
 from __future__ import annotations

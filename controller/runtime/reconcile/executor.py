@@ -34,35 +34,35 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.writer import Writer, WriteResult
 
 BATCH = 64
-"""Writes of one reconcile at most; the rest of the plan is for the next one."""
+"""Writes of one reconcile at most; the next reconcile carries out the rest of the plan."""
 
 FAILED_READ = "FailedRead"
 """Reason of the event and the condition when a plan's live read failed."""
 
 STATUS_INTERVAL = 1.0
-"""Least seconds between two status writes of one object that only move counters."""
+"""Seconds at least between two status writes of one object that only change counters."""
 
 
 class Result(Enum):
     """What the controller does with the key after a plan was carried out."""
 
-    DONE = "done"  # rest, or wake at `requeue_after`
-    MORE = "more"  # at once, at the tail: lookups answered, or more than one batch
-    AGAIN = "again"  # soon and quietly: a precondition failed, a name was taken
+    DONE = "done"  # nothing, or requeue after `requeue_after`
+    MORE = "more"  # requeue at once: lookups answered, or more than one batch
+    AGAIN = "again"  # requeue soon, without an error: a precondition failed, a name was taken
     WAIT = "wait"  # the resolver enqueues the key when the outcome is known
-    FAILED = "failed"  # with back-off
+    FAILED = "failed"  # requeue with back-off
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOutcome:
-    """What became of a plan.
+    """The outcome of a plan.
 
     Attributes:
         result: what to do with the key.
-        requeue_after: seconds until the key must be looked at again, None if only events matter.
-        writes: requests that changed something or tried to, by verb.
+        requeue_after: seconds until the key must be reconciled again, None if only after an event.
+        writes: mutating requests, by verb.
         failures: writes that did not succeed, the first cause first.
-        error: a sentence about a live read that failed, so that nothing was done; empty if none.
+        error: a sentence about the live read that failed, so that nothing was done; else empty.
     """
 
     result: Result
@@ -98,8 +98,8 @@ class PlanExecution:
 class Executor:
     """Carries out plans.
 
-    Holds no state but when it last wrote each object's status, what of it the server did not keep,
-    and, between two batches of one plan, how many creates at once the first has come to.
+    Its only state is when it last wrote each object's status, which fields of the status the server
+    pruned, and, between two batches of one plan, the width of the slow start.
 
     Args:
         writer: sends the writes.
@@ -139,7 +139,7 @@ class Executor:
         return outcome
 
     def forget(self, uid: str) -> None:
-        """The object is gone."""
+        """The object no longer exists."""
         self._status_written.pop(uid, None)
         self._pruned_fields.pop(uid, None)
         self._widths.pop(uid, None)
@@ -174,10 +174,10 @@ class Executor:
 
     async def _stages(self, run: _ExecutionState) -> None:
         for stage in run.execution.plan.stages:
-            room = BATCH - run.count
-            if len(stage) > room:
+            capacity = BATCH - run.count
+            if len(stage) > capacity:
                 run.more = True
-                stage = stage[:room]  # noqa: PLW2901  the part of it that fits
+                stage = stage[:capacity]  # noqa: PLW2901  the part of it that fits
             await self._concurrently(run, [w for w in stage if not isinstance(w, Create)])
             creates = [write for write in stage if isinstance(write, Create)]
             await run.slow_start.run(creates, partial(self._concurrently, run))
@@ -198,7 +198,7 @@ class Executor:
         return result
 
     async def _status(self, run: _ExecutionState) -> float | None:
-        """Write the status if it differs; seconds until the key must be looked at again."""
+        """Write the status if it differs; seconds until the key must be reconciled again."""
         execution = run.execution
         requeue_after = execution.plan.requeue_after
         status = (
@@ -224,7 +224,7 @@ class Executor:
         return requeue_after
 
     def _remember_pruned_fields(self, uid: str, stored: KubeObject, patch: dict[str, Any]) -> None:
-        """KubeRay's definitions prune fields that are ours: to ask again would change nothing."""
+        """KubeRay's definitions prune fields of ours; writing them again would change nothing."""
         missing = difference(_status_of(stored), patch)
         if missing:
             self._pruned_fields[uid] = missing
@@ -276,9 +276,8 @@ class _ExecutionState:
             return Result.AGAIN
         if WriteOutcome.UNKNOWN in self._outcomes:
             return Result.WAIT
-        if (
-            WriteOutcome.NAMESPACE_TERMINATING in self._outcomes
-        ):  # what a deleted owner waits for will never be there
+        if WriteOutcome.NAMESPACE_TERMINATING in self._outcomes:
+            # An object that a deleted owner waits for will never exist.
             return Result.AGAIN if self.execution.primary.metadata.terminating else Result.DONE
         if self.more:
             return Result.MORE

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Subscription:
-    """Base class of what an object can have observed in an external system."""
+    """Base class: something in an external system that is to be observed for an object."""
 
     __slots__ = ()
 
 
 class ExternalCommand:
-    """Base class of what an object can have done in an external system.
+    """Base class: something that is to be done in an external system for an object.
 
     Each has an identity of its own, so that submitting it again repeats nothing.
     """
@@ -33,30 +33,30 @@ CommandT_contra = TypeVar("CommandT_contra", bound=ExternalCommand, contravarian
 
 
 class ExternalSource(Protocol[SubscriptionT_contra, CommandT_contra]):
-    """What a controller asks of it. Nothing but `aclose` may block, and nothing may raise."""
+    """The interface of an external system. Only `aclose` may wait, and no method may raise."""
 
     def start(self, enqueue: Callable[[str], None]) -> None:
-        """Learn how to wake a key when an observation or an outcome of it has changed.
+        """Call `enqueue` with a key from now on when an observation or outcome of it has changed.
 
-        Called once, before anything else.
+        Called once, before any other method.
         """
         ...
 
     def sync(self, key: str, subscriptions: tuple[SubscriptionT_contra, ...]) -> None:
-        """Observe for this object what `subscriptions` says and nothing else, from now on.
+        """Replace the subscriptions of this object.
 
-        Called after every plan; with nothing when the object is gone.
+        Called after every plan, and with none when the object no longer exists.
         """
         ...
 
     def submit(self, key: str, commands: tuple[CommandT_contra, ...]) -> None:
-        """Carry out commands whose identities are stored; those it knows already only once."""
+        """Carry out commands whose identities are stored, each only once."""
         ...
 
     async def aclose(self) -> None:
-        """End all that this controller has under way. Called when no worker of it runs any more."""
+        """Stop everything of this controller. Called when its workers have ended."""
         ...
 
 
 AnyExternalSource: TypeAlias = ExternalSource[Any, Any]
-"""One whose subscriptions and commands its kind alone knows."""
+"""An external source whose types of subscriptions and commands only its kind knows."""

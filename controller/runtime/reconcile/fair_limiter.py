@@ -20,15 +20,15 @@ RESERVED_BELOW = 4
 """An owner that holds fewer slots than this may take one of the reserve."""
 
 MAX_SHARE = 5
-"""One slot in so many is the most that an owner may hold, and one in so many is in reserve.
+"""An owner holds at most one slot in this many; one in this many is reserved.
 
-Of the 80 slots that a client has if nothing else is said, 16 keep an API server on two cores as
-busy as 64 do, and delay others a third as much. One that is 20 ms away makes 800 pods a second.
+Of the 80 slots that a client has by default, 16 keep an API server on two cores as busy as 64 do,
+and delay other owners a third as much. With 20 ms of latency they create 800 pods a second.
 """
 
 
 class FairLimiter:
-    """A bounded number of slots. Of n owners that wait, each gets every n-th that comes free.
+    """A bounded number of slots. Of n waiting owners, each gets every n-th slot that is released.
 
     Args:
         slots: how many may be held at the same time.
@@ -42,7 +42,7 @@ class FairLimiter:
 
     @asynccontextmanager
     async def take(self, owner: str) -> AsyncGenerator[None]:
-        """Hold a slot for the length of a block, on behalf of `owner`."""
+        """Hold a slot for the duration of a block, on behalf of `owner`."""
         await self._acquire(owner)
         try:
             yield
@@ -59,7 +59,7 @@ class FairLimiter:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self._release(owner)  # it was given while we were being cancelled
+                self._release(owner)  # granted while this task was being cancelled
             raise
 
     def _release(self, owner: str) -> None:
@@ -71,7 +71,7 @@ class FairLimiter:
             self._serve(following)
 
     def _serve(self, owner: str) -> None:
-        """Give `owner` a slot, and put it behind all others if it wants more."""
+        """Grant `owner` a slot, and move it behind all others if it waits for more."""
         turns = self._waiting.pop(owner)
         turn = turns.popleft()
         if turns:

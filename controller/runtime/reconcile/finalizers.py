@@ -1,7 +1,7 @@
-"""Finalizers are added and removed one at a time, leaving those of others alone.
+"""Patches that add or remove one finalizer and keep all others.
 
-Both are patches for `Plan.commit` that replace the whole list, with the resourceVersion as proof
-that it is the one that was read: where somebody else was faster, the answer is a plain conflict.
+Both are for `Plan.commit`. They replace the whole list, with the resourceVersion as precondition,
+so that a concurrent change leads to a conflict.
 """
 
 from __future__ import annotations

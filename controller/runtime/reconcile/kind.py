@@ -29,16 +29,16 @@ OWNER_INDEX = "owner"
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"
-"""Reason of a refusal that will not pass: nothing can be made in a namespace that is going."""
+"""Reason of a create error that is permanent: the namespace is being deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateError:
-    """The server's definite answer that it will not create an object now.
+    """The error with which the server rejected a create.
 
     Attributes:
         reason: of the Status, `Forbidden`, or `NamespaceTerminating`.
-        message: the server's words.
+        message: the server's message.
     """
 
     reason: str
@@ -47,7 +47,7 @@ class CreateError:
 
 @dataclass(frozen=True, slots=True)
 class LogText:
-    """The answer to a `LogTail`.
+    """The result of a `LogTail`.
 
     Attributes:
         text: the lines; empty if nothing was written.
@@ -78,14 +78,14 @@ class References(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Owned(Generic[T]):
-    """A resource whose objects a kind makes, counts and deletes.
+    """A resource whose objects a kind creates, counts and deletes.
 
     Attributes:
         resource: what is watched.
         label_selector: limits list and watch; one resource has one selector in the process.
         indexes: index functions besides `owner`.
-        also_enqueues: keys ("namespace/name" of primaries) that an event of this object wakes
-            besides its controller owner's (CTL-22): for objects that matter by label.
+        also_enqueues: keys ("namespace/name" of primaries) that an event of this object enqueues
+            besides its controller owner's (CTL-22), for objects that are selected by label.
         references: finds primaries that refer to an object, which an event of it enqueues too.
         optional: whether the API server may lack it. Then there is no cache of it, and it must
             not be read: `CacheReader.serves` tells.
@@ -120,26 +120,26 @@ class CacheReader(Protocol):
         ...
 
     def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        """Newest revision observed: the store's or that of an answer for this owner; only grows."""
+        """The newest revision observed, of the store or of a response for this owner."""
         ...
 
     def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Scopes with a write of unknown outcome: make and delete nothing there for now.
+        """Scopes with a write of unknown outcome: create and delete nothing there for now.
 
-        The runtime repeats an unknown create under the same name and wakes the key.
+        The runtime resolves the outcome and then enqueues the key.
         """
         ...
 
     def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """Whether a create met an object of this name that belongs to somebody else."""
+        """Whether a create met an object of this name that belongs to another owner."""
         ...
 
     def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        """Names under which a create of this owner met somebody else's object."""
+        """Names under which a create of this owner met an object of another owner."""
         ...
 
     def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        """The last refusal to create an object of this name, until one succeeds."""
+        """The last error of a create under this name, None after one has succeeded."""
         ...
 
     def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
@@ -147,31 +147,31 @@ class CacheReader(Protocol):
         ...
 
     def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """Whether that list was answered and nothing of its resource was made since."""
+        """Whether that list succeeded and nothing of its resource was created since."""
         ...
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """The answer to that lookup, None as long as it was not made."""
+        """The result of that lookup, None before it was made."""
         ...
 
     def incomplete_replicas(self, owner_uid: str) -> Mapping[str, int]:
-        """Units that this process is making, with the number of members made so far (`Member`)."""
+        """Replicas that this process is creating, with the number of members created so far."""
         ...
 
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, str]:
         """Names of objects that exist but cannot be decoded, with the reasons.
 
-        They are missing from all other answers: whoever counts must not take them for absent.
+        All other methods omit them: a caller that counts must not take them for absent.
         """
         ...
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """Sentences for a condition: objects that the cache does not show, admission conflicts."""
+        """Sentences for a condition: objects that the cache does not show, admission mismatches."""
         ...
 
 
 class Kind(Protocol[Observation]):
-    """One kind of object that the operator brings to its wanted state."""
+    """One kind of object that the operator reconciles."""
 
     @property
     def name(self) -> str:
@@ -190,7 +190,7 @@ class Kind(Protocol[Observation]):
 
     @property
     def owned(self) -> tuple[Owned[Any], ...]:
-        """Resources whose events wake the key of their controller owner (CTL-21, CTL-24)."""
+        """Resources whose events enqueue the key of their controller owner (CTL-21, CTL-24)."""
         ...
 
     @property
@@ -203,25 +203,25 @@ class Kind(Protocol[Observation]):
 
     @property
     def external_source(self) -> AnyExternalSource | None:
-        """The other system that plans of this kind have commands and interests for, if any."""
+        """The external system that plans of this kind use, None if there is none."""
         ...
 
     def observe(self, key: str, reads: CacheReader) -> Observation | None:
-        """Everything that the plan depends on; None if the object is gone. No I/O."""
+        """Everything that the plan depends on, None if the object does not exist. No I/O."""
         ...
 
     def problem(self, observation: Observation) -> Problem | None:
-        """What is wrong with the object, None if it is valid.
+        """The first problem of the object's specification, None if it is valid.
 
         Plans for an invalid object create nothing.
         """
         ...
 
     def plan(self, observation: Observation, now: datetime) -> Plan:
-        """What to do about it. Pure.
+        """The plan for an observation. Pure.
 
         Raises:
-            controller.runtime.errors.Terminal: trying again is pointless until something changes.
+            controller.runtime.errors.Terminal: a retry is pointless until something changes.
         """
         ...
 
@@ -232,5 +232,5 @@ class Kind(Protocol[Observation]):
         failures: tuple[Failure, ...],
         now: datetime,
     ) -> StatusPatch | None:
-        """The plan's status when these writes failed: the same, naming the first cause."""
+        """The plan's status when these writes failed, which names the first cause."""
         ...

@@ -1,7 +1,7 @@
-"""A plan: everything one reconcile wants to do, as a value.
+"""A plan: everything that one reconcile is to do, as a value.
 
-Planners are pure functions from an observation and the time to a `Plan`. A plan prints well, can
-be compared, and is carried out by `execute.py`; nothing in here does anything.
+Planners are pure functions from an observation and the time to a `Plan`. Plans can be printed and
+compared; `executor.py` carries them out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a user should read in `kubectl describe` (events.k8s.io/v1, rules EVT-1..6).
+    """An event for `kubectl describe` (events.k8s.io/v1, EVT-1 to EVT-6).
 
     Attributes:
         type: `Normal` or `Warning`.
@@ -41,8 +41,8 @@ class Target:
     """The object that a write is about.
 
     `scope` names the part of the owner whose numbers depend on this write (`head`,
-    `worker/small-group`). While the outcome of a write is unknown, its scope makes and deletes
-    nothing.
+    `worker/small-group`). While the outcome of a write is unknown, nothing is created or
+    deleted in its scope.
     """
 
     resource: Resource[Any]
@@ -58,15 +58,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaMember:
-    """The place of an object in a unit whose members are made one after the other.
+    """The position of an object in a replica whose members are created one after the other.
 
-    The runtime remembers how far a unit has come, so that a planner can tell a unit that this
-    process is still making from one that has lost a member.
+    The runtime remembers how many members exist, so that a planner can tell a replica that this
+    process is still creating from one that has lost a member.
 
     Attributes:
-        replica: name of the unit, never used for another one.
+        replica: name of the replica, never used for another one.
         position: of this member, from 0.
-        size: members of the whole unit.
+        size: number of members of the complete replica.
     """
 
     replica: str
@@ -78,7 +78,8 @@ class ReplicaMember:
 class Create:
     """POST `body` under a name chosen by the planner; repetitions use the same name.
 
-    `secret` gives what is merged into the body for each request and kept nowhere: random tokens.
+    `secret` generates a patch that is merged into the body of each request and not kept anywhere,
+    such as random tokens.
     """
 
     target: Target
@@ -92,8 +93,8 @@ class Create:
 class MergePatch:
     """JSON merge patch of maps and scalars that we own.
 
-    `resource_version` is put into the patch as precondition; required where the patch holds a
-    list. `uid` likewise guards against a namesake.
+    `uid` and `resource_version` are sent as preconditions; the latter is required if the patch
+    contains a list.
     """
 
     target: Target
@@ -117,7 +118,7 @@ class JsonPatch:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Live GET, change of the owned paths by `merge`, PUT with resourceVersion.
+    """Live GET, then PUT of the object with `merge` applied, under its resourceVersion.
 
     For resources whose KubeRay RBAC grants no `patch`.
     """
@@ -130,7 +131,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """DELETE with the uid as precondition. 404 and another uid both mean done."""
+    """DELETE with the uid as precondition. A 404 or another uid counts as success."""
 
     target: Target
     uid: str
@@ -144,22 +145,22 @@ Write: TypeAlias = Create | MergePatch | JsonPatch | Replace | Delete
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A live GET that must be answered before the planner can decide."""
+    """A live GET that the planner needs before it can decide."""
 
     target: Target
 
     @property
     def subject(self) -> str:
-        """What is read, for messages."""
+        """Describes what is read, for messages."""
         return f"{self.target.resource.kind} {self.target.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class LiveList:
-    """A live list that must be answered before the planner can decide.
+    """A live list that the planner needs before it can decide.
 
-    What it finds of the owner's and the caches do not show becomes visible: for decisions that
-    need to know that nothing is left.
+    Objects of the owner that it returns and no cache shows become visible to `observe`. It is for
+    decisions that require that no object is left.
     """
 
     resource: Resource[Any]
@@ -168,17 +169,17 @@ class LiveList:
 
     @property
     def subject(self) -> str:
-        """What is read, for messages."""
+        """Describes what is read, for messages."""
         return f"the list of {self.resource} with {self.label_selector}"
 
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """The last lines of a container's log, which the planner wants before it goes on.
+    """The last lines of a container's log, which the planner needs before it continues.
 
-    The newest pod of the selection is asked once. Whatever comes of it is an answer, so that no
-    plan waits for a log that cannot be had; `CacheReader.log_tail` gives it. The newest eight of an
-    object are kept.
+    The log of the newest selected pod is read once. A failure is a result too, so that no plan
+    waits for a log that is unavailable. `CacheReader.log_tail` returns the result; the newest eight
+    of an object are kept.
     """
 
     namespace: str
@@ -189,7 +190,7 @@ class LogTail:
 
     @property
     def subject(self) -> str:
-        """What is read, for messages."""
+        """Describes what is read, for messages."""
         return f"the log of {self.container} in pods with {self.label_selector}"
 
 
@@ -197,11 +198,10 @@ class LogTail:
 class StatusPatch:
     """The complete wanted values of the status fields that we own.
 
-    Compared with what is there; equal means no request. `urgent` is False when only counters
-    move: such writes are limited to one a second per object. `events` tell of a transition in
-    it: they are recorded with the write, so that a transition that is stored is told once,
-    whoever restarts. After `valid_for` seconds it says something else although nothing happened;
-    None if only events matter.
+    No request is sent if they equal the present ones. `urgent` is False if only counters change:
+    such writes are limited to one a second per object. `events` report a transition in the status:
+    they are recorded with the write, so that each stored transition is reported once, also across
+    restarts. The status is valid for `valid_for` seconds; None if only an event can change it.
     """
 
     wanted: Mapping[str, Any]
@@ -212,23 +212,23 @@ class StatusPatch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one reconcile does, in this order: lookups, commit, commands, stages, aside, status.
+    """The steps of one reconcile: lookups, commit, commands, stages, independent writes, status.
 
     Attributes:
-        lookups: live reads; when there are any, nothing else of the plan is done and the key is
-            planned again with their answers.
+        lookups: live reads; if there are any, nothing else of the plan is done and the key is
+            planned again with their results.
         commit: state that authorises a side effect, persisted before it; if that fails or its
             outcome is unknown, the reconcile ends.
-        commands: for the kind's `outside`, handed over once `commit` is stored; each has an
-            identity of its own, so that handing it over again repeats nothing.
-        subscriptions: all that `outside` is to observe for the object from now on, also while
-            lookups are made.
+        commands: submitted to the kind's external source once `commit` is stored; each has an
+            identity of its own, so that submitting it again repeats nothing.
+        subscriptions: everything that the external source observes for the object from now on,
+            also while lookups are made.
         stages: writes; those of one stage run concurrently, a stage starts when all of the one
             before succeeded.
-        independent: writes that no stage waits for; made after the stages, whatever became of them.
+        independent: writes that no stage waits for; sent after the stages, even if those failed.
         status: written last, also after failed stages.
-        events: recorded first, whatever happens to the writes.
-        requeue_after: seconds until the key must be looked at again, None if only events matter.
+        events: recorded first, whether the writes succeed or not.
+        requeue_after: seconds until the key must be reconciled again, None if only after an event.
     """
 
     lookups: tuple[Lookup | LiveList | LogTail, ...] = ()
@@ -244,7 +244,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A write that did not succeed: what was tried, and the server's words."""
+    """A write that did not succeed, with the server's reason and message."""
 
     write: Write
     reason: str
