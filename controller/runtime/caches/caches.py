@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
-    from controller.runtime.caches.watches import Watch
+    from controller.runtime.caches.watches import ResourceWatch
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.reconcile.controller import Controller
     from controller.runtime.reconcile.kind import Kind
@@ -100,7 +100,7 @@ class Caches:
         self._registrations: list[HandlerRegistration[Any]] = []
         self._namespaces = namespaces
         self._subscribers: list[tuple[Resource[Any], EnqueueHandler[Any], str]] = []
-        self._optional: dict[Resource[Any], Watch] = {}
+        self._optional: dict[Resource[Any], ResourceWatch] = {}
         self._primaries = {kind.primary for kind in kinds}
         self.caches: list[Cache] = []
         for resource, watch in merge_watches(kinds).items():
@@ -232,12 +232,12 @@ class Caches:
                 _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
                 await asyncio.sleep(_RETRY)
 
-    def _watch(self, resource: Resource[Any], watch: Watch) -> None:
+    def _watch(self, resource: Resource[Any], watch: ResourceWatch) -> None:
         everywhere = not self._namespaces or not resource.namespaced
         for namespace in ("",) if everywhere else self._namespaces:
             self._add(CacheScope(resource, namespace, watch.label_selector), watch)
 
-    def _add(self, selection: CacheScope, watch: Watch) -> None:
+    def _add(self, selection: CacheScope, watch: ResourceWatch) -> None:
         resource, namespace = selection.resource, selection.namespace
         self._resources[str(resource)] = resource
         informer = self._factory.informer(

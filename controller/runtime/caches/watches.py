@@ -22,7 +22,7 @@ _REMEDY = "Kinds that own one resource must declare its watch in one place and s
 
 
 @dataclass(slots=True)
-class Watch:
+class ResourceWatch:
     """The watch of one resource, for all kinds that need it.
 
     Attributes:
@@ -40,19 +40,21 @@ class Watch:
     declared_by: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def merge_watches(kinds: Iterable[Kind[Any]]) -> Mapping[Resource[Any], Watch]:
+def merge_watches(kinds: Iterable[Kind[Any]]) -> Mapping[Resource[Any], ResourceWatch]:
     """One watch for each primary and owned resource. A primary resource is watched whole.
 
     Raises:
         ValueError: two kinds declare different selectors for one resource, or different functions
             for one index. The message names both kinds and the remedy.
     """
-    watches: dict[Resource[Any], Watch] = {}
+    watches: dict[Resource[Any], ResourceWatch] = {}
     for kind in kinds:
         for owned in (_primary(kind), *kind.owned):
             watch = watches.get(owned.resource)
             if watch is None:
-                watch = Watch(owned.label_selector, owned.optional, declared_by={"": kind.name})
+                watch = ResourceWatch(
+                    owned.label_selector, owned.optional, declared_by={"": kind.name}
+                )
                 watches[owned.resource] = watch
             watch.optional = watch.optional and owned.optional
             if watch.label_selector != owned.label_selector:
@@ -65,7 +67,7 @@ def merge_watches(kinds: Iterable[Kind[Any]]) -> Mapping[Resource[Any], Watch]:
     return watches
 
 
-def _add_indexes(watch: Watch, owned: Owned[Any], kind: str) -> None:
+def _add_indexes(watch: ResourceWatch, owned: Owned[Any], kind: str) -> None:
     for index, function in {OWNER_INDEX: index_by_owner, **owned.indexes}.items():
         if watch.indexes.setdefault(index, function) != function:
             raise ValueError(

@@ -1,12 +1,12 @@
 """Expectations: the writes of this process that its caches do not show yet.
 
-A write is *expected* before its request is sent. After the answer, the returned object or the uid
-of the deleted one stands in for what the store will show. A lost answer leaves the outcome
-*unknown*, never failed. `observe` reads through the overlay, so that no write is counted twice and
-nothing has to wait for a cache.
+A write is *expected* before its request is sent. After the response, the returned object or the
+uid of the deleted one replaces the stored object until the store has caught up. A lost response
+leaves the outcome *unknown*, never failed. `observe` reads through the overlay, so that no write is
+counted twice and nothing has to wait for a cache.
 
 The store itself satisfies an expectation: it shows the object at or past the revision of the
-answer, or shows it terminating, gone or replaced (EXP-20 to EXP-22). Where the store cannot tell,
+response, or shows it terminating, gone or replaced (EXP-20 to EXP-22). Where the store cannot tell,
 `ExpectationResolver` makes one live read (EXP-9, EXP-24): for an object whose revision the store
 has passed without showing it, for one that left the selector without having been seen
 terminating, for an expectation older than 30 seconds, and for every expectation after the server's
@@ -218,7 +218,7 @@ class Expectations:
     def confirm_delete(
         self, owner: Owner, write: Write, uid: str, obj: KubeObject | None = None
     ) -> None:
-        """The server accepted the deletion of `uid`; `obj` is the answer's body, if it had one."""
+        """The server accepted the deletion of `uid`; `obj` is the response's body, if any."""
         expectation = self._end_request(owner, write)
         self._mark_deleted(expectation, uid, gone=False)
         if obj is not None and obj.metadata.uid == uid:
@@ -243,7 +243,7 @@ class Expectations:
         self._create_errors.add(owner, reference, error)
 
     def mark_unknown(self, owner: Owner, write: Write) -> None:
-        """The answer to `write` was lost: unknown, until repeated or read live (EXP-32)."""
+        """The response to `write` was lost: unknown until repeated or read live (EXP-32)."""
         expectation = self._for_write(owner, write.target)
         expectation.write, expectation.outcome_unknown = write, True
         self._touch(expectation)

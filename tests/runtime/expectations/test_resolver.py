@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-class Settling(Book):
-    """A ledger whose questions are answered by a scripted server, in virtual time."""
+class ResolverBench(Book):
+    """Expectations whose resolver asks a scripted server, in virtual time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.get_running_loop()
         self.expectations._now = self.loop.time
         self.client = ScriptedClient(seconds=0.01)
-        self.settler = ExpectationResolver(
+        self.resolver = ExpectationResolver(
             self.expectations,
             Writer(self.client, self.expectations),
             self.client,
@@ -50,11 +50,11 @@ class Settling(Book):
 
 
 @asynccontextmanager
-async def settling() -> AsyncIterator[Settling]:
-    book = Settling()
-    task = asyncio.create_task(book.settler.run())
+async def settling() -> AsyncIterator[ResolverBench]:
+    book = ResolverBench()
+    task = asyncio.create_task(book.resolver.run())
     yield book
-    book.settler.close()
+    book.resolver.close()
     await task
 
 
