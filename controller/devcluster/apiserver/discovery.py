@@ -161,11 +161,8 @@ def _entries(resource: ApiResource) -> list[Json]:
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": list(resource.verbs),
+        **_other_names(resource),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
     return [entry] + [
         {
             "name": f"{resource.plural}/{name}",
@@ -178,6 +175,12 @@ def _entries(resource: ApiResource) -> list[Json]:
     ]
 
 
+def _other_names(resource: ApiResource) -> Json:
+    """Short names and categories; clients expect no empty lists."""
+    names = {"shortNames": resource.short_names, "categories": resource.categories}
+    return {key: list(values) for key, values in names.items() if values}
+
+
 def _aggregated(resource: ApiResource) -> Json:
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     entry: Json = {
@@ -186,11 +189,8 @@ def _aggregated(resource: ApiResource) -> Json:
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
+        **_other_names(resource),
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
     if resource.subresources:
         entry["subresources"] = [
             {"subresource": name, "responseKind": kind, "verbs": _SUBRESOURCE_VERBS[name]}

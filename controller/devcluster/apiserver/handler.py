@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from controller.devcluster.apiserver.audit import Attributes
 from controller.devcluster.apiserver.delete_options import DeleteOptions
@@ -67,6 +67,19 @@ MIN_WATCH = 1800.0
 """Seconds that a watch without `timeoutSeconds` lives at least; at most twice that."""
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+
+
+class _Call(NamedTuple):
+    """A request and the resource that its path names."""
+
+    request: Request
+    where: ResourcePath
+    resource: ApiResource
+
+    @property
+    def target(self) -> tuple[ApiResource, str, str]:
+        """Resource, namespace and name."""
+        return self.resource, self.where.namespace, self.where.name
 
 
 class ResourceHandler:
@@ -230,7 +243,7 @@ class ResourceHandler:
         options = WriteOptions.parse(request.query, request.user_agent, verb)
         write = {"create": self._create, "update": self._update, "patch": self._patch}[verb]
         try:
-            written = write(request, where, resource, options)
+            written = write(_Call(request, where, resource), options)
             status = 201 if written.created else 200
             answer = self._one(status, written.stored, request, resource)
         except ApiError as error:
@@ -238,23 +251,13 @@ class ResourceHandler:
         _warn(answer, options.warnings)
         return answer
 
-    def _create(
-        self,
-        request: Request,
-        where: ResourcePath,
-        resource: ApiResource,
-        options: WriteOptions,
-    ) -> Written:
+    def _create(self, call: _Call, options: WriteOptions) -> Written:
+        request, where, resource = call
         object_ = decode_object(request.body, content_type(request.headers))
         return self.writer.create(resource, where.namespace, object_, options)
 
-    def _update(
-        self,
-        request: Request,
-        where: ResourcePath,
-        resource: ApiResource,
-        options: WriteOptions,
-    ) -> Written:
+    def _update(self, call: _Call, options: WriteOptions) -> Written:
+        request, where, resource = call
         object_ = decode_object(request.body, content_type(request.headers))
         key = resource.key(where.namespace, where.name)
         exists = key in self._store.table(resource.table).items
@@ -267,92 +270,54 @@ class ResourceHandler:
                 raise uid_precondition_failed(resource, key, uid, options)
             return self.writer.create(resource, where.namespace, object_, options)
         return self.writer.update(
-            resource,
-            where.namespace,
-            where.name,
-            lambda _: object_,
-            options,
-            subresource=where.subresource,
+            *call.target, lambda _: object_, options, subresource=where.subresource
         )
 
-    def _patch(
-        self,
-        request: Request,
-        where: ResourcePath,
-        resource: ApiResource,
-        options: WriteOptions,
-    ) -> Written:
+    def _patch(self, call: _Call, options: WriteOptions) -> Written:
+        request, where, resource = call
         media_type = content_type(request.headers)
         if media_type == APPLY:
-            return self._apply(request, where, resource, options)
+            return self._apply(call, options)
         apply = patcher(resource, media_type, request.body)
         return self.writer.update(
-            resource,
-            where.namespace,
-            where.name,
-            apply,
-            options,
-            subresource=where.subresource,
-            patched=True,
+            *call.target, apply, options, subresource=where.subresource, patched=True
         )
 
-    def _apply(
-        self,
-        request: Request,
-        where: ResourcePath,
-        resource: ApiResource,
-        options: WriteOptions,
-    ) -> Written:
-        if not request.query.get("fieldManager"):
+    def _apply(self, call: _Call, options: WriteOptions) -> Written:
+        if not call.request.query.get("fieldManager"):
             cause = required("fieldManager", "is required for apply patch")
             raise invalid(ResourceName("meta.k8s.io", "", "PatchOptions"), "", [cause])
-        object_ = decode_object(request.body, APPLY)
+        object_ = decode_object(call.request.body, APPLY)
         if not object_.get("kind") and not object_.get("apiVersion"):
             raise bad_request("invalid object type: /, Kind=")
-        return self.writer.apply(
-            resource,
-            where.namespace,
-            where.name,
-            object_,
-            options,
-            subresource=where.subresource,
-        )
+        return self.writer.apply(*call.target, object_, options, subresource=call.where.subresource)
 
     def _delete(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
         body: Json | None = None
         if request.body:
             body = decode_object(request.body, content_type(request.headers))
         options = DeleteOptions.parse(request.query, body)
+        call = _Call(request, where, resource)
         if not where.name:
-            answer = self._delete_collection(request, where, resource, options)
+            answer = self._delete_collection(call, options)
         else:
-            answer = self._delete_one(request, where, resource, options)
+            answer = self._delete_one(call, options)
         if resource.strategy.deletion_warning and not options.propagation:
             _warn(answer, [resource.strategy.deletion_warning])
         return answer
 
-    def _delete_one(
-        self,
-        request: Request,
-        where: ResourcePath,
-        resource: ApiResource,
-        options: DeleteOptions,
-    ) -> Response:
+    def _delete_one(self, call: _Call, options: DeleteOptions) -> Response:
+        request, _, resource = call
         try:
-            stored, gone = self.deleter.delete(resource, where.namespace, where.name, options)
+            stored, gone = self.deleter.delete(*call.target, options)
         except ApiError as error:
             return error_response(error)
         if not gone or resource.strategy.returns_deleted:
             return self._one(200, stored, request, resource)
         return json_response(200, _deleted_status(stored, resource))
 
-    def _delete_collection(
-        self,
-        request: Request,
-        where: ResourcePath,
-        resource: ApiResource,
-        options: DeleteOptions,
-    ) -> Response:
+    def _delete_collection(self, call: _Call, options: DeleteOptions) -> Response:
+        request, where, resource = call
         table = self._store.table(resource.table)
         selection = self._selection(request, where, resource)
         items, metadata = list_page(

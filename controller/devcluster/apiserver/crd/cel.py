@@ -125,22 +125,20 @@ class _Parser:
         return value
 
     def _or(self) -> Value:
-        terms = [self._and()]
-        while self._peek() == "||":
-            self._take()
-            terms.append(self._and())
-        if len(terms) == 1:
-            return terms[0]
-        return lambda scope: any(term(scope) for term in terms)
+        terms = self._operands("||", self._and)
+        return terms[0] if len(terms) == 1 else lambda scope: any(term(scope) for term in terms)
 
     def _and(self) -> Value:
-        terms = [self._comparison()]
-        while self._peek() == "&&":
+        terms = self._operands("&&", self._comparison)
+        return terms[0] if len(terms) == 1 else lambda scope: all(term(scope) for term in terms)
+
+    def _operands(self, operator: str, operand: Callable[[], Value]) -> list[Value]:
+        """Operands of a chain of one operator; a single one where the operator is absent."""
+        operands = [operand()]
+        while self._peek() == operator:
             self._take()
-            terms.append(self._comparison())
-        if len(terms) == 1:
-            return terms[0]
-        return lambda scope: all(term(scope) for term in terms)
+            operands.append(operand())
+        return operands
 
     def _comparison(self) -> Value:
         left = self._unary()

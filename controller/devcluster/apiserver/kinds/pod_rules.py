@@ -99,14 +99,21 @@ def _validate_volumes(volumes: list[Json], field: str) -> list[Cause]:
             forbidden_field(f"{path}.{source}", "may not specify more than 1 volume type")
             for source in sorted(sources)[1:]
         ]
-        name = volume.get("name") or ""
-        if not name:
-            causes.append(required(f"{path}.name"))
-        elif problems := is_label(name):
-            causes += [invalid_value(f"{path}.name", name, problem) for problem in problems]
-        elif name in names:
-            causes.append(duplicate(f"{path}.name", name))
-        names.add(name)
+        causes += _validate_unique_name(volume, path, names)
+    return causes
+
+
+def _validate_unique_name(entry: Json, field: str, names: set[str]) -> list[Cause]:
+    """Check that `entry` has a DNS label as its name that is not in `names`, and add it there."""
+    name = entry.get("name") or ""
+    field = f"{field}.name"
+    if not name:
+        causes = [required(field)]
+    elif problems := is_label(name):
+        causes = [invalid_value(field, name, problem) for problem in problems]
+    else:
+        causes = [duplicate(field, name)] if name in names else []
+    names.add(name)
     return causes
 
 
@@ -138,15 +145,7 @@ def _validate_env(variables: list[Json], field: str) -> list[Cause]:
 
 
 def _validate_container(container: Json, field: str, names: set[str]) -> list[Cause]:
-    causes: list[Cause] = []
-    name = container.get("name") or ""
-    if not name:
-        causes.append(required(f"{field}.name"))
-    elif problems := is_label(name):
-        causes += [invalid_value(f"{field}.name", name, problem) for problem in problems]
-    elif name in names:
-        causes.append(duplicate(f"{field}.name", name))
-    names.add(name)
+    causes = _validate_unique_name(container, field, names)
     if not container.get("image"):
         causes.append(required(f"{field}.image"))
     policy = container.get("imagePullPolicy")
