@@ -18,17 +18,17 @@ from controller.devcluster.processes.isolation.cluster_dir import kill_tagged
 from controller.devcluster.processes.isolation.container_dirs import (
     SandboxConfig,
 )
+from controller.devcluster.processes.isolation.process_isolation import ProcessIsolation
 from controller.devcluster.processes.isolation.process_tags import TAG_VARIABLE
 from controller.devcluster.processes.isolation.sandbox import RESOLV, ProcessSandbox
 from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
-    from controller.devcluster.processes.isolation.protocols import Mode, PodSandbox
+    from controller.devcluster.processes.isolation.protocols import Mode
 
 
 @dataclass(slots=True)
@@ -42,17 +42,15 @@ class NamespaceSandbox(ProcessSandbox):
     holder: asyncio.subprocess.Process
 
 
-class NamespaceIsolation:
+class NamespaceIsolation(ProcessIsolation[NamespaceSandbox]):
     """See `Isolation`."""
 
     mode: Mode = "namespaces"
 
     def __init__(self, cluster_dir: ClusterDir, bridge: Bridge) -> None:
         """Use `open_namespaces`."""
-        self._cluster_dir = cluster_dir
-        self._sandboxes: dict[str, NamespaceSandbox] = {}
+        super().__init__(cluster_dir)
         self._numbers = itertools.count()
-        self._names: dict[tuple[str, str], tuple[str, ...]] = {}
         self.bridge = bridge
 
     @property
@@ -131,13 +129,6 @@ class NamespaceIsolation:
             raise OSError(f"namespaces for pod {name} cannot be made: {failure}") from failure
         return holder, int(answer)
 
-    async def close_pod(self, sandbox: PodSandbox) -> None:
-        """Kill its processes and remove its network and directory."""
-        for own in list(self._sandboxes.values()):
-            if own is sandbox:
-                del self._sandboxes[own.uid]
-                await self._end(own)
-
     async def _end(self, sandbox: NamespaceSandbox) -> None:
         if sandbox.holder.returncode is None:
             sandbox.holder.kill()
@@ -156,18 +147,6 @@ class NamespaceIsolation:
         """
         await self.bridge.hold_services(addresses)
         return {address: address for address in addresses}
-
-    def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
-        """Rewrite the hosts files of all pods."""
-        self._names = dict(names)
-        for sandbox in self._sandboxes.values():
-            sandbox.write_hosts_file(self._names)
-
-    async def aclose(self) -> None:
-        """Close all pods and remove their files."""
-        for sandbox in list(self._sandboxes.values()):
-            await self.close_pod(sandbox)
-        await asyncio.to_thread(self._cluster_dir.close)
 
 
 async def open_namespaces(cluster_dir: ClusterDir) -> NamespaceIsolation:

@@ -23,6 +23,7 @@ from controller.devcluster.processes.isolation.container_dirs import (
     create_container_dir,
 )
 from controller.devcluster.processes.isolation.preload_library import build_library
+from controller.devcluster.processes.isolation.process_isolation import ProcessIsolation
 from controller.devcluster.processes.isolation.sandbox import RESOLV, ProcessSandbox
 from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
     from controller.devcluster.processes.isolation.container_dirs import ProcessContainerDir
-    from controller.devcluster.processes.isolation.protocols import Mode, Mount, PodSandbox
+    from controller.devcluster.processes.isolation.protocols import Mode, Mount
 
 _PODS, _SERVICES = 64, 96
 """Second byte of the first cluster's addresses, 127.64.x.y and 127.96.x.y."""
@@ -83,7 +84,7 @@ class ShimSandbox(ProcessSandbox):
         return container_dir
 
 
-class ShimIsolation:
+class ShimIsolation(ProcessIsolation[ShimSandbox]):
     """See `Isolation`."""
 
     mode: Mode = "shim"
@@ -96,15 +97,13 @@ class ShimIsolation:
             given: a file copied into every pod: the library.
             namespaces: whether containers have their own files.
         """
-        self._cluster_dir = cluster_dir
+        super().__init__(cluster_dir)
         self._given = given
         self._namespaces = namespaces
-        self._sandboxes: dict[str, ShimSandbox] = {}
         self._labels = itertools.count()
         # Start at a random address: the kernel keeps ports of closed connections for a minute.
         first = 1 + secrets.randbelow(200)
         self._next = int(IPv4Address(f"127.{_PODS + cluster_dir.number}.{first}.1"))
-        self._names: dict[tuple[str, str], tuple[str, ...]] = {}
 
     @property
     def description(self) -> str:
@@ -187,13 +186,9 @@ class ShimIsolation:
         """Translate a word of a command or variable where pods share this machine's files."""
         return text
 
-    async def close_pod(self, sandbox: PodSandbox) -> None:
-        """Kill its processes and remove its directory."""
-        for own in list(self._sandboxes.values()):
-            if own is sandbox:
-                del self._sandboxes[own.uid]
-                await asyncio.to_thread(kill_tagged, f"{own.root}/")
-                await asyncio.to_thread(shutil.rmtree, own.root, ignore_errors=True)
+    async def _end(self, sandbox: ShimSandbox) -> None:
+        await asyncio.to_thread(kill_tagged, f"{sandbox.root}/")
+        await asyncio.to_thread(shutil.rmtree, sandbox.root, ignore_errors=True)
 
     async def hold(self, addresses: AbstractSet[str]) -> dict[str, str]:
         """Map service addresses to loopback, where every address can be bound."""
@@ -202,18 +197,6 @@ class ShimIsolation:
             for address in addresses
             if address.startswith(f"{_CLUSTER_SERVICES}.")
         }
-
-    def publish(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
-        """Rewrite the hosts files of all pods."""
-        self._names = dict(names)
-        for sandbox in self._sandboxes.values():
-            sandbox.write_hosts_file(self._names)
-
-    async def aclose(self) -> None:
-        """Close all pods and remove their files."""
-        for sandbox in list(self._sandboxes.values()):
-            await self.close_pod(sandbox)
-        await asyncio.to_thread(self._cluster_dir.close)
 
 
 def _folder(path: str) -> str:
