@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.nodes.component_context import LoopComponent
 from controller.devcluster.nodes.control import Enqueue
 from controller.kube.errors import NotFound
 from controller.kube.resources import CLAIMS
@@ -18,21 +19,14 @@ _RECHECK = 1.0  # seconds until the pods are listed again
 _ENDED = frozenset({"Failed", "Succeeded"})
 
 
-class ClaimProtection:
+class ClaimProtection(LoopComponent[tuple[str, str]]):
     """Removes the finalizer of unused claims."""
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client
-        self._loop = context.control_loop("claims", self._sync)
+        super().__init__("claims", context)
         informer = context.caches.informer(CLAIMS)
         informer.add_handler(Enqueue(self._loop.add, _released), name="claims")
-
-    async def start(self) -> None:
-        """Nothing to do."""
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        await self._loop.run()
 
     async def _sync(self, key: tuple[str, str]) -> float | None:
         namespace, name = key

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol
 
-from controller.devcluster.nodes.control import ControlLoop
+from controller.devcluster.nodes.control import ControlLoop, K
 
 if TYPE_CHECKING:
     import random
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.nodes.caches import Caches
-    from controller.devcluster.nodes.control import K
     from controller.devcluster.nodes.settings import NodeSettings
     from controller.kube.client import Client
     from informers import Clock
@@ -46,6 +46,29 @@ class ComponentContext:
         return ControlLoop(
             name, sync, clock=self.clock, rng=self.rng, workers=self.settings.workers
         )
+
+
+class LoopComponent(ABC, Generic[K]):
+    """A component that is one control loop.
+
+    Args:
+        name: of the component, for the log.
+        context: see there.
+    """
+
+    def __init__(self, name: str, context: ComponentContext) -> None:
+        self._loop = context.control_loop(name, self._sync)
+
+    @abstractmethod
+    async def _sync(self, key: K) -> float | None:
+        """Reconcile one object; see `ControlLoop`."""
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._loop.run()
 
 
 class Component(Protocol):

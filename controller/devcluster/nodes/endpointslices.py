@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.nodes.component_context import LoopComponent
 from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.endpoints import selects, slices_of
 from controller.devcluster.nodes.pods import PODS
@@ -29,12 +30,12 @@ _BY_SELECTOR = "selector"
 _BY_SERVICE = "service"
 
 
-class EndpointSlices:
+class EndpointSlices(LoopComponent[str]):
     """Reconciles EndpointSlices; a Service with very many pods has several."""
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client
-        self._loop = context.control_loop("endpointslices", self._sync)
+        super().__init__("endpointslices", context)
         caches = context.caches
         services = caches.informer(SERVICES)
         services.add_index(_BY_SELECTOR, _longest_pair)
@@ -48,13 +49,6 @@ class EndpointSlices:
         slices.add_index(_BY_SERVICE, _service_of_slice)
         slices.add_handler(Enqueue(self._loop.add, _service_of_slice), name="endpointslices")
         self._slices = slices.lister
-
-    async def start(self) -> None:
-        """Nothing to do."""
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        await self._loop.run()
 
     def _services_of_pod(self, pod: Pod) -> Iterator[str]:
         for pair in _label_pairs(pod):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.nodes.component_context import LoopComponent
 from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.job_plan import plan_job
 from controller.devcluster.nodes.pods import PODS
@@ -29,14 +30,14 @@ _BY_JOB = "job uid"
 _NAME_LIMIT = 63
 
 
-class JobController:
+class JobController(LoopComponent[str]):
     """Creates and deletes the pods of Jobs, and writes the Jobs' statuses."""
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client
         self._settings = context.settings
         self._wall = context.wall
-        self._loop = context.control_loop("jobs", self._sync)
+        super().__init__("jobs", context)
         caches = context.caches
         jobs = caches.informer(JOBS)
         jobs.add_handler(Enqueue(self._loop.add, _key), name="jobs")
@@ -45,13 +46,6 @@ class JobController:
         pods.add_index(_BY_JOB, _job_uid)
         pods.add_handler(Enqueue(self._loop.add, _job_key), name="jobs")
         self._pods = pods.lister
-
-    async def start(self) -> None:
-        """Nothing to do."""
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        await self._loop.run()
 
     async def _sync(self, key: str) -> float | None:
         job = self._jobs.get(key)

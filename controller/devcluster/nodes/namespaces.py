@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from controller.devcluster.nodes.component_context import LoopComponent
 from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.discovery import discover
 from controller.kube.errors import Conflict, NotFound
@@ -19,21 +20,14 @@ _VERBS = frozenset({"list", "delete"})
 _RECHECK = 1.0  # seconds until the remaining contents of a namespace are listed again
 
 
-class NamespaceLifecycle:
+class NamespaceLifecycle(LoopComponent[str]):
     """Deletes everything in terminating namespaces and finalizes them."""
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client
-        self._loop = context.control_loop("namespaces", self._sync)
+        super().__init__("namespaces", context)
         informer = context.caches.informer(NAMESPACES)
         informer.add_handler(Enqueue(self._loop.add, _terminating), name="namespaces")
-
-    async def start(self) -> None:
-        """Nothing to do."""
-
-    async def run(self) -> None:
-        """Work until cancelled."""
-        await self._loop.run()
 
     async def _sync(self, name: str) -> float | None:
         try:
