@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.apimachinery.custom_object import status_of
 from controller.command.development.view.changes import Changes
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from controller.ray.api import RayCluster
     from controller.ray.api.rayjob import RayJob
+
+T = TypeVar("T")
 
 _LINES = 12  # of the job's output that a picture shows
 _ENDED = frozenset({"Complete", "Failed", "ValidationFailed"})
@@ -109,24 +111,17 @@ class JobView:
 
     def saw_cluster(self, key: str, cluster: RayCluster | None) -> None:
         """Update a cluster; None once it is deleted."""
-        before = _cluster_state(self.clusters.pop(key, None))
-        if cluster is not None:
-            self.clusters[key] = cluster
-            self.clusters_seen.add(key)
-        state = _cluster_state(cluster)
-        if state != before:
-            self._screen.change(f"cluster {key.partition('/')[2]}: {state}")
-        self._redraw()
+        before = _cluster_state(_replace(self.clusters, self.clusters_seen, key, cluster))
+        self._show_change(f"cluster {key.partition('/')[2]}", before, _cluster_state(cluster))
 
     def saw_pod(self, key: str, pod: Pod | None) -> None:
         """Update a pod; None once it is deleted."""
-        before = pod_state(self.pods.pop(key, None))
-        if pod is not None:
-            self.pods[key] = pod
-            self.pods_seen.add(key)
-        state = pod_state(pod)
+        before = pod_state(_replace(self.pods, self.pods_seen, key, pod))
+        self._show_change(f"pod {key.partition('/')[2]}", before, pod_state(pod))
+
+    def _show_change(self, subject: str, before: str, state: str) -> None:
         if state != before:
-            self._screen.change(f"pod {key.partition('/')[2]}: {state}")
+            self._screen.change(f"{subject}: {state}")
         self._redraw()
 
     def saw_line(self, line: str) -> None:
@@ -167,6 +162,15 @@ def _parts(status: dict[str, Any]) -> Iterator[str]:
         yield f"Ray says {ray}"
     if reason := status.get("reason"):
         yield reason
+
+
+def _replace(known: dict[str, T], seen: set[str], key: str, new: T | None) -> T | None:
+    """Store `new` under `key`, or remove the key where it is None; returns what was there."""
+    before = known.pop(key, None)
+    if new is not None:
+        known[key] = new
+        seen.add(key)
+    return before
 
 
 def _cluster_state(cluster: RayCluster | None) -> str:
