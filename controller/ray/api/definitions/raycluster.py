@@ -31,6 +31,7 @@ from controller.apimachinery.schema import (
     time,
     words,
 )
+from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.raycluster import LARGEST_INT32
 
 if TYPE_CHECKING:
@@ -39,15 +40,11 @@ if TYPE_CHECKING:
 
 def raycluster_schema() -> Schema:
     """`openAPIV3Schema` of RayCluster v1."""
-    return struct(
+    return custom_resource(
+        "RayCluster",
         "A Ray cluster: one head and groups of workers.",
-        {
-            "apiVersion": string("Version of the schema of this object."),
-            "kind": string("RayCluster."),
-            "metadata": {"type": "object"},
-            "spec": cluster_spec(),
-            "status": cluster_status(),
-        },
+        spec=cluster_spec(),
+        status=cluster_status(),
     )
 
 

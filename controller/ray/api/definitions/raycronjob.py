@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.core_schemas import conditions
 from controller.apimachinery.schema import array, boolean, int32, int64, string, struct, time
+from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.definitions.rayjob import job_spec
 
 if TYPE_CHECKING:
@@ -14,15 +15,11 @@ if TYPE_CHECKING:
 
 def raycronjob_schema() -> Schema:
     """`openAPIV3Schema` of RayCronJob v1."""
-    return struct(
+    return custom_resource(
+        "RayCronJob",
         "Makes RayJobs at the times of a schedule.",
-        {
-            "apiVersion": string("Version of the schema of this object."),
-            "kind": string("RayCronJob."),
-            "metadata": {"type": "object"},
-            "spec": _cron_job_spec(),
-            "status": _cron_job_status(),
-        },
+        spec=_cron_job_spec(),
+        status=_cron_job_status(),
     )
 
 

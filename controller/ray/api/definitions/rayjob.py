@@ -17,6 +17,7 @@ from controller.apimachinery.schema import (
     struct,
     time,
 )
+from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
 
 if TYPE_CHECKING:
@@ -27,15 +28,11 @@ _POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
 
 def rayjob_schema() -> Schema:
     """`openAPIV3Schema` of RayJob v1."""
-    return struct(
+    return custom_resource(
+        "RayJob",
         "A job that Ray runs, on a cluster made for it or on one that is there.",
-        {
-            "apiVersion": string("Version of the schema of this object."),
-            "kind": string("RayJob."),
-            "metadata": {"type": "object"},
-            "spec": job_spec(),
-            "status": _job_status(),
-        },
+        spec=job_spec(),
+        status=_job_status(),
     )
 
 
