@@ -15,7 +15,7 @@ from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
-from controller.runtime.reconcile.plan import Create, Delete
+from controller.runtime.reconcile.plan import Create, verb_of
 
 if TYPE_CHECKING:
     from controller.ray.api.event_nouns import EventNouns
@@ -92,7 +92,7 @@ def is_inconclusive(failure: Failure) -> bool:
 
 def failure_reason(write: Write) -> str:
     """KubeRay's reason of a failed pod write: `FailedCreateWorkerPod`."""
-    return f"Failed{_verb(write).capitalize()}{_noun(write.target, KUBERAY_NOUNS)}"
+    return f"Failed{verb_of(write).capitalize()}{_noun(write.target, KUBERAY_NOUNS)}"
 
 
 def failure_message(failure: Failure) -> str:
@@ -158,11 +158,11 @@ def _stable(failure: Failure) -> str:
 
 def _event_reason(write: Write, nouns: EventNouns) -> str:
     """KubeRay's reason of the event: `FailedToCreateWorkerPod`."""
-    return f"FailedTo{_verb(write).capitalize()}{_noun(write.target, nouns)}"
+    return f"FailedTo{verb_of(write).capitalize()}{_noun(write.target, nouns)}"
 
 
 def _what_failed(write: Write) -> str:
-    verb = _verb(write)
+    verb = verb_of(write)
     if write.target.resource is not PODS:
         return f"cannot be {verb}d"
     return f"cannot {verb} {'a pod' if isinstance(write, Create) else f'pod {write.target.name}'}"
@@ -172,13 +172,3 @@ def _noun(target: Target, nouns: EventNouns) -> str:
     if target.resource is not PODS:
         return event_noun(target.resource, nouns)
     return "HeadPod" if target.scope == HEAD_SCOPE else "WorkerPod"
-
-
-def _verb(write: Write) -> str:
-    match write:
-        case Create():
-            return "create"
-        case Delete():
-            return "delete"
-        case _:
-            return "update"

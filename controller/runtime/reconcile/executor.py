@@ -18,7 +18,14 @@ import msgspec
 
 from controller.apimachinery.merge_patch import difference, holds_list
 from controller.runtime.events.aggregation import aggregate_events
-from controller.runtime.reconcile.plan import Create, Delete, Event, MergePatch, StatusPatch, Target
+from controller.runtime.reconcile.plan import (
+    Create,
+    Event,
+    MergePatch,
+    StatusPatch,
+    Target,
+    verb_of,
+)
 from controller.runtime.reconcile.slow_start import SlowStart
 from controller.runtime.reconcile.writer import WriteOutcome
 
@@ -285,13 +292,11 @@ class _ExecutionState:
 
 
 def _verb(write: Write) -> str:
-    match write:
-        case Create():
-            return "create"
-        case Delete():
-            return "delete"
-        case _:
-            return "status" if getattr(write, "subresource", "") == "status" else "patch"
+    """The label of metrics: an update is a patch, or one of the status."""
+    verb = verb_of(write)
+    if verb != "update":
+        return verb
+    return "status" if getattr(write, "subresource", "") == "status" else "patch"
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

@@ -143,6 +143,17 @@ class Delete:
 Write: TypeAlias = Create | MergePatch | JsonPatch | Replace | Delete
 
 
+def verb_of(write: Write) -> Literal["create", "update", "delete"]:
+    """The verb for people; patches and replacements are updates."""
+    match write:
+        case Create():
+            return "create"
+        case Delete():
+            return "delete"
+        case _:
+            return "update"
+
+
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """A live GET that the planner needs before it can decide."""
