@@ -60,7 +60,7 @@ class LoopComponent(ABC, Generic[K]):
         self._loop = context.control_loop(name, self._sync)
 
     @abstractmethod
-    async def _sync(self, key: K) -> float | None:
+    async def _sync(self, key: K, /) -> float | None:
         """Reconcile one object; see `ControlLoop`."""
 
     async def start(self) -> None:
