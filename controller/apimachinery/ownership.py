@@ -9,18 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
     from controller.kube.resources import Resource
-
-
-class AlreadyOwned(Exception):  # noqa: N818  the name of the error upstream
-    """Another controller owns the object already; the message names it."""
-
-
-class ForbiddenOwner(ValueError):  # noqa: N818
-    """The owner is in another namespace than the child; Kubernetes would collect the child."""
 
 
 def owner_reference(resource: Resource[Any], meta: ObjectMeta) -> dict[str, Any]:
@@ -72,50 +64,3 @@ def api_group(api_version: str) -> str | None:
 def refers_to(reference: OwnerReference, resource: Resource[Any]) -> bool:
     """Whether `reference` names an object of `resource`, whatever its version (CTL-21)."""
     return reference.kind == resource.kind and api_group(reference.api_version) == resource.group
-
-
-def with_controller(
-    references: Sequence[Mapping[str, Any]],
-    owner: Resource[Any],
-    meta: ObjectMeta,
-    *,
-    namespace: str,
-) -> list[dict[str, Any]]:
-    """`metadata.ownerReferences` of an object after `meta`'s object has become its controller.
-
-    The same owner under another version is replaced where it stands; others keep their order.
-
-    Args:
-        references: present owner references, plain data.
-        owner: resource of the new controller.
-        meta: metadata of the new controller.
-        namespace: namespace of the child, empty if it is cluster-scoped.
-
-    Raises:
-        AlreadyOwned: another controller owns the object.
-        ForbiddenOwner: a namespaced owner of a child elsewhere or of a cluster-scoped child.
-    """
-    if meta.namespace and meta.namespace != namespace:
-        where = f"in namespace {namespace}" if namespace else "without namespace"
-        raise ForbiddenOwner(f"{owner.kind} {meta.key} cannot own an object {where}")
-    ours = owner_reference(owner, meta)
-    result: list[dict[str, Any]] = []
-    placed = False
-    for reference in references:
-        if _names(reference, owner, meta):
-            if not placed:
-                result.append(ours)
-            placed = True
-            continue
-        if reference.get("controller"):
-            raise AlreadyOwned(f"already owned by {reference.get('kind')} {reference.get('name')}")
-        result.append(dict(reference))
-    return result if placed else [*result, ours]
-
-
-def _names(reference: Mapping[str, Any], owner: Resource[Any], meta: ObjectMeta) -> bool:
-    return (
-        api_group(reference.get("apiVersion", "")) == owner.group
-        and reference.get("kind") == owner.kind
-        and reference.get("name") == meta.name
-    )

@@ -44,14 +44,6 @@ class Health:
         self._ready: dict[str, Check] = {"ping": _ping}
         self._sealed = False
 
-    def add_liveness(self, name: str, check: Check) -> None:
-        """Add a check to `/healthz` and `/livez`.
-
-        Raises:
-            ManagerMisuse: it is served already (HLT-2).
-        """
-        self._add(self._live, name, check)
-
     def add_readiness(self, name: str, check: Check) -> None:
         """Add a check to `/readyz`.
 

@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from controller.apimachinery.ownership import AlreadyOwned, ForbiddenOwner, with_controller
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
 from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
@@ -514,42 +513,6 @@ def test_owners_are_matched_by_group_and_kind_whatever_the_version():
 
 
 # -- owners and changes ---------------------------------------------------------------------------
-
-
-def reference(name: str, *, version: str = "v1", controller: bool = True) -> dict[str, Any]:
-    return {
-        "apiVersion": f"test.dev/{version}",
-        "kind": "Widget",
-        "name": name,
-        "uid": f"uid-{name}",
-        "controller": controller,
-    }
-
-
-OURS = ObjectMeta(name="ours", namespace="default", uid="uid-ours")
-
-
-def test_T283_an_object_of_another_controller_is_left_alone():
-    with pytest.raises(AlreadyOwned, match="already owned by Widget theirs"):
-        with_controller([reference("theirs")], WIDGETS, OURS, namespace="default")
-    kept = reference("theirs", controller=False)
-    both = with_controller([kept], WIDGETS, OURS, namespace="default")
-    assert [r["name"] for r in both] == ["theirs", "ours"]
-
-
-def test_T284_the_same_owner_under_another_version_is_replaced_where_it_stands():
-    others = [reference("a", controller=False), reference("b", controller=False)]
-    present = [others[0], reference("ours", version="v0"), others[1]]
-    result = with_controller(present, WIDGETS, OURS, namespace="default")
-    assert [r["name"] for r in result] == ["a", "ours", "b"]
-    assert result[1]["apiVersion"] == "test.dev/v1"
-    assert with_controller(result, WIDGETS, OURS, namespace="default") == result
-
-
-@pytest.mark.parametrize("namespace", ["elsewhere", ""])
-def test_an_owner_must_share_its_namespace(namespace: str):
-    with pytest.raises(ForbiddenOwner):
-        with_controller([], WIDGETS, OURS, namespace=namespace)
 
 
 async def test_T285_a_change_that_renames_is_refused():

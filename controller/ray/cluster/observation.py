@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import conditions_of
-from controller.ray.cluster.children.observed import ObservedChildren
-from controller.ray.cluster.deletion.steps import Cleanup
+from controller.ray.cluster.children.observed_children import ObservedChildren
+from controller.ray.cluster.deletion.cleanup import Cleanup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

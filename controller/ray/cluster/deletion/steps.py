@@ -7,7 +7,6 @@ step is left by what it waits for or at the deadline, whichever is first.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -17,6 +16,7 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import labels
+from controller.ray.cluster.deletion.cleanup import Cleanup
 from controller.ray.cluster.deletion.redis_cleanup import (
     cleanup_job_name,
     is_cleanup_job_of,
@@ -30,17 +30,15 @@ from controller.runtime.reconcile.plan import LiveList
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.kube.objects import Job
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
-    from controller.runtime.reconcile.kind import CacheReader, CreateError
+    from controller.runtime.reconcile.kind import CacheReader
 
 CLEANUP_SCOPE: Final = "redis-cleanup"
 DEFAULT_TIMEOUT: Final = 300
 """Seconds from the deletion until the cluster is let go whatever is missing."""
 
 _SECONDS: Final = re.compile(r"\+?[0-9]{1,9}", re.ASCII)
-_FINISHED: Final = frozenset({"Complete", "Failed", "FailureTarget"})
 
 
 class Step(Enum):
@@ -53,30 +51,6 @@ class Step(Enum):
     STOP_HEAD = "delete the pods; wait until no head is left that could write"
     CLEAN_UP = "make the Job"
     AWAIT_JOB = "wait until the Job has ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Cleanup:
-    """What is known of the cleanup of a deleted cluster.
-
-    Attributes:
-        job: the Job, if there is one of ours.
-        has_name_conflict: whether an object of that name belongs to somebody else.
-        refusal: why it could not be created the last time.
-        heads_listed: whether the heads were listed live, so that the cache misses none.
-    """
-
-    job: Job | None = None
-    has_name_conflict: bool = False
-    refusal: CreateError | None = None
-    heads_listed: bool = False
-
-    @property
-    def outcome(self) -> str:
-        """How the Job has ended, `Complete` or `Failed`; empty while it has not."""
-        conditions = self.job.status.conditions if self.job is not None else ()
-        ended = (c.type for c in conditions if c.status == "True" and c.type in _FINISHED)
-        return next(("Complete" if kind == "Complete" else "Failed" for kind in ended), "")
 
 
 def observe_cleanup(cluster: RayCluster, reads: CacheReader) -> Cleanup:

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from controller.ray.dashboard.subscriber import Subscriber
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.ray.dashboard.actors.actors import DashboardActors
     from controller.ray.dashboard.commands.command import CommandOutcome, HeadCommand
     from controller.ray.dashboard.head import Head
     from controller.ray.dashboard.probes.observation import ProbeObservation
     from controller.ray.dashboard.probes.probe import Probe, ProbeSubscription
+
+
+class SharedDashboards(Protocol):
+    """What all controllers share: see `DashboardActors`."""
+
+    def sync(self, subscriber: Subscriber, subscriptions: tuple[ProbeSubscription, ...]) -> None:
+        """Replace the probes that this subscriber wants."""
+        ...
+
+    def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
+        """Carry out the commands, each once."""
+        ...
+
+    async def leave(self, controller: str) -> None:
+        """End what this controller alone wants."""
+        ...
+
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
+        """The last result of a probe."""
+        ...
+
+    def outcome(self, head: Head, command_id: tuple[str, str]) -> CommandOutcome | None:
+        """How a command ended."""
+        ...
 
 
 class ControllerDashboards:
@@ -27,7 +50,7 @@ class ControllerDashboards:
         name: of the controller.
     """
 
-    def __init__(self, actors: DashboardActors, name: str) -> None:
+    def __init__(self, actors: SharedDashboards, name: str) -> None:
         self._actors = actors
         self._name = name
         self._closed = False

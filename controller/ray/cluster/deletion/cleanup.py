@@ -1,0 +1,37 @@
+"""What is known of the removal of a deleted cluster's state from Redis, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Job
+    from controller.runtime.reconcile.kind import CreateError
+
+
+_FINISHED: Final = frozenset({"Complete", "Failed", "FailureTarget"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """What is known of the cleanup of a deleted cluster.
+
+    Attributes:
+        job: the Job, if there is one of ours.
+        has_name_conflict: whether an object of that name belongs to somebody else.
+        refusal: why it could not be created the last time.
+        heads_listed: whether the heads were listed live, so that the cache misses none.
+    """
+
+    job: Job | None = None
+    has_name_conflict: bool = False
+    refusal: CreateError | None = None
+    heads_listed: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """How the Job has ended, `Complete` or `Failed`; empty while it has not."""
+        conditions = self.job.status.conditions if self.job is not None else ()
+        ended = (c.type for c in conditions if c.status == "True" and c.type in _FINISHED)
+        return next(("Complete" if kind == "Complete" else "Failed" for kind in ended), "")
