@@ -1,4 +1,4 @@
-"""The one head of a cluster: when it is made, when it goes, which of several stays."""
+"""The one head of a cluster: when it is created, when it is deleted, which of several stays."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 
 def live_head(seen: ClusterObservation) -> Pod | None:
-    """Of the heads that are not going, the one that is longest of use."""
+    """Of the heads that are not terminating, the healthy, ready and oldest one."""
     live = (pod for pod in seen.heads if not pod.metadata.terminating)
     return min(live, key=_age_of_use, default=None)
 
 
 def create_head(
-    seen: ClusterObservation, design: DesiredCluster, missing: MissingPods
+    seen: ClusterObservation, desired: DesiredCluster, missing: MissingPods
 ) -> Iterator[Write]:
-    """A head only when there is none, of ours or of anybody's, not even one that is going."""
+    """Create a head only if there is none, not even a terminating one or another owner's."""
     if seen.heads or seen.foreign_heads or HEAD_SCOPE in seen.pending_scopes:
         return
     (head,) = missing[HEAD_SCOPE]
-    yield create_pod(seen, design.builder.head(head.name), scope=HEAD_SCOPE, what="HeadPod")
+    yield create_pod(seen, desired.builder.head(head.name), scope=HEAD_SCOPE, what="HeadPod")
 
 
 def delete_heads(seen: ClusterObservation) -> Iterator[Write]:
-    """A head that has ended, and any head besides the one that is longest of use."""
+    """Delete heads that have ended, and all heads but the one that `live_head` chooses."""
     if HEAD_SCOPE in seen.pending_scopes:
         return
     kept = live_head(seen)
@@ -51,7 +51,7 @@ def delete_heads(seen: ClusterObservation) -> Iterator[Write]:
 
 
 def must_not_restart(seen: ClusterObservation) -> bool:
-    """Whether a head that is gone takes the cluster with it: its driver lived in the head."""
+    """Whether a lost head is not replaced, because the driver ran in it."""
     annotations = seen.cluster.metadata.annotations or {}
     return (
         not seen.heads

@@ -72,11 +72,11 @@ class RayClusterKind:
 
     def __init__(self, settings: ClusterSettings | None = None) -> None:
         self._settings = settings or ClusterSettings()
-        self._design_of = IdentityMemo(self._design)
+        self._desired_of = IdentityMemo(self._desired)
 
     def observe(self, key: str, reads: CacheReader) -> ClusterObservation | None:
         """Everything the plan depends on; None if the cluster is gone."""
-        return observe_cluster(key, reads, self._design_of, self._settings)
+        return observe_cluster(key, reads, self._desired_of, self._settings)
 
     def problem(self, observation: ClusterObservation) -> Problem | None:
         """Why the cluster's specification is refused, None if it is valid."""
@@ -98,7 +98,7 @@ class RayClusterKind:
             return plan.status
         return cluster_status(observation, observation.desired, failures, now)
 
-    def _design(self, cluster: RayCluster) -> DesiredCluster | Problem:
+    def _desired(self, cluster: RayCluster) -> DesiredCluster | Problem:
         spec = validate_cluster(cluster, self._settings.feature_gates)
         if isinstance(spec, Problem):
             return spec

@@ -50,7 +50,7 @@ class ClusterObservation:
         cluster: the object.
         desired: what follows from it; a `Problem` if it is not valid.
         heads: head pods that belong to it, terminating ones included.
-        foreign_heads: sentences about head pods with its label that belong to somebody else.
+        foreign_heads: sentences about head pods with its label that belong to another owner.
         workers: its worker pods by group, groups removed from the specification included.
         children: its services, access objects, secrets and claims.
         unreadable: sentences about pods that exist and cannot be decoded, and so not be counted.

@@ -35,29 +35,29 @@ if TYPE_CHECKING:
 def observe_cluster(
     key: str,
     reads: CacheReader,
-    design_of: Callable[[RayCluster], DesiredCluster | Problem],
+    desired_of: Callable[[RayCluster], DesiredCluster | Problem],
     settings: ClusterSettings,
 ) -> ClusterObservation | None:
-    """Read the cluster `namespace/name` and its parts; None if it does not exist."""
+    """Read the cluster `namespace/name` and its children; None if it does not exist."""
     cluster = reads.get(RAYCLUSTERS, key)
     if cluster is None:
         return None
-    design = design_of(cluster)
+    desired = desired_of(cluster)
     uid = cluster.metadata.uid
     heads, workers = _sorted_by_role(reads.by_index(PODS, "owner", uid))
-    if not isinstance(design, DesiredCluster):
+    if not isinstance(desired, DesiredCluster):
         cleanup = observe_cleanup(cluster, reads)
-        return ClusterObservation(cluster, design, heads, workers=workers, cleanup=cleanup)
-    slices = _slices(design, workers, settings)
+        return ClusterObservation(cluster, desired, heads, workers=workers, cleanup=cleanup)
+    replicas = _multi_host_replicas(desired, workers, settings)
     return ClusterObservation(
         cluster,
-        design,
+        desired,
         heads=heads,
         foreign_heads=tuple(_foreign_heads(key, uid, reads)),
         workers=workers,
-        children=observe_children(cluster, design, reads, settings, has_head=bool(heads)),
+        children=observe_children(cluster, desired, reads, settings, has_head=bool(heads)),
         unreadable=tuple(_unreadable_pods(cluster, reads)),
-        multi_host_replicas=slices,
+        multi_host_replicas=replicas,
         incomplete_replicas=reads.incomplete_replicas(uid),
         pods_revision=reads.revision(PODS, uid),
         taken_pod_names=reads.name_conflicts(PODS, uid),
@@ -80,14 +80,14 @@ def _sorted_by_role(pods: Iterable[Pod]) -> tuple[tuple[Pod, ...], dict[str, tup
     return tuple(heads), {group: tuple(members) for group, members in workers.items()}
 
 
-def _slices(
-    design: DesiredCluster, workers: Mapping[str, tuple[Pod, ...]], settings: ClusterSettings
+def _multi_host_replicas(
+    desired: DesiredCluster, workers: Mapping[str, tuple[Pod, ...]], settings: ClusterSettings
 ) -> dict[str, tuple[MultiHostReplica, ...]]:
     if not settings.feature_gates.enabled(MULTI_HOST_INDEXING):
         return {}
     pods_of = {
         group.group_name: workers.get(group.group_name, ())
-        for group in design.spec.worker_group_specs
+        for group in desired.spec.worker_group_specs
         if are_multi_host(group, workers.get(group.group_name, ()))
     }
     return {name: read_replicas(pods) for name, pods in pods_of.items()}
@@ -103,7 +103,7 @@ def _foreign_heads(key: str, uid: str, reads: CacheReader) -> Iterable[str]:
 
 
 def _unreadable_pods(cluster: RayCluster, reads: CacheReader) -> Iterable[str]:
-    """Pods that go by their name are ours, but whose labels and state nobody can tell."""
+    """Pods with a name of this cluster whose labels and state cannot be decoded."""
     meta = cluster.metadata
     for name, reason in sorted(reads.unreadable(PODS, meta.namespace).items()):
         if name.startswith(f"{meta.name}-"):

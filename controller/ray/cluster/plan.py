@@ -50,7 +50,7 @@ BLOCKED_RETRY: Final = 30.0
 def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datetime) -> Plan:
     """The plan that brings the cluster nearer to its specification."""
     if is_managed_elsewhere(seen.cluster):
-        return finalize(seen, settings, now) or NOTHING  # nobody else knows our finalizer
+        return finalize(seen, settings, now) or NOTHING  # no other controller removes our finalizer
     if not isinstance(seen.desired, DesiredCluster):
         return _plan_of_invalid(seen, seen.desired, settings, now)
     plan = _plan_without_status(seen, seen.desired, settings, now)

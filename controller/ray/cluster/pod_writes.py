@@ -1,4 +1,4 @@
-"""Creates and deletes of a cluster's pods, with the events that tell of their success.
+"""Creates and deletes of a cluster's pods, with the events that report their success.
 
 The names of events are KubeRay's: `CreatedHeadPod`, `DeletedWorkerPod`. Failures are told with the
 status that they lead to (`announcement`): one event for a cause, not one for each pod and attempt.
@@ -28,7 +28,7 @@ def pod_target(seen: ClusterObservation, name: str, scope: str) -> Target:
 
 
 def scope_of(pod: Pod) -> str:
-    """The part of the cluster whose numbers depend on this pod."""
+    """The scope that counts this pod: the head, or its worker group."""
     return HEAD_SCOPE if is_head(pod) else worker_scope(group_of(pod))
 
 
@@ -40,7 +40,7 @@ def create_pod(
     what: str,
     member: ReplicaMember | None = None,
 ) -> Create:
-    """Make a pod; `what` is `HeadPod` or `WorkerPod`."""
+    """Create a pod; `what` is `HeadPod` or `WorkerPod`."""
     name: str = body["metadata"]["name"]
     return Create(
         pod_target(seen, name, scope),

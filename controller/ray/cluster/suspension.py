@@ -1,4 +1,4 @@
-"""Suspension: all pods go, and it is certain that none is left before that is said.
+"""Suspension: all pods are deleted, and a live list confirms it before the status says so.
 
 `Suspending` is stored before the first pod goes and is carried through whatever the specification
 says meanwhile; only an explicit `suspend: false` leads out of `Suspended` (behaviour 1).
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 def every_pod(cluster: RayCluster) -> LiveList:
-    """All pods with the cluster's label, also those that have left the informer's selector."""
+    """All pods with the cluster's label, matching the informer's selector or not."""
     meta = cluster.metadata
     return LiveList(PODS, meta.namespace, f"{labels.CLUSTER}={meta.name}")
 
 
 def delete_all_pods(seen: ClusterObservation) -> Iterator[Write]:
-    """All pods of this cluster, each by its uid."""
+    """Delete all pods of this cluster, each by its uid."""
     for pod in seen.all_pods:
         if not pod.metadata.terminating and scope_of(pod) not in seen.pending_scopes:
             yield delete_pod(seen, pod, what="Pod", reason="the cluster is being suspended")
 
 
-def delete_latecomers(seen: ClusterObservation, design: DesiredCluster) -> Iterator[Write]:
-    """Pods of a suspended cluster: creates that were still under way when it was suspended."""
-    if is_true(seen.conditions, SUSPENDED) and design.spec.suspend is not False:
+def delete_latecomers(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
+    """Delete pods of a suspended cluster: their creates were under way when it was suspended."""
+    if is_true(seen.conditions, SUSPENDED) and desired.spec.suspend is not False:
         yield from delete_all_pods(seen)

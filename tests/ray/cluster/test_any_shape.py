@@ -84,7 +84,7 @@ def test_a_feature_of_any_shape_has_pods_or_a_problem(manifest_: Path):
     tried = 0
     for path in paths(raw["spec"]):
         for value in ODD if path else ():
-            design = RayClusterKind()._design(cluster(with_value(raw, ("spec", *path), value)))
+            design = RayClusterKind()._desired(cluster(with_value(raw, ("spec", *path), value)))
             if isinstance(design, DesiredCluster):
                 groups = design.spec.worker_group_specs
                 bodies = [design.builder.head("a")]

@@ -39,12 +39,12 @@ def test_bug_11_the_pods_of_a_group_show_nothing_of_another_group():
     raw["spec"]["workerGroupSpecs"] = [group, twin]  # one template object for both
     alone = copy.deepcopy(raw)
     alone["spec"]["workerGroupSpecs"] = [copy.deepcopy(twin)]
-    design = RayClusterKind()._design(cluster(raw))
+    design = RayClusterKind()._desired(cluster(raw))
     assert isinstance(design, DesiredCluster)
     templates = copy.deepcopy([each.template for each in design.spec.worker_group_specs])
     bodies = [design.builder.worker(each, "a", None) for each in design.spec.worker_group_specs]
     assert [each.template for each in design.spec.worker_group_specs] == templates
-    lone = RayClusterKind()._design(cluster(alone))
+    lone = RayClusterKind()._desired(cluster(alone))
     assert isinstance(lone, DesiredCluster)
     assert bodies[1] == lone.builder.worker(lone.spec.worker_group_specs[0], "a", None)
     assert "num-cpus=7" not in str(bodies[0])

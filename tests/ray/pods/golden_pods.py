@@ -30,7 +30,7 @@ def built_pods(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
     raw["metadata"] |= {"namespace": "default", "uid": f"uid-of-{raw['metadata']['name']}"}
     groups = raw["spec"].get("workerGroupSpecs", [])
     raw["spec"]["workerGroupSpecs"] = [DEFAULTED | group for group in groups]
-    design = RayClusterKind(SETTINGS)._design(msgspec.convert(raw, RayCluster))
+    design = RayClusterKind(SETTINGS)._desired(msgspec.convert(raw, RayCluster))
     assert isinstance(design, DesiredCluster), design
     yield _masked(design.builder.head("NAME"))
     for group in design.spec.worker_group_specs:

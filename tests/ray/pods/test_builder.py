@@ -315,7 +315,7 @@ def test_nulls_in_a_template_mean_absent():
 def test_building_pods_changes_neither_the_object_nor_other_pods():
     obj = cluster()
     before = copy.deepcopy((obj.spec, obj.metadata))
-    design = RayClusterKind()._design(obj)
+    design = RayClusterKind()._desired(obj)
     assert isinstance(design, DesiredCluster)
     group = design.spec.worker_group_specs[0]
     first = design.builder.worker(group, "a", ReplicaPosition(0))
@@ -348,7 +348,7 @@ def test_a_worker_tells_its_place_by_labels(
     place: ReplicaPosition | None, gates: str, expected: dict[str, str]
 ):
     kind = RayClusterKind(ClusterSettings(feature_gates=FeatureGates.parse(gates)))
-    design = kind._design(cluster())
+    design = kind._desired(cluster())
     assert isinstance(design, DesiredCluster)
     worker = design.builder.worker(design.spec.worker_group_specs[0], "a", place)
     got = worker["metadata"]["labels"]

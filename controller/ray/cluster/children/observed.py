@@ -47,27 +47,27 @@ class _Collected:
 
 def observe_children(
     cluster: RayCluster,
-    design: DesiredCluster,
+    desired: DesiredCluster,
     reads: CacheReader,
     settings: ClusterSettings,
     *,
     has_head: bool,
 ) -> ObservedChildren:
     """Observe all children. If there is a head, requirements of a new head block nothing."""
-    identity, routes = design.identity, reads.serves(ROUTES)
-    children = tuple(desired_children(cluster, design, settings, routes=routes))
+    identity, routes = desired.identity, reads.serves(ROUTES)
+    children = tuple(desired_children(cluster, desired, settings, routes=routes))
     collected = _Collected()
     for child in children:
         observed = observe_child(child, identity.namespace, identity.uid, reads)
         _collect(child, observed, collected, has_head=has_head)
-    if enables_serve_service(cluster) and not wants_serve_service(cluster, design.spec):
+    if enables_serve_service(cluster) and not wants_serve_service(cluster, desired.spec):
         message = (
             f"annotation {labels.ENABLE_SERVE_SERVICE} asks for a service, but the Ray container "
             "of the head has no port named `serve` or `serve-...`"
         )
         collected.notes.append(Note("FailedToCreateService", message))
     missing_required: list[str] = []
-    for required in required_objects(design):
+    for required in required_objects(desired):
         if reads.get(required.resource, f"{identity.namespace}/{required.name}") is None:
             collected.notes.append(Note(required.event, str(required)))
             if required.for_head and not has_head:

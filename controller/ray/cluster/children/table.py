@@ -64,12 +64,12 @@ class RequiredObject:
 
 
 def desired_children(
-    cluster: RayCluster, design: DesiredCluster, settings: ClusterSettings, *, routes: bool
+    cluster: RayCluster, desired: DesiredCluster, settings: ClusterSettings, *, routes: bool
 ) -> Iterator[Child]:
     """All children of the cluster; `routes` tells whether the API server serves routes."""
-    spec, identity = design.spec, design.identity
+    spec, identity = desired.spec, desired.identity
     annotations = cluster.metadata.annotations or {}
-    head_labels = design.builder.head_labels()
+    head_labels = desired.builder.head_labels()
     head = head_service(spec, identity, head_labels, cluster_ip=settings.head_cluster_ip_service)
     yield Child(SERVICES, with_owned_fields(head), desired_fields=desired_service_fields)
     if services.needs_headless_service(spec):
@@ -91,15 +91,15 @@ def desired_children(
         else:
             resource, body = INGRESSES, ingress.ingress(spec, identity, annotations)
         yield Child(resource, with_owned_fields(body), OwnerConflict.IGNORE, independent=True)
-    yield from _secret_and_claim(cluster, design, settings)
+    yield from _secret_and_claim(cluster, desired, settings)
     if spec.autoscaling:
-        yield from _access(design)
+        yield from _access(desired)
 
 
 def _secret_and_claim(
-    cluster: RayCluster, design: DesiredCluster, settings: ClusterSettings
+    cluster: RayCluster, desired: DesiredCluster, settings: ClusterSettings
 ) -> Iterator[Child]:
-    spec, identity = design.spec, design.identity
+    spec, identity = desired.spec, desired.identity
     auth, options = spec.auth_options, spec.gcs_fault_tolerance_options
     if auth is not None and needs_token_secret(auth):
         secret = token_secret(identity, token_secret_name(identity.name, auth))
@@ -112,17 +112,17 @@ def _secret_and_claim(
         )
 
 
-def _access(design: DesiredCluster) -> Iterator[Child]:
-    identity = design.identity
-    if not _own_service_account(design.spec):
+def _access(desired: DesiredCluster) -> Iterator[Child]:
+    identity = desired.identity
+    if not _own_service_account(desired.spec):
         yield Child(SERVICE_ACCOUNTS, access.service_account(identity), OwnerConflict.REUSE)
     yield Child(ROLES, access.role(identity), OwnerConflict.REUSE)
     yield Child(ROLE_BINDINGS, access.role_binding(identity), OwnerConflict.REUSE)
 
 
-def required_objects(design: DesiredCluster) -> Iterator[RequiredObject]:
+def required_objects(desired: DesiredCluster) -> Iterator[RequiredObject]:
     """The objects that users create."""
-    spec, identity = design.spec, design.identity
+    spec, identity = desired.spec, desired.identity
     if spec.autoscaling and _own_service_account(spec):
         yield RequiredObject(
             SERVICE_ACCOUNTS,

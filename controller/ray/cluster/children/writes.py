@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def create_children(
-    seen: ClusterObservation, design: DesiredCluster
+    seen: ClusterObservation, desired: DesiredCluster
 ) -> tuple[list[Write], list[Write]]:
     """Create what pods depend on, in two stages: a role binding requires its role."""
     first: list[Write] = []
@@ -37,15 +37,15 @@ def create_children(
     for child in seen.children.absent:
         if not child.independent and child.scope not in seen.pending_scopes:
             stage = bindings if child.resource is ROLE_BINDINGS else first
-            stage.append(create_child(design.identity.namespace, child))
+            stage.append(create_child(desired.identity.namespace, child))
     return first, bindings
 
 
 def repair_children(
-    seen: ClusterObservation, design: DesiredCluster, now: datetime
+    seen: ClusterObservation, desired: DesiredCluster, now: datetime
 ) -> Iterator[Write]:
     """Create independent children, repair those that differ, delete those not desired."""
-    namespace = design.identity.namespace
+    namespace = desired.identity.namespace
     for child in seen.children.absent:
         if child.independent and child.scope not in seen.pending_scopes:
             yield create_child(namespace, child)

@@ -19,7 +19,7 @@ class Cleanup:
 
     Attributes:
         job: the Job, if there is one of ours.
-        has_name_conflict: whether an object of that name belongs to somebody else.
+        has_name_conflict: whether an object of that name belongs to another owner.
         refusal: why it could not be created the last time.
         heads_listed: whether the heads were listed live, so that the cache misses none.
     """

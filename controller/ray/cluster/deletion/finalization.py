@@ -43,11 +43,11 @@ FOREGROUND: Final = "foregroundDeletion"
 
 
 def change_finalizer(
-    seen: ClusterObservation, design: DesiredCluster, settings: ClusterSettings
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
 ) -> MergePatch | None:
     """What makes the finalizer of a cluster that is not deleted be there, or not be there."""
     meta, target = seen.cluster.metadata, _cluster(seen)
-    if settings.redis_cleanup and keeps_state_in_redis(seen.cluster, design):
+    if settings.redis_cleanup and keeps_state_in_redis(seen.cluster, desired):
         return add_finalizer(target, meta, labels.REDIS_CLEANUP_FINALIZER)
     if labels.REDIS_CLEANUP_FINALIZER not in meta.finalizers:
         return None

@@ -58,9 +58,9 @@ def cleanup_job_name(cluster: str) -> str:
     return checked_label(f"{cluster}-redis-cleanup")
 
 
-def knows_redis(design: DesiredCluster) -> bool:
-    """Whether the head, and so the Job, is told where Redis is."""
-    ray: Body = design.builder.head("")["spec"]["containers"][0]
+def knows_redis(desired: DesiredCluster) -> bool:
+    """Whether the head, and so the Job, knows where Redis is."""
+    ray: Body = desired.builder.head("")["spec"]["containers"][0]
     return "RAY_REDIS_ADDRESS" in _variables(ray) or bool(ray.get("envFrom"))
 
 
@@ -70,13 +70,13 @@ def is_cleanup_job_of(job: Job, uid: str) -> bool:
     return is_owned_by(job.metadata, uid) or annotations.get(labels.CLUSTER_UID) == uid
 
 
-def cleanup_job(design: DesiredCluster, *, login_shell: bool, owned: bool) -> Body:
-    """The Job for the cluster of this design.
+def cleanup_job(desired: DesiredCluster, *, login_shell: bool, owned: bool) -> Body:
+    """The Job for the cluster of this desired.
 
     `owned` is False where the garbage collector deletes all that has an owner: in a deletion in
     the foreground. Such a Job goes by itself some time after its end.
     """
-    identity, head = design.identity, copy.deepcopy(design.builder.head(""))
+    identity, head = desired.identity, copy.deepcopy(desired.builder.head(""))
     name = cleanup_job_name(identity.name)
     metadata: Body = {
         "labels": head["metadata"]["labels"] | {labels.NODE_TYPE: labels.REDIS_CLEANUP},

@@ -95,9 +95,9 @@ def step_of(seen: ClusterObservation, now: datetime, *, enabled: bool) -> Step:
     return next((step for step, holds in table if holds), Step.CLEAN_UP)
 
 
-def keeps_state_in_redis(cluster: RayCluster, design: DesiredCluster) -> bool:
+def keeps_state_in_redis(cluster: RayCluster, desired: DesiredCluster) -> bool:
     """Whether Redis is the backend of the cluster's fault tolerance."""
-    return isinstance(state_storage(cluster, design.spec), RedisStorage)
+    return isinstance(state_storage(cluster, desired.spec), RedisStorage)
 
 
 def reason_to_skip(seen: ClusterObservation, *, enabled: bool) -> str:

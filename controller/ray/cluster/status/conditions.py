@@ -106,9 +106,9 @@ class ClusterConditions(ConditionSet):
         message = fields and f"accepted, but without effect in this version: {fields}"
         self.set_if(FEATURES_SUPPORTED, "False", "NotImplementedYet", message)
 
-    def set_consistency(self, doubts: tuple[str, ...]) -> None:
+    def set_consistency(self, warnings: tuple[str, ...]) -> None:
         """What the cache and the API server disagree about."""
-        self.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(doubts))
+        self.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(warnings))
 
     def set_children(self, notes: Sequence[str]) -> None:
         """Services, claims and the like that only a person can put right."""

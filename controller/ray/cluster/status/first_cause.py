@@ -1,6 +1,6 @@
 """Why a cluster is not ready: of all that is wrong, what a person should look at first.
 
-What blocks the head comes before what blocks workers, and what needs somebody's help before what
+What blocks the head comes before what blocks workers, and what needs a person's help before what
 may pass by itself; what only takes time comes last (`Cause.urgency`).
 """
 
@@ -43,7 +43,7 @@ PodCauses: TypeAlias = "list[tuple[Pod, Cause]]"
 
 def first_cause(
     seen: ClusterObservation,
-    design: DesiredCluster,
+    desired: DesiredCluster,
     failures: tuple[Failure, ...],
     pod_causes: PodCauses,
 ) -> Cause | None:
@@ -55,10 +55,10 @@ def first_cause(
         *_kept_refusal(seen, failures),
         *_blocked(seen),
     ]
-    suspension = _suspension(seen, design)
+    suspension = _suspension(seen, desired)
     if suspension is not None:
         return min(hindrances, key=_urgency, default=suspension)
-    missing = list(_pods_missing(seen, design))
+    missing = list(_pods_missing(seen, desired))
     troubled = list(_that_matter(pod_causes, short={cause.component for cause in missing}))
     found = [
         *hindrances,
@@ -73,7 +73,7 @@ def first_cause(
 
 
 def _deletion(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Cause:
-    """What a deleted cluster waits for, or what keeps it from going on."""
+    """What a deleted cluster waits for, or which failed write holds it up."""
     failed = _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
     waiting = Cause(reasons.BEING_DELETED, "cluster", waiting_for(seen))
     return min(failed, key=_urgency, default=waiting)
@@ -116,7 +116,7 @@ def _urgency(cause: Cause) -> tuple[bool, bool, Severity, str, str, str]:
 
 
 def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
-    """How many pods of the part suffer from the same, where that is worth a word."""
+    """The cause with the number of further pods of the component that it concerns."""
     if first.reason.severity is Severity.IN_PROGRESS:
         return first
     alike = Counter((cause.reason.name, cause.component) for cause in troubled)
@@ -127,7 +127,7 @@ def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
 
 
 def _kept_refusal(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
-    """What the server last refused, as long as nobody could ask it again."""
+    """The last rejected write, as long as it could not be repeated."""
     ready = find_condition(seen.conditions, READY) or {}
     reason = reasons.WRITE_REJECTIONS.get(str(ready.get("reason")))
     if reason is None or ready.get("status") != "False":
@@ -152,7 +152,7 @@ def _part_of_scope(scope: str) -> str:
 def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
     """What exists and should not, or not in this shape."""
     for sentence in seen.unreadable:
-        words = f"{sentence}; nothing is made until it is deleted"
+        words = f"{sentence}; no pod is created until it is deleted"
         yield Cause(reasons.POD_UNREADABLE, "cluster", words, blocks_head=True)
     for sentence in seen.children.blocked:
         yield Cause(reasons.NAME_TAKEN, "cluster", sentence, blocks_head=True)
@@ -166,33 +166,33 @@ def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
 
 
 def _changed_by_admission(seen: ClusterObservation) -> Iterator[Cause]:
-    """Objects that are not what was asked for; the ledger's sentences about them."""
+    """Objects that admission has changed, from the consistency warnings."""
     for sentence in seen.consistency_warnings:
         if sentence.startswith("admission changed "):
             words = f"{sentence}; exempt Ray's pods from that webhook, then delete the object"
             yield Cause(reasons.ADMISSION_CHANGED, "cluster", words, blocks_head=not seen.heads)
 
 
-def _suspension(seen: ClusterObservation, design: DesiredCluster) -> Cause | None:
-    if design.spec.suspend:
+def _suspension(seen: ClusterObservation, desired: DesiredCluster) -> Cause | None:
+    if desired.spec.suspend:
         words = "spec.suspend is true, so that there are no pods"
-    elif design.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
+    elif desired.spec.suspend is None and is_true(seen.conditions, SUSPENDED):
         words = "was suspended; set spec.suspend to false to resume it"
     else:
         return None
     return Cause(reasons.SUSPENDED, "cluster", words)
 
 
-def _pods_missing(seen: ClusterObservation, design: DesiredCluster) -> Iterator[Cause]:
+def _pods_missing(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Cause]:
     wanted = [(HEAD, 1, seen.heads)]
-    for group in design.spec.worker_group_specs:
+    for group in desired.spec.worker_group_specs:
         name = group.group_name
         wanted.append((f"group {name}", group.desired_pods, seen.workers.get(name, ())))
-    for part, desired, pods in wanted:
-        going = sum(pod.metadata.terminating for pod in pods)
-        present = len(pods) - going
-        if present < desired:
-            wait = f"; {going} are still being deleted" if going else ""
-            words = f"{present} of {desired} pods exist{wait}"
+    for part, count, pods in wanted:
+        terminating = sum(pod.metadata.terminating for pod in pods)
+        present = len(pods) - terminating
+        if present < count:
+            wait = f"; {terminating} are still being deleted" if terminating else ""
+            words = f"{present} of {count} pods exist{wait}"
             last = "~"  # whatever else is known of the part says more
             yield Cause(reasons.PODS_MISSING, part, words, blocks_head=part == HEAD, age=last)

@@ -1,6 +1,6 @@
 """The events that tell of a cluster's readiness: one for each new first cause, one when it is over.
 
-What was told before is read from the stored condition `Ready`, so that no restart tells it again.
+The stored condition `Ready` shows what was reported before, so a restart repeats nothing.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ def readiness_events(
 ) -> tuple[Event, ...]:
     """The events that go with the change from the stored conditions to this first cause.
 
-    What only takes time is not worth one, and what users must make is told with the parts.
+    A cause that only takes time has none; missing objects of users are reported with the children.
     """
     ready = find_condition(conditions, READY) or {}
     if cause is None:
         if ready.get("status") == "True":
             return ()
         return (Event("Normal", BECAME_READY, "Reconcile", "The head and all workers are ready"),)
-    told = ready.get("status") == "False" and (
+    reported = ready.get("status") == "False" and (
         (ready.get("reason"), component_of(str(ready.get("message"))))
         == (cause.reason.name, cause.component)
     )
     if (
-        told
+        reported
         or cause.reason is REQUIRED_OBJECT_MISSING
         or cause.reason.severity is Severity.IN_PROGRESS
     ):

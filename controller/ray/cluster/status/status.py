@@ -58,27 +58,27 @@ _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
 
 def cluster_status(
-    seen: ClusterObservation, design: DesiredCluster, failures: tuple[Failure, ...], now: datetime
+    seen: ClusterObservation, desired: DesiredCluster, failures: tuple[Failure, ...], now: datetime
 ) -> StatusPatch:
     """The wanted status after a reconcile whose writes ended with these failures."""
     present = status_of(seen.cluster)
-    troubles = diagnose_pods(seen, now)
-    cause = first_cause(seen, design, failures, troubles)
-    state = _state(seen, design.spec, failures, present)
+    pod_causes = diagnose_pods(seen, now)
+    cause = first_cause(seen, desired, failures, pod_causes)
+    state = _state(seen, desired.spec, failures, present)
     wanted: Status = {
         "state": state,
         "observedGeneration": seen.cluster.metadata.generation,
-        **_counters(seen, design.spec),
-        **desired_resources(design.spec),
+        **_counters(seen, desired.spec),
+        **desired_resources(desired.spec),
         "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.children.head_service),
         "head": _head(seen.heads, seen.children.head_service),
-        "conditions": _conditions(seen, design, failures, cause, now),
+        "conditions": _conditions(seen, desired, failures, cause, now),
     }
     if state and state != present.get("state"):
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
     patch = _patch(present, wanted, now, readiness_events(seen.conditions, cause))
-    return replace(patch, valid_for=seconds_until_slow(seen, troubles, now))
+    return replace(patch, valid_for=seconds_until_slow(seen, pod_causes, now))
 
 
 def refusal_status(seen: ClusterObservation, problem: Problem, now: datetime) -> StatusPatch:
@@ -165,7 +165,7 @@ def _present_head(heads: tuple[Pod, ...]) -> Pod | None:
 
 def _conditions(
     seen: ClusterObservation,
-    design: DesiredCluster,
+    desired: DesiredCluster,
     failures: tuple[Failure, ...],
     cause: Cause | None,
     now: datetime,
@@ -178,13 +178,13 @@ def _conditions(
         )  # not the one answered first: no flapping
         conditions.set_replica_failure(first)
     conditions.set_head_ready(_present_head(seen.heads))
-    conditions.set_suspension(design.spec.suspend, pods_left=seen.may_have_pods)
+    conditions.set_suspension(desired.spec.suspend, pods_left=seen.may_have_pods)
     conditions.set_provisioned(seen.all_pods, cause)
     conditions.set_ready(cause)
-    conditions.set_features(design.unsupported_fields)
+    conditions.set_features(desired.unsupported_fields)
     conditions.set_consistency(seen.consistency_warnings)
     conditions.set_children([note.message for note in seen.children.notes])
-    conditions.set_up_to_date(outdated_pods(seen, design), strategy_of(design.spec))
+    conditions.set_up_to_date(outdated_pods(seen, desired), strategy_of(desired.spec))
     return conditions.as_list()
 
 

@@ -1,10 +1,10 @@
-"""Multi-host replicas, "slices": made, repaired and deleted as one.
+"""Multi-host replicas ("slices"): created, repaired and deleted as one.
 
-The hosts of a slice compute together, so a slice that has lost one is worth nothing: it is deleted
-whole, and when it is gone another one is made under a new name. A slice that is still being made
-looks the same. What tells them apart is how far this very process has come with it: hosts are made
-in the order of their indices, so a slice that has exactly the hosts made so far is completed. After
-a crash nobody knows how far it had come; then it is removed, once, and never half repaired.
+The hosts of a replica compute together, so one without all of its hosts is worthless: it is deleted
+whole, and then replaced under a new name. A replica that is still being created looks the same. The
+difference is what this process remembers: hosts are created in the order of their indices, so a
+replica that has exactly the hosts created so far is completed. After a crash this memory is lost;
+an incomplete replica is then deleted, once, and never repaired in part.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MultiHostReplica:
 
     Attributes:
         name: its name, empty for a pod that carries none: that is a replica of its own.
-        pods: its pods by host index, those that are going included.
+        pods: its pods by host index, terminating ones included.
     """
 
     name: str
@@ -49,7 +49,7 @@ class MultiHostReplica:
 
     @property
     def live(self) -> list[Pod]:
-        """The pods that are not going."""
+        """The pods that are not terminating."""
         return [pod for pod in self.pods if not pod.metadata.terminating]
 
     @property
@@ -59,11 +59,11 @@ class MultiHostReplica:
 
 
 def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
-    """Whether the group's pods must be treated as slices.
+    """Whether the group's pods must be treated as multi-host replicas.
 
-    Not while they are pods of a multi-host group that say nothing of slices, made by an operator
-    that knew none: nobody can tell which of them compute together, so they stay and are replaced
-    one by one, until the group has been empty once.
+    Not while a multi-host group has pods without the labels of replicas, from an operator that sets
+    none: which of them compute together is unknown, so they stay and are replaced one by one, until
+    the group has been empty once.
     """
     if any(_label(pod, labels.REPLICA_NAME) for pod in pods):
         return True
@@ -71,20 +71,20 @@ def are_multi_host(group: WorkerGroup, pods: Sequence[Pod]) -> bool:
 
 
 def read_replicas(pods: Iterable[Pod]) -> tuple[MultiHostReplica, ...]:
-    """The pods of a group, put together by the names of their slices."""
+    """The pods of a group, grouped by the names of their replicas."""
     found: defaultdict[str, list[Pod]] = defaultdict(list)
     for pod in pods:
         found[_label(pod, labels.REPLICA_NAME)].append(pod)
     singles = found.pop("", [])
-    slices = [
+    replicas = [
         MultiHostReplica(name, tuple(sorted(found[name], key=_host_order)))
         for name in sorted(found)
     ]
-    return (*slices, *(MultiHostReplica("", (pod,)) for pod in singles))
+    return (*replicas, *(MultiHostReplica("", (pod,)) for pod in singles))
 
 
 def is_unfinished(each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str, int]) -> bool:
-    """Whether the slice lacks just the hosts that this process has not made yet."""
+    """Whether the replica lacks only the hosts that this process has not created yet."""
     hosts = [_label(pod, labels.HOST_INDEX) for pod in each.pods]
     named = group.scale_strategy.workers_to_delete
     return (
@@ -97,24 +97,24 @@ def is_unfinished(each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str
 
 def pods_to_delete(
     group: WorkerGroup,
-    slices: Sequence[MultiHostReplica],
+    replicas: Sequence[MultiHostReplica],
     begun: Mapping[str, int],
     *,
     wanted_hash: str,
     may_shrink: bool,
 ) -> tuple[PodToDelete, ...]:
-    """The pods of the slices to delete now, slice by slice.
+    """The pods of the replicas to delete now, replica by replica.
 
     Args:
         group: the group's specification.
-        slices: its slices, those that are going included.
-        begun: slices that this process is making, with the number of hosts made.
+        replicas: its replicas, terminating ones included.
+        begun: replicas that this process is creating, with the number of hosts created.
         wanted_hash: template hash that new pods carry.
-        may_shrink: False while the autoscaler decides: then only named or broken slices go.
+        may_shrink: False while the autoscaler decides; then only named or broken ones go.
     """
     named = frozenset(group.scale_strategy.workers_to_delete)
-    live = [each for each in slices if each.live]
-    begun = _still_wanted(group, slices, begun)
+    live = [each for each in replicas if each.live]
+    begun = _still_wanted(group, replicas, begun)
     reasons = {id(each): _why_forced(each, group, begun, named) for each in live}
     forced = sum(reason is not None for reason in reasons.values())
     surplus = len(live) - group.desired_replicas if may_shrink or group.suspend else 0
@@ -136,33 +136,33 @@ def pods_to_delete(
 
 def missing_hosts(
     group: WorkerGroup,
-    slices: Sequence[MultiHostReplica],
+    replicas: Sequence[MultiHostReplica],
     begun: Mapping[str, int],
     *,
     owner_uid: str,
     revision: str,
     batch: int,
 ) -> list[ReplicaPosition]:
-    """The places of pods that are missing: first of slices that are being made, then of new ones.
+    """The positions of missing pods: first in replicas that are being created, then in new ones.
 
-    A slice is never begun unless the batch has room for all of it, or it is the first: then there
-    are places for as many of its hosts as the batch has room for.
+    A replica is begun only if the batch has room for all of it, or if it is the first: then it gets
+    as many hosts as the batch has room for.
     """
     hosts = group.hosts
-    begun = _still_wanted(group, slices, begun)
+    begun = _still_wanted(group, replicas, begun)
     places: list[ReplicaPosition] = []
-    for each in slices:
+    for each in replicas:
         if is_unfinished(each, group, begun):
             index = int(each.index) if each.index.isdigit() else 0
             end = min(hosts, len(each.pods) + batch - len(places))
             places += (
                 ReplicaPosition(index, each.name, host) for host in range(len(each.pods), end)
             )
-    missing = max(0, group.desired_replicas - len(slices))
+    missing = max(0, group.desired_replicas - len(replicas))
     room = max(batch - len(places), 0 if places else hosts)
     count = min(missing, room // hosts)
-    taken = {each.name for each in slices}
-    indices = free_indices((pod for each in slices for pod in each.pods), count)
+    taken = {each.name for each in replicas}
+    indices = free_indices((pod for each in replicas for pod in each.pods), count)
     names = _names(group.group_name, taken, count, owner_uid=owner_uid, revision=revision)
     for index, name in zip(indices, names, strict=True):
         if hosts == 1:
@@ -189,25 +189,25 @@ def _names(
 
 
 def _still_wanted(
-    group: WorkerGroup, slices: Sequence[MultiHostReplica], begun: Mapping[str, int]
+    group: WorkerGroup, replicas: Sequence[MultiHostReplica], begun: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """Nothing is completed that would have to go again; slices that go anyway make room."""
+    """The replicas to complete: none while there are enough without them."""
     named = frozenset(group.scale_strategy.workers_to_delete)
-    staying = sum(_why_forced(each, group, begun, named) is None for each in slices)
+    staying = sum(_why_forced(each, group, begun, named) is None for each in replicas)
     return begun if staying <= group.desired_replicas else {}
 
 
 def _why_forced(
     each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str, int], named: Collection[str]
 ) -> str | None:
-    """Why the slice must go whatever the numbers say, None if it may stay."""
+    """Why the replica must be deleted whatever the numbers are, None if it may stay."""
     for pod in each.pods:
         if pod.metadata.name in named and not pod.metadata.terminating:
-            return _of_slice(each, pod, NAMED)
+            return _of_replica(each, pod, NAMED)
     for pod in each.pods:
         defect = _defect(pod)
         if defect is not None:
-            return _of_slice(each, pod, defect)
+            return _of_replica(each, pod, defect)
     count = len(each.pods)
     if count == group.hosts or is_unfinished(each, group, begun):
         return None
@@ -215,7 +215,7 @@ def _why_forced(
     return f"{what} has {count} of {group.hosts} hosts"
 
 
-def _of_slice(each: MultiHostReplica, pod: Pod, reason: str) -> str:
+def _of_replica(each: MultiHostReplica, pod: Pod, reason: str) -> str:
     if not each.name:
         return reason
     return f"of pod {pod.metadata.name} of its replica {each.name}: {reason}"

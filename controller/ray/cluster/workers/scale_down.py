@@ -1,6 +1,6 @@
 """Which pods of a plain group must go, and in which order.
 
-Everything here is arithmetic on values. Pods that are going still count as existing, so nothing
+Everything here is arithmetic on values. Terminating pods still count as existing, so nothing
 is replaced before it is really gone; and the order in which pods go never depends on the order
 in which a cache lists them.
 """
@@ -27,7 +27,7 @@ SURPLUS = "the group has more pods than it should"
 
 @dataclass(frozen=True, slots=True)
 class PodToDelete:
-    """A pod that must go, and why: a clause for its event."""
+    """A pod to delete, and why: a clause for its event."""
 
     pod: Pod
     reason: str
@@ -40,7 +40,7 @@ def pods_to_delete(
 
     Args:
         group: the group's specification.
-        pods: its pods, those that are going included.
+        pods: its pods, terminating ones included.
         wanted_hash: template hash that new pods carry.
         may_shrink: False while the autoscaler decides: then only named or ended pods go.
     """
@@ -60,7 +60,7 @@ def pods_to_delete(
 def deletion_order(
     pods: Iterable[Pod], *, named: Collection[str] = (), wanted_hash: str = ""
 ) -> list[Pod]:
-    """Pods from the first to go to the last: see `attachment`, then newest, then by name."""
+    """Pods in the order in which they are deleted: see `attachment`, then newest, then by name."""
     ordered = sorted(pods, key=lambda pod: pod.metadata.name)
     ordered.sort(key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
     ordered.sort(key=lambda pod: deletion_rank(pod, named, wanted_hash))
@@ -68,7 +68,7 @@ def deletion_order(
 
 
 def deletion_rank(pod: Pod, named: Collection[str], wanted_hash: str) -> tuple[bool, ...]:
-    """How much the cluster holds on to a pod; the smaller goes first.
+    """The rank of a pod in the order of deletion; the smallest is deleted first.
 
     Named in `workersToDelete`, failed, not scheduled, not ready, made from an outdated template.
     """

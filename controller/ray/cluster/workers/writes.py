@@ -1,7 +1,7 @@
 """The workers of a cluster, group by group: which are made and which go.
 
-A group is plain, each pod for itself, or consists of slices of several hosts that live and die
-together.
+A group is plain, each pod for itself, or consists of replicas of several hosts that are created and
+deleted together.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import Create, Write
 
 ABREAST = 8
-"""Slices that are made side by side: more are faster, fewer leave less to undo after a crash."""
+"""Replicas created at the same time: more are faster, fewer leave less to undo after a crash."""
 
 
 def create_workers(
-    seen: ClusterObservation, design: DesiredCluster, missing: MissingPods
+    seen: ClusterObservation, desired: DesiredCluster, missing: MissingPods
 ) -> list[list[Write]]:
     """The workers that are missing, as far as this plan's batch goes, in stages.
 
-    Pods of plain groups come at once, of each group in turn. The hosts of a slice come one after
-    the other, so that it is always certain which of them have been made; some slices are made side
-    by side.
+    Pods of plain groups are created together, of each group in turn. The hosts of a replica are
+    created one after the other, so that it is always known which of them exist; several replicas
+    are created at the same time.
     """
     plain: list[list[Write]] = []
     sequences: list[list[Write]] = []
-    for group in design.spec.worker_group_specs:
+    for group in desired.spec.worker_group_specs:
         found = missing.get(worker_scope(group.group_name), ())
         if group.group_name in seen.multi_host_replicas:
             for _, hosts in groupby(found, _replica):
-                sequences.append([_create(seen, design, group, each) for each in hosts])
+                sequences.append([_create(seen, desired, group, each) for each in hosts])
         else:
-            plain.append([_create(seen, design, group, each) for each in found])
+            plain.append([_create(seen, desired, group, each) for each in found])
     in_turn = [each for step in zip_longest(*plain) for each in step if each is not None]
     return [in_turn, *_side_by_side(sequences)]
 
@@ -57,18 +57,18 @@ def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
 
 
 def delete_workers(
-    seen: ClusterObservation, design: DesiredCluster, settings: ClusterSettings
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
 ) -> Iterator[Write]:
     """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
-    for group in design.spec.worker_group_specs:
+    for group in desired.spec.worker_group_specs:
         if worker_scope(group.group_name) not in seen.pending_scopes:
-            for victim in _victims(seen, design, group, settings):
+            for victim in _victims(seen, desired, group, settings):
                 yield delete_pod(seen, victim.pod, what="WorkerPod", reason=victim.reason)
 
 
-def delete_removed_groups(seen: ClusterObservation, design: DesiredCluster) -> Iterator[Write]:
+def delete_removed_groups(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
     """Workers of groups that are no longer in the specification; not those of no group at all."""
-    known = {"", *(group.group_name for group in design.spec.worker_group_specs)}
+    known = {"", *(group.group_name for group in desired.spec.worker_group_specs)}
     for group, pods in seen.workers.items():
         if group in known or worker_scope(group) in seen.pending_scopes:
             continue
@@ -79,10 +79,10 @@ def delete_removed_groups(seen: ClusterObservation, design: DesiredCluster) -> I
 
 
 def _victims(
-    seen: ClusterObservation, design: DesiredCluster, group: WorkerGroup, settings: ClusterSettings
+    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, settings: ClusterSettings
 ) -> tuple[scale_down.PodToDelete, ...]:
-    wanted_hash = design.builder.worker_hash(group)
-    may_shrink = not design.spec.autoscaling or settings.delete_unnamed
+    wanted_hash = desired.builder.worker_hash(group)
+    may_shrink = not desired.spec.autoscaling or settings.delete_unnamed
     present = seen.multi_host_replicas.get(group.group_name)
     if present is None:
         pods = seen.workers.get(group.group_name, ())
@@ -95,14 +95,14 @@ def _victims(
 
 
 def _create(
-    seen: ClusterObservation, design: DesiredCluster, group: WorkerGroup, pod: MissingPod
+    seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, pod: MissingPod
 ) -> Create:
     place, member = pod.place, None
     if place is not None and place.replica_name:
         member = ReplicaMember(place.replica_name, place.host_index, group.hosts)
     return create_pod(
         seen,
-        design.builder.worker(group, pod.name, place),
+        desired.builder.worker(group, pod.name, place),
         scope=worker_scope(group.group_name),
         what="WorkerPod",
         member=member,
@@ -110,6 +110,6 @@ def _create(
 
 
 def _replica(pod: MissingPod) -> str:
-    """What the pod is part of: its slice, or nothing but itself."""
+    """The replica of the pod, or the pod itself."""
     place = pod.place
     return place.replica_name if place is not None and place.replica_name else pod.name
