@@ -1,6 +1,6 @@
 """`manta demo --kind rayjob`: a job computes something with real Ray, in one process and below it.
 
-Its pods are processes of this node. The example fails at first on purpose, is retried on a
+Its pods are processes of this machine. The example fails at first on purpose, is retried on a
 fresh cluster and succeeds. The exit status is 0 only if it did, and if nothing was left behind.
 """
 
@@ -76,7 +76,7 @@ class JobDemoSummary:
         gone = ", all gone" if self.removed else ""
         lines.append(f"{'clusters made':<28}{self.clusters:6}{gone}")
         lines.append(f"{'pods made':<28}{self.pods:6}{gone}")
-        lines.append(f"left on this node: {', '.join(self.left_behind) or 'nothing'}")
+        lines.append(f"left on this machine: {', '.join(self.left_behind) or 'nothing'}")
         lines.append(f"FAILED: {self.failed}" if self.failed else "everything worked")
         return "\n".join(lines)
 
