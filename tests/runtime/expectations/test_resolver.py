@@ -247,6 +247,7 @@ async def test_a_taken_name_is_free_again_when_its_holder_has_gone():
         book.expectations.name_conflict(OWNER, create("a"))
         await asyncio.sleep(31)
         assert book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
+        assert book.expectations.reader.name_conflicts(CONFIG_MAPS, OWNER.uid) == {"a"}
         del book.client.objects["a"]
         await asyncio.sleep(61)
         assert not book.expectations.reader.has_name_conflict(CONFIG_MAPS, "default/a")
