@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -11,7 +10,7 @@ import structlog
 from controller.kube.errors import KubeError
 from controller.kube.objects import KubeObject
 from informers import Tombstone
-from workqueue import WorkQueue
+from workqueue import WorkQueue, run_workers
 
 if TYPE_CHECKING:
     import random
@@ -55,14 +54,7 @@ class ControlLoop(Generic[K]):
 
     async def run(self) -> None:
         """Work until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._workers):
-                group.create_task(self._work())
-
-    async def _work(self) -> None:
-        while True:
-            async with self._queue.take() as key:
-                await self._attempt(key)
+        await run_workers(self._queue, self._attempt, self._workers, name=self._queue.name)
 
     async def _attempt(self, key: K) -> None:
         try:

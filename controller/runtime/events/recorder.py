@@ -9,7 +9,6 @@ server: at once for the first two occurrences, then every half hour, and at the 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import re
 import uuid
@@ -39,7 +38,7 @@ from controller.runtime.events.series import (
 from controller.runtime.events.spam_filter import SpamFilter
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
-from workqueue import Closed, WorkQueue
+from workqueue import WorkQueue, run_workers
 
 if TYPE_CHECKING:
     import random
@@ -152,9 +151,7 @@ class Recorder:
 
     async def run(self) -> None:
         """Send until closed."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(SENDERS):
-                group.create_task(self._work(), name=self.name)
+        await run_workers(self._queue, self._sync, SENDERS, name=self.name)
 
     async def flush(self) -> None:
         """Send all unsent occurrences, for at most two seconds, and close."""
@@ -196,14 +193,6 @@ class Recorder:
         if len(name) <= 253 and _SUBDOMAIN.fullmatch(name):
             return name
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-
-    async def _work(self) -> None:
-        while True:
-            try:
-                async with self._queue.take() as key:
-                    await self._sync(key)
-            except Closed:
-                return
 
     async def _sync(self, key: SeriesKey) -> None:
         series = self._series.get(key)

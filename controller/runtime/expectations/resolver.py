@@ -7,7 +7,6 @@ concurrent requests is bounded, failures back off, and no reconcile waits for an
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -16,7 +15,7 @@ from controller.kube.errors import KubeError
 from controller.runtime.reconcile.lookups import read_live
 from controller.runtime.reconcile.plan import Create, Delete, Target
 from controller.runtime.reconcile.writer import WriteOutcome
-from workqueue import Backoff, Closed, WorkQueue
+from workqueue import Backoff, WorkQueue, run_workers
 
 if TYPE_CHECKING:
     import random
@@ -71,9 +70,7 @@ class ExpectationResolver:
 
     async def run(self) -> None:
         """Resolve expectations until closed or cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(CONCURRENCY):
-                group.create_task(self._work(), name="resolver")
+        await run_workers(self._queue, self._process, CONCURRENCY, name=self.name)
 
     def close(self) -> None:
         """Start nothing more; `run` ends when the requests in flight have ended."""
@@ -84,18 +81,13 @@ class ExpectationResolver:
         if reference not in self._in_progress:
             self._queue.add_after(reference, delay)
 
-    async def _work(self) -> None:
-        while True:
-            try:
-                async with self._queue.take() as reference:
-                    self._in_progress.add(reference)
-                    try:
-                        resolved = await self._resolve(reference)
-                    finally:
-                        self._in_progress.discard(reference)
-                    self._requeue(reference, resolved=resolved)
-            except Closed:
-                return
+    async def _process(self, reference: ObjectReference) -> None:
+        self._in_progress.add(reference)
+        try:
+            resolved = await self._resolve(reference)
+        finally:
+            self._in_progress.discard(reference)
+        self._requeue(reference, resolved=resolved)
 
     async def _resolve(self, reference: ObjectReference) -> bool:
         """Whether this succeeded; otherwise it is retried with back-off."""

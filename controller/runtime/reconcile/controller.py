@@ -20,7 +20,7 @@ from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.executor import FAILED_READ, PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.kind import Observation
 from controller.runtime.reconcile.plan import Event, Plan
-from workqueue import Closed, WorkQueue
+from workqueue import WorkQueue, run_workers
 
 if TYPE_CHECKING:
     import random
@@ -122,9 +122,7 @@ class Controller(Generic[Observation]):
     async def run(self) -> None:
         """Work until the queue is closed and the reconciles in flight have ended."""
         try:
-            async with asyncio.TaskGroup() as group:
-                for number in range(self._workers):
-                    group.create_task(self._work(), name=f"{self.name} worker {number}")
+            await run_workers(self.queue, self._process_key, self._workers, name=self.name)
         finally:
             if self._external_source is not None:
                 await self._external_source.aclose()
@@ -132,14 +130,6 @@ class Controller(Generic[Observation]):
     def close(self) -> None:
         """Start no more reconciles, not even of keys that are queued (MGR-9)."""
         self.queue.close()
-
-    async def _work(self) -> None:
-        while True:
-            try:
-                async with self.queue.take() as key:
-                    await self._process_key(key)
-            except Closed:
-                return
 
     async def _process_key(self, key: str) -> None:
         """Reconcile a key once."""
