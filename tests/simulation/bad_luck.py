@@ -13,6 +13,7 @@ from tests.simulation.scenario import (
     Fault,
     Group,
     Job,
+    LoseNode,
     RayFault,
     Restart,
     Scale,
@@ -148,6 +149,17 @@ BAD_LUCK = {
             Step(4.0, Restart("after")),
         ),
         (FAILS_ONCE,),
+    ),
+    "the node of a job's head is cut off for as long as a head may be silent": Scenario(
+        Surroundings(),
+        (),
+        (
+            Step(0.0, RayFault("late", lasts=11.0)),
+            Step(6.0, LoseNode(0)),
+            Step(15.0, Restart("kill")),
+            Step(45.0, LoseNode(0)),
+        ),
+        (Job(fates=(Fate(running=1.0),)),),
     ),
 }
 """By the sentence that says what happens."""

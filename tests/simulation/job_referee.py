@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.dashboard import JobStatus
 from controller.runtime.reconcile.plan import Create
+from tests.simulation.operators import JOB_SETTINGS
 from tests.simulation.referee import ACTOR, LATE
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ FOLLOWS = {
     "Suspended": {""},
 }
 """All jobs here are valid, and none waits for a person."""
+
+WHOLE_SECONDS = 1.0
+"""Times in a status are cut to seconds, so that a time limit may end this much earlier."""
 
 UNDER_WAY = 10.0
 """Seconds for which a submission may be under way."""
@@ -235,8 +239,17 @@ class JobReferee:
             self._blame(told)
         if now.reason == "HeadLost" and before.state == "Running":
             there = {uid for uid, (_, name) in self._clusters.items() if name == before.cluster}
-            if any(self._ray.is_alive(run) and run.place[0] in there for run in runs):
+            if any(self._is_within_reach(run) and run.place[0] in there for run in runs):
                 self._blame(f"{told}, on a head that is there")
+
+    def _is_within_reach(self, run: Run) -> bool:
+        """Whether the head lives, and has answered within the time that it may be silent.
+
+        Nobody can know how a job ends on a head whose node is cut off: after the time limit it
+        counts as lost, although the job may have succeeded there.
+        """
+        limit = JOB_SETTINGS.status_check_timeout.total_seconds() - WHOLE_SECONDS
+        return self._ray.is_alive(run) and self._ray.silent_for(run) < limit
 
     def _begun(self, what: str, history: JobHistory, now: Seen) -> None:
         if not now.cluster or not now.job_id:

@@ -49,11 +49,13 @@ class WitnessedRay(SimulatedRay):
     Attributes:
         history: all, in order.
         on_accepted: told of each one.
+        answered: when each head last gave an answer that can be used.
         forgot: whether a Ray was ever made to forget its jobs.
     """
 
     history: list[Run] = field(default_factory=list)
     on_accepted: Callable[[Run], None] = lambda _run: None
+    answered: dict[Incarnation, float] = field(default_factory=dict)
     forgot: bool = False
     _alive: dict[str, int] = field(default_factory=dict)  # restarts of living heads, by pod uid
     _died: dict[Incarnation, float] = field(default_factory=dict)
@@ -90,6 +92,10 @@ class WitnessedRay(SimulatedRay):
         """How the job is, or was when its head died."""
         return run.job.status(min(self.now(), self._died.get(run.place, NEVER)))
 
+    def silent_for(self, run: Run) -> float:
+        """Seconds for which the head on which it was accepted has not answered."""
+        return self.now() - max(run.at, self.answered.get(run.place, run.at))
+
     def runs(self, job_id: str) -> list[Run]:
         """Those of a submission id."""
         return [run for run in self.history if run.job.id == job_id]
@@ -97,6 +103,8 @@ class WitnessedRay(SimulatedRay):
     def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardResponse:
         if self._alive.get(place[1]) != place[2]:
             raise Unreachable(f"{request}: the head died while it was asked")
+        if not self._faults:
+            self.answered[place] = self.now()
         return super()._routed(place, request)
 
     def _accept(self, place: Incarnation, body: dict[str, Any], course: Course | None) -> JobInRay:
