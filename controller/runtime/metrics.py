@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from prometheus_client import Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.registry import Collector
+
+from controller.runtime.collectors import StateCollector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -179,71 +180,49 @@ class ControllerMetrics:
         self.stale = stale
 
 
-class ExpectationCollector(Collector):
-    """The statistics of the expectations, read at each scrape.
+class ExpectationCollector(StateCollector["ExpectationStatistics"]):
+    """The statistics of the expectations."""
 
-    Args:
-        statistics: of the expectations.
-    """
-
-    def __init__(self, statistics: Callable[[], ExpectationStatistics]) -> None:
-        self._statistics = statistics
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing in advance."""
-        return ()
-
-    def collect(self) -> Iterable[Metric]:
-        """All numbers as they are now."""
-        now = self._statistics()
-        yield _gauge("open", "Objects whose cached state lacks an own write", now.expectations)
-        yield _gauge("pending", "Own writes that the cache does not show yet", now.pending)
-        yield _gauge("oldest_seconds", "Age in seconds of the oldest of them", now.oldest_age)
-        yield _gauge("unknown_writes", "Writes whose response was lost", now.unknown)
+    def metrics(self, current: ExpectationStatistics, /) -> Iterable[Metric]:
+        """All of them."""
+        yield _gauge("open", "Objects whose cached state lacks an own write", current.expectations)
+        yield _gauge("pending", "Own writes that the cache does not show yet", current.pending)
+        yield _gauge("oldest_seconds", "Age in seconds of the oldest of them", current.oldest_age)
+        yield _gauge("unknown_writes", "Writes whose response was lost", current.unknown)
         yield _gauge(
-            "need_live_read", "Expectations that only a live read can resolve", now.need_live_read
+            "need_live_read",
+            "Expectations that only a live read can resolve",
+            current.need_live_read,
         )
         yield CounterMetricFamily(
             "manta_expectations_stale_reads_corrected",
             "Reads in which an own write replaced stale data of a cache",
-            value=now.corrections,
+            value=current.corrections,
         )
         yield CounterMetricFamily(
             "manta_expectations_live_reads",
             "Expectations resolved by a live read",
-            value=now.live_reads,
+            value=current.live_reads,
         )
         resolutions = CounterMetricFamily(
             "manta_expectations_resolutions", "Expectations resolved, by means", labels=("by",)
         )
-        for by, count in sorted(now.resolved_by.items()):
+        for by, count in sorted(current.resolved_by.items()):
             resolutions.add_metric((by,), count)
         yield resolutions
 
 
-class EventCollector(Collector):
-    """The statistics of the event recorder, read at each scrape.
+class EventCollector(StateCollector["RecorderStatistics"]):
+    """The statistics of the event recorder."""
 
-    Args:
-        statistics: of the recorder.
-    """
-
-    def __init__(self, statistics: Callable[[], RecorderStatistics]) -> None:
-        self._statistics = statistics
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing in advance."""
-        return ()
-
-    def collect(self) -> Iterable[Metric]:
-        """All numbers as they are now."""
-        now = self._statistics()
-        yield CounterMetricFamily("manta_events_sent", "Event objects created", value=now.sent)
+    def metrics(self, current: RecorderStatistics, /) -> Iterable[Metric]:
+        """All of them."""
+        yield CounterMetricFamily("manta_events_sent", "Event objects created", value=current.sent)
         dropped = CounterMetricFamily(
             "manta_events_dropped", "Events that were not sent, by cause", labels=("cause",)
         )
         for cause in ("spam", "overflow", "failed"):
-            dropped.add_metric((cause,), getattr(now, cause))
+            dropped.add_metric((cause,), getattr(current, cause))
         yield dropped
 
 

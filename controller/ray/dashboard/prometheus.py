@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+
+from controller.runtime.collectors import StateCollector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
@@ -50,29 +51,17 @@ class DashboardMetrics:
         self._commands.labels(command, outcome).inc()
 
 
-class DashboardCollector(Collector):
-    """The numbers of the actors, read at each scrape.
+class DashboardCollector(StateCollector["DashboardStatistics"]):
+    """The statistics of the actors."""
 
-    Args:
-        statistics: of the actors.
-    """
-
-    def __init__(self, statistics: Callable[[], DashboardStatistics]) -> None:
-        self._statistics = statistics
-
-    def describe(self) -> Iterable[Metric]:
-        """Names nothing before the first scrape."""
-        return ()
-
-    def collect(self) -> Iterable[Metric]:
-        """The numbers as they are now."""
-        now = self._statistics()
+    def metrics(self, current: DashboardStatistics, /) -> Iterable[Metric]:
+        """All of them."""
         for name, text, value in (
-            ("actors", "Heads whose dashboards are probed or have open commands", now.actors),
-            ("failing", "Dashboards that have not answered for a while", now.failing),
-            ("probes", "Probes of dashboards that an object subscribes to", now.probes),
-            ("open_commands", "Commands to dashboards that have not ended", now.commands),
-            ("waiting", "Dashboards that wait for a request slot", now.waiting),
+            ("actors", "Heads whose dashboards are probed or have open commands", current.actors),
+            ("failing", "Dashboards that have not answered for a while", current.failing),
+            ("probes", "Probes of dashboards that an object subscribes to", current.probes),
+            ("open_commands", "Commands to dashboards that have not ended", current.commands),
+            ("waiting", "Dashboards that wait for a request slot", current.waiting),
         ):
             yield GaugeMetricFamily(f"manta_dashboard_{name}", text, value=value)
         in_flight = GaugeMetricFamily(
@@ -80,6 +69,6 @@ class DashboardCollector(Collector):
             "Requests to dashboards under way, by how the last request to the head went",
             labels=("responsiveness",),
         )
-        for responsiveness, count in now.in_flight.items():
+        for responsiveness, count in current.in_flight.items():
             in_flight.add_metric((responsiveness,), count)
         yield in_flight

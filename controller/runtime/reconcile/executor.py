@@ -18,6 +18,7 @@ import msgspec
 
 from controller.apimachinery.merge_patch import difference, holds_list
 from controller.runtime.events.aggregation import aggregate_events
+from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.plan import (
     Create,
     Event,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
-    from controller.runtime.reconcile.lookups import LookupReader
     from controller.runtime.reconcile.plan import Failure, Plan, Write
     from controller.runtime.reconcile.slow_start import SlowStartGroup
     from controller.runtime.reconcile.writer import Writer, WriteResult
@@ -159,7 +159,7 @@ class Executor:
                 for lookup in lookups
             ]
         notes = [
-            f"cannot read {lookup.subject}, so nothing is done: {error}"
+            f"cannot read {subject_of(lookup)}, so nothing is done: {error}"
             for lookup, task in zip(lookups, tasks, strict=True)
             if (error := task.result()) is not None
         ]

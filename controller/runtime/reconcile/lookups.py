@@ -31,6 +31,17 @@ async def read_live(client: Client, target: Target) -> KubeObject | None:
         return None
 
 
+def subject_of(lookup: Lookup | LiveList | LogTail) -> str:
+    """Describes what is read, for messages."""
+    match lookup:
+        case Lookup(target):
+            return f"{target.resource.kind} {target.name}"
+        case LiveList(resource, _, selector):
+            return f"the list of {resource} with {selector}"
+        case LogTail(_, selector, container):
+            return f"the log of {container} in pods with {selector}"
+
+
 class LookupReader:
     """Answers the lookups of plans.
 

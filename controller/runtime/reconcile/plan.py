@@ -160,11 +160,6 @@ class Lookup:
 
     target: Target
 
-    @property
-    def subject(self) -> str:
-        """Describes what is read, for messages."""
-        return f"{self.target.resource.kind} {self.target.name}"
-
 
 @dataclass(frozen=True, slots=True)
 class LiveList:
@@ -177,11 +172,6 @@ class LiveList:
     resource: Resource[Any]
     namespace: str
     label_selector: str
-
-    @property
-    def subject(self) -> str:
-        """Describes what is read, for messages."""
-        return f"the list of {self.resource} with {self.label_selector}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +188,6 @@ class LogTail:
     container: str
     lines: int = 20
     limit_bytes: int = 4096
-
-    @property
-    def subject(self) -> str:
-        """Describes what is read, for messages."""
-        return f"the log of {self.container} in pods with {self.label_selector}"
 
 
 @dataclass(frozen=True, slots=True)

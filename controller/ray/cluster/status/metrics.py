@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.timestamps import parse_rfc3339
 from controller.ray.api import labels
 from controller.ray.cluster.status.condition_types import PROVISIONED
+from controller.runtime.collectors import ObjectCollector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from prometheus_client.core import Metric
 
@@ -26,24 +26,13 @@ if TYPE_CHECKING:
 _IDENTITY = ("name", "namespace", "uid")
 
 
-class ClusterCollector(Collector):
-    """`kuberay_cluster_*`; give it to `CollectorRegistry.register`.
+class ClusterCollector(ObjectCollector["RayCluster"]):
+    """`kuberay_cluster_*`."""
 
-    Args:
-        clusters: gives all cached clusters.
-    """
-
-    def __init__(self, clusters: Callable[[], Iterable[RayCluster]]) -> None:
-        self._clusters = clusters
-
-    def describe(self) -> Iterable[Metric]:
-        """The families without samples, so that registering them reads no cache."""
-        return _families()
-
-    def collect(self) -> Iterable[Metric]:
+    def metrics(self, current: Iterable[RayCluster], /) -> Iterable[Metric]:
         """One sample a cluster and family."""
         info, provisioned, duration = families = _families()
-        for cluster in self._clusters():
+        for cluster in current:
             meta = cluster.metadata
             identity = [meta.name, meta.namespace, meta.uid]
             info.add_metric([*identity, _owner_kind(cluster)], 1)

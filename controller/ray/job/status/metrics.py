@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api.rayjob import time_of
 from controller.ray.job.state_machine.states import State
+from controller.runtime.collectors import ObjectCollector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from prometheus_client.core import Metric
 
@@ -24,24 +24,13 @@ if TYPE_CHECKING:
 _IDENTITY = ("name", "namespace", "uid")
 
 
-class JobCollector(Collector):
-    """`kuberay_job_*`; give it to `CollectorRegistry.register`.
+class JobCollector(ObjectCollector["RayJob"]):
+    """`kuberay_job_*` and `manta_job_*`."""
 
-    Args:
-        jobs: gives all cached RayJobs.
-    """
-
-    def __init__(self, jobs: Callable[[], Iterable[RayJob]]) -> None:
-        self._jobs = jobs
-
-    def describe(self) -> Iterable[Metric]:
-        """The families without samples, so that registering them reads no cache."""
-        return _families()
-
-    def collect(self) -> Iterable[Metric]:
+    def metrics(self, current: Iterable[RayJob], /) -> Iterable[Metric]:
         """The samples of every job."""
         info, states, durations, failed = families = _families()
-        for job in self._jobs():
+        for job in current:
             meta, status = job.metadata, status_of(job)
             identity = [meta.name, meta.namespace, meta.uid]
             state = status.get("jobDeploymentStatus", "")
