@@ -74,6 +74,7 @@ def test_the_chart_passes_helm_lint():
     subprocess.run(command, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 @needs_helm
 def test_the_command_line_is_one_that_manta_understands():
     options = settings_of(operator(render()))
@@ -93,6 +94,7 @@ def test_values_reach_the_command_line():
     assert options.feature_gates == "RayMultiHostIndexing=false"
 
 
+@pytest.mark.slow
 @needs_helm
 @pytest.mark.parametrize("scope", ["singleNamespaceInstall=false", "singleNamespaceInstall=true"])
 def test_dashboards_are_reached_by_the_proxy_only_with_the_right_to_it(scope: str):
@@ -106,6 +108,7 @@ def test_dashboards_are_reached_by_the_proxy_only_with_the_right_to_it(scope: st
     assert set(more["verbs"]) <= PERMISSIONS["services/proxy"]
 
 
+@pytest.mark.slow
 @needs_helm
 def test_probes_and_ports_are_where_the_operator_listens():
     container = operator(render())
@@ -117,6 +120,7 @@ def test_probes_and_ports_are_where_the_operator_listens():
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
 
 
+@pytest.mark.slow
 @needs_helm
 def test_the_pod_satisfies_the_restricted_pod_security_standard():
     objects = render()
@@ -149,6 +153,7 @@ def test_rights_are_those_of_the_rules_file_and_go_to_the_pods_account():
     assert subject["namespace"] == "ray-system"
 
 
+@pytest.mark.slow
 @needs_helm
 @pytest.mark.parametrize(
     ("value", "namespaces"),
@@ -164,6 +169,7 @@ def test_limited_to_namespaces_it_needs_no_cluster_role(value: str, namespaces: 
     assert settings_of(operator(objects)).namespaces == ",".join(namespaces)
 
 
+@pytest.mark.slow
 @needs_helm
 def test_a_service_monitor_finds_the_metrics():
     objects = render("metrics.serviceMonitor.enabled=true")
@@ -176,6 +182,7 @@ def test_a_service_monitor_finds_the_metrics():
     assert target in {port["name"] for port in operator(objects)["ports"]}
 
 
+@pytest.mark.slow
 @needs_helm
 def test_an_account_that_exists_must_be_named():
     assert render("serviceAccount.create=false", fails=True) == []

@@ -85,6 +85,7 @@ current-context: dead
     return f"--kubeconfig={kubeconfig}"
 
 
+@pytest.mark.slow
 def test_the_operator_starts_without_the_embedded_cluster(tree, unreachable):
     done = manta(
         tree, "run", unreachable, "--sync-timeout=0.5", "--metrics-address=", "--health-address="
@@ -94,6 +95,7 @@ def test_the_operator_starts_without_the_embedded_cluster(tree, unreachable):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_planning_against_a_server_does_without_the_embedded_cluster(tree, unreachable):
     done = manta(tree, "plan", "--all", unreachable)
     assert done.returncode == 2

@@ -76,6 +76,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RayEnvironme
     return RayEnvironment(tmp_path / "cache" / "ray-9.0.0", lock)
 
 
+@pytest.mark.slow
 async def test_two_at_once_make_it_once_in_the_place_of_one_that_was_not_finished(
     environment: RayEnvironment,
 ):
@@ -120,6 +121,7 @@ def test_one_from_another_lock_file_or_without_its_python_is_not_complete(
     assert not environment.is_complete()
 
 
+@pytest.mark.slow
 async def test_a_ray_that_cannot_be_imported_is_not_kept(
     environment: RayEnvironment, tmp_path: Path
 ):

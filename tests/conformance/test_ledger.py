@@ -57,6 +57,7 @@ def test_every_entry_names_an_existing_test_or_a_reason(row: str):
         assert part in functions_of(ROOT / path), f"{path} has no {part}"
 
 
+@pytest.mark.slow
 def test_a_test_that_names_a_row_is_found_in_the_ledger():
     tests = ROOT / "tests"
     claimed = {

@@ -25,6 +25,7 @@ def test_the_commands_that_are_run_elsewhere_are_on_the_page():
     assert RUN_ELSEWHERE.keys() <= set(COMMANDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in RUN_ELSEWHERE])
 def test_a_command_for_contributors_works(command: str):
     program, *arguments = shlex.split(command)

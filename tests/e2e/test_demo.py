@@ -17,6 +17,7 @@ def test_the_demo_works_and_prints_plain_lines_into_a_pipe():
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_demo_that_cannot_work_says_so_and_fails(tmp_path):
     broken = tmp_path / "broken.yaml"
     broken.write_text("apiVersion: [")

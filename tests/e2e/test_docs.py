@@ -86,6 +86,7 @@ def test_make_knows_the_targets_that_the_readme_names(target: str):
     subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 @needs_kubectl
 def test_the_kubectl_commands_of_every_page_work_in_their_order(tmp_path: Path):
     with manta_dev(tmp_path) as (process, kubectl):
@@ -134,6 +135,7 @@ def run(kubectl: Kubectl, command: str, folder: Path) -> str:
     return out.read_text()
 
 
+@pytest.mark.slow
 @needs_kubectl
 def test_the_definitions_can_be_piped_into_kubectl(tmp_path: Path):
     pipes = [command for _, command in commands() if command.startswith("manta crds |")]

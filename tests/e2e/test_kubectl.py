@@ -82,6 +82,7 @@ def test_apply_get_watch_patch_and_delete_of_a_raycluster(
     assert not kubectl.kubeconfig.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crds", ["ours", "theirs"])
 @pytest.mark.skipif(
     not SAMPLES.is_dir(),
@@ -100,6 +101,7 @@ def test_samples_of_kuberay_users_become_ready_unchanged(tmp_path: Path, crds: s
         until(lambda: kubectl(*states).split() == ["ready"] * len(names), why=process.text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crds", ["ours", "theirs"])
 @pytest.mark.skipif(
     not SAMPLES.is_dir(),
@@ -144,6 +146,7 @@ def test_jobs_of_kuberay_users_are_applied_shown_and_deleted(tmp_path: Path, crd
         until(lambda: not kubectl("get", kinds, "--no-headers").strip(), why=process.text)
 
 
+@pytest.mark.slow
 def test_the_crds_that_manta_prints_can_be_applied(tmp_path: Path):
     printed = manta_once("crds")
     assert printed.returncode == 0

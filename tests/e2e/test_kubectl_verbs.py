@@ -73,6 +73,7 @@ def test_explain_knows_custom_and_built_in_kinds(dev: Kubectl):
     assert "does not exist" in dev("explain", "pods.nothing", check=False)
 
 
+@pytest.mark.slow
 def test_logs_say_when_containers_started(dev: Kubectl, tmp_path: Path):
     head = head_of(dev)
     lines = dev("logs", head, "-c", "ray-head").splitlines()
@@ -100,6 +101,7 @@ def test_what_needs_a_process_in_a_pod_is_refused_in_words(dev: Kubectl):
         assert "an embedded cluster has no connections into its pods" in dev(*verb, check=False)
 
 
+@pytest.mark.slow
 def test_resources_versions_and_permissions_can_be_asked_for(dev: Kubectl):
     resources = dev("api-resources")
     for kind in ("RayCluster", "Pod", "NetworkPolicy", "ResourceQuota", "Lease"):
@@ -125,6 +127,7 @@ def test_get_prints_every_format_and_selects(dev: Kubectl):
     assert "NotFound" in dev("scale", "raycluster", "example", "--replicas=3", check=False)
 
 
+@pytest.mark.slow
 def test_edit_diff_label_patch_and_replace(dev: Kubectl, config: Path, tmp_path: Path):
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i \'s/a: "1"/a: "edited"/\' "$1"\n')

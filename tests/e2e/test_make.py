@@ -40,6 +40,7 @@ def test_ci_runs_every_test_once():
     assert any(command.startswith("make test-all REST=1") for command in commands)
 
 
+@pytest.mark.slow
 def test_the_summary_counts_the_slow_tests_that_were_left_out():
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "1", "-m", "not slow", SLOW_ONE],

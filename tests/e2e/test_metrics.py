@@ -91,6 +91,7 @@ def suspended_job(cluster: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 async def test_one_scrape_shows_upstreams_metrics(tmp_path: Path):
     port, kubeconfig = free_port(), tmp_path / "kubeconfig"
     crds, nodes = custom_resource_definitions(), NodeSettings(start_delay=0.1, ready_delay=0.1)

@@ -16,6 +16,7 @@ CHART_TEMPLATE = ROOT / "charts" / "manta-operator" / "templates" / "service.yam
 EXAMPLE = str(ROOT / "examples" / "raycluster.yaml")
 
 
+@pytest.mark.slow
 def test_offline_it_needs_no_cluster_and_prints_plain_text_to_a_pipe():
     done = manta_once("plan", "--offline", "-f", EXAMPLE)
     assert (done.returncode, done.stderr) == (0, "")
@@ -25,6 +26,7 @@ def test_offline_it_needs_no_cluster_and_prints_plain_text_to_a_pipe():
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 def test_as_json_it_is_data():
     done = manta_once("plan", "--offline", "-f", EXAMPLE, "-o", "json")
     (cluster,) = msgspec.json.decode(done.stdout)["clusters"]
@@ -32,6 +34,7 @@ def test_as_json_it_is_data():
     assert {item["action"] for item in cluster["items"]} == {"create"}
 
 
+@pytest.mark.slow
 def test_a_manifest_that_would_be_refused_is_a_failure_that_names_the_field(tmp_path: Path):
     text = (ROOT / "examples" / "raycluster.yaml").read_text()
     manifest = tmp_path / "bad.yaml"
@@ -42,6 +45,7 @@ def test_a_manifest_that_would_be_refused_is_a_failure_that_names_the_field(tmp_
     assert "minReplicas" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -58,6 +62,7 @@ def test_unusable_input_is_said_in_words(arguments: list[str], words: str):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_what_is_forbidden_makes_it_fail():
     offline = ("plan", "--offline", "-f", EXAMPLE)
     assert manta_once(*offline, "--forbid", "delete", "--forbid", "replace").returncode == 0
@@ -67,12 +72,14 @@ def test_what_is_forbidden_makes_it_fail():
     assert done.stdout
 
 
+@pytest.mark.slow
 def test_without_a_cluster_it_points_to_offline(tmp_path: Path):
     done = manta_once("plan", "-f", EXAMPLE, KUBECONFIG="", HOME=str(tmp_path))
     assert done.returncode == 2
     assert "--offline" in done.stderr
 
 
+@pytest.mark.slow
 @needs_kubectl
 def test_against_a_cluster_it_shows_what_an_edit_would_do(tmp_path: Path):
     with manta_dev(tmp_path) as (process, kubectl):

@@ -61,6 +61,7 @@ def kubeconfig_for(folder: Path, url: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 @needs_kubectl
 def test_sigterm_ends_the_operator_cleanly_and_nothing_is_left_half_done(tmp_path: Path):
     health, metrics = free_port(), free_port()
@@ -95,6 +96,7 @@ def test_sigterm_ends_the_operator_cleanly_and_nothing_is_left_half_done(tmp_pat
             assert operator.wait(30) == 0
 
 
+@pytest.mark.slow
 def test_a_broken_kubeconfig_is_one_clear_paragraph(tmp_path: Path):
     broken = tmp_path / "kubeconfig"
     broken.write_text("clusters: [")
@@ -119,6 +121,7 @@ def failure(stderr: str) -> str:
     return str(failed["error"])
 
 
+@pytest.mark.slow
 def test_a_setting_that_makes_no_sense_is_named():
     done = manta_once("run", "--workers=0")
     assert done.returncode == 2
@@ -126,6 +129,7 @@ def test_a_setting_that_makes_no_sense_is_named():
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_an_unreachable_server_is_named_with_the_remedy(tmp_path: Path):
     port = free_port()
     config = kubeconfig_for(tmp_path, f"http://127.0.0.1:{port}")
@@ -136,6 +140,7 @@ def test_an_unreachable_server_is_named_with_the_remedy(tmp_path: Path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @needs_kubectl
 def test_missing_crds_are_named_with_the_command_that_installs_them(tmp_path: Path):
     nothing = tmp_path / "nothing.yaml"
@@ -147,6 +152,7 @@ def test_missing_crds_are_named_with_the_command_that_installs_them(tmp_path: Pa
     assert "manta crds | kubectl apply" in failure(done.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_missing_rights_are_named_by_verb_resource_and_scope(tmp_path: Path):
     async with embedded_cluster(
@@ -164,6 +170,7 @@ async def test_missing_rights_are_named_by_verb_resource_and_scope(tmp_path: Pat
     assert 'Grant the verbs "list" and "watch" on pods' in said
 
 
+@pytest.mark.slow
 @needs_kubectl
 def test_readiness_says_why_while_caches_cannot_be_filled(tmp_path: Path):
     health = free_port()
@@ -181,6 +188,7 @@ def test_readiness_says_why_while_caches_cannot_be_filled(tmp_path: Path):
         assert operator.wait(30) == 0
 
 
+@pytest.mark.slow
 @needs_kubectl
 def test_a_second_signal_ends_the_process_at_once(tmp_path: Path):
     with manta_dev(tmp_path) as (process, _):
@@ -189,6 +197,7 @@ def test_a_second_signal_ends_the_process_at_once(tmp_path: Path):
         assert process.wait(10) in {0, 1}
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_one_clear_line(tmp_path: Path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -105,6 +105,7 @@ def replicas(kubectl: Kubectl) -> str:
     return kubectl("get", "deployment", "kuberay-operator", "-o", path)
 
 
+@pytest.mark.slow
 def test_clusters_change_hands_and_back_without_a_pod_being_touched(tmp_path: Path):
     with manta_dev(tmp_path, "--no-operator") as (_, kubectl):
         kubectl("create", "-f", "-", stdin=yaml.safe_dump(OPERATOR))
@@ -130,6 +131,7 @@ def test_clusters_change_hands_and_back_without_a_pod_being_touched(tmp_path: Pa
         assert uids(kubectl) == before
 
 
+@pytest.mark.slow
 def test_nothing_changes_hands_if_a_pod_would_have_to_go(tmp_path: Path):
     with manta_dev(tmp_path, "--no-operator") as (_, kubectl):
         kubectl("create", "-f", "-", stdin=yaml.safe_dump(OPERATOR))
@@ -140,6 +142,7 @@ def test_nothing_changes_hands_if_a_pod_would_have_to_go(tmp_path: Path):
         assert replicas(kubectl) == "1"
 
 
+@pytest.mark.slow
 def test_nothing_changes_hands_while_there_are_kinds_that_are_not_served(tmp_path: Path):
     names = {"kind": "RayService", "plural": "rayservices", "singular": "rayservice"}
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -52,6 +52,7 @@ def asked(world: World) -> dict[tuple[str, str], int]:
     }
 
 
+@pytest.mark.slow
 async def test_with_every_kind_at_rest_nothing_is_written_and_nothing_listed(world: World):
     rays = Rays(world)
     await rays.open()

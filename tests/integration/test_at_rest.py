@@ -15,6 +15,7 @@ CLUSTERS = 100
 TEN_MINUTES = 600.0
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_only
 @pytest.mark.timeout(180)
 async def test_a_hundred_clusters_at_rest_cause_no_write_and_no_list(world: World):

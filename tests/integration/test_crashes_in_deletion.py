@@ -86,6 +86,7 @@ async def writes_of_deletion() -> int:
         return len(operator.transport.journal.writes) - before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
 async def test_killed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_left(applied: bool):
     writes = await writes_of_deletion()
@@ -101,6 +102,7 @@ async def test_killed_at_any_single_write_the_cleanup_runs_once_and_nothing_is_l
     assert wrong == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 async def test_with_any_single_answer_lost_the_cleanup_runs_once_and_nothing_is_left(
     fault: LostResponse | LostRequest,
@@ -116,6 +118,7 @@ async def test_with_any_single_answer_lost_the_cleanup_runs_once_and_nothing_is_
     assert wrong == {}
 
 
+@pytest.mark.slow
 async def test_killed_at_any_write_of_the_creation_no_pod_is_made_before_the_finalizer():
     """Behaviour 18: what has no finalizer has no pod that could write to Redis."""
     for number in range(8):

@@ -81,6 +81,7 @@ async def writes_of(upheaval: Any) -> int:
     return len(seen[0].transport.journal.writes) - begun[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("upheaval", [recreate, suspend_and_resume])
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
 @in_shards

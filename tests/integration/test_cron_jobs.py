@@ -217,6 +217,7 @@ FAULTS: dict[str, Callable[[World, RunningOperator, int], None]] = {
 }
 
 
+@pytest.mark.slow
 @embedded_only
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_whatever_happens_to_a_single_write_each_tick_has_one_rayjob(fault: str):
@@ -363,6 +364,7 @@ async def test_one_that_is_put_right_begins_to_tick(world: World):
     assert (await cron(world)).status["observedGeneration"] == 2
 
 
+@pytest.mark.slow
 @embedded_only
 async def test_kuberays_definitions_serve_as_well(world: World):
     files = [THEIR_CRDS / f"ray.io_{plural}.yaml" for plural in ("raycronjobs", "rayjobs")]

@@ -253,6 +253,7 @@ async def test_bug_68_a_cluster_in_a_deleted_namespace_is_let_go_at_once(world: 
     assert not cleaners(world)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [None, {"backend": "rocksdb"}, {"redisAddress": 5}],

@@ -28,6 +28,7 @@ GROWTH = 1000
 pytestmark = pytest.mark.embedded_only
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_bug_80_clusters_that_grow_by_a_thousand_delay_no_small_one():
     alone = await seconds_to_all_pods(growing=False)
@@ -64,6 +65,7 @@ def pods(world: World, clusters: list[str]) -> list[int]:
     return [counts[name] for name in clusters]
 
 
+@pytest.mark.slow
 async def test_bug_79_forty_clusters_that_get_nowhere_keep_no_worker_from_the_next():
     async with embedded_world() as world:
         operator = world.start_operator(workers=1)

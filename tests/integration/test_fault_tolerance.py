@@ -34,6 +34,7 @@ async def end(world: World, head: Pod, how: str) -> None:
     await world.user.merge_patch(PODS, world.namespace, name, patch)
 
 
+@pytest.mark.slow
 async def test_bug_60_however_often_the_head_dies_no_worker_is_deleted(world: World):
     world.start_operator()
     await ready_cluster(world)

@@ -161,6 +161,7 @@ def test_every_sample_has_a_row_in_the_table():
         assert sorted({each.file for each in samples()}) == sorted(FATES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crds", ["ours", "theirs"])
 async def test_every_job_reaches_the_state_it_should_unchanged(world: World, crds: str):
     namesakes: defaultdict[str, list[Sample]] = defaultdict(list)

@@ -124,6 +124,7 @@ def kill_at(rays: Rays, operator: RunningOperator, number: int, *, applied: bool
     hooks.append(strike)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
 @in_shards
 async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: bool, shard: int):
@@ -140,6 +141,7 @@ async def test_killed_at_any_single_write_a_job_has_the_same_attempts(applied: b
     assert wrong == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 @pytest.mark.parametrize("resource", ["rayjobs.ray.io", "rayclusters.ray.io", "jobs.batch"])
 async def test_with_any_single_answer_lost_a_job_has_the_same_attempts(
@@ -160,6 +162,7 @@ async def test_with_any_single_answer_lost_a_job_has_the_same_attempts(
     assert wrong == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("resource", ["rayjobs.ray.io", "rayclusters.ray.io", "pods", "jobs.batch"])
 async def test_with_late_watches_a_job_has_the_same_attempts(mode: str, resource: str):

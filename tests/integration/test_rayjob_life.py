@@ -266,6 +266,7 @@ async def test_the_head_service_of_the_job_follows_the_attempt(rays: Rays):
     assert (service.spec.selector or {})["ray.io/cluster"] == status["rayClusterName"]
 
 
+@pytest.mark.slow
 @embedded_only
 async def test_jobs_at_rest_cause_no_write_and_no_read(rays: Rays):
     rays.ray.course = lambda body: forever() if "runs" in body["submission_id"] else Course()

@@ -69,6 +69,7 @@ def batches() -> Iterator[list[Json]]:
         waiting = later
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crds", ["ours", "theirs"])
 async def test_every_sample_becomes_ready_unchanged(world: World, crds: str):
     if crds == "theirs":

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(900)]  # a failure is shrunk first
 
 EXAMPLES = 25
-SEEDS = [0, 1, *[pytest.param(number, marks=pytest.mark.slow) for number in range(2, 8)]]
+SEEDS = range(8)
 
 DIGEST = "from tests.simulation.test_simulation import digest; print(digest({seed}, jobs={jobs}))"
 
@@ -44,6 +44,7 @@ def quiet() -> Iterator[None]:
     structlog.configure(**before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_happens_to_one_operator_it_does_no_harm_and_comes_to_rest(
     seed: int, record_property: Callable[[str, object], None]
@@ -57,6 +58,7 @@ def test_one_operator_survives_remembered_bad_luck(what: str):
     assert result.violations == (), "\n".join(result.story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_two_operators_for_some_seconds_come_to_the_right_state(seed: int):
     result = play(scenario_of(seed), overlapping=2.0 * seed)
@@ -69,6 +71,7 @@ def digest(seed: int, *, jobs: bool) -> str:
     return f"{result.transitions} {result.digest}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "jobs"), [(3, False), (11, False), (3, True), (11, True)])
 def test_a_scenario_is_the_same_life_in_every_process(seed: int, jobs: bool):
     lives = set()

@@ -29,6 +29,7 @@ def test_a_seed_always_makes_the_same_sequence():
     assert sequence(7) != sequence(8)
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_server_is_as_itself():
     """Two embedded servers agree: what chance decides does not count as a difference."""

@@ -196,6 +196,7 @@ else:
 """
 
 
+@pytest.mark.slow
 async def test_a_service_leads_to_the_ready_pods_from_pods_and_from_this_machine(town):
     address = await town.service("web", "one")
     await refused(address, 80)

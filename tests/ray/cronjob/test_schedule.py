@@ -291,6 +291,7 @@ def test_nothing_between_two_ticks_matches(text: str, moment: datetime, zone: Zo
         minute += MINUTE
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(CRONTABS, MOMENTS, st.sampled_from(ZONES).map(ZoneInfo))
 def test_the_latest_tick_is_the_last_that_matches(text: str, moment: datetime, zone: ZoneInfo):

@@ -20,6 +20,7 @@ def dead(n: int) -> bool:
     return n % 3 == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [2.0, 10.0], ids=["direct", "proxied"])
 async def test_many_dead_dashboards_delay_the_others_hardly(limit: float):
     """With all slots at the disposal of 500 dead ones nobody else would be heard."""
@@ -79,6 +80,7 @@ async def test_dead_dashboards_that_once_answered_take_a_quarter_of_the_slots():
         assert all((wall - each.last_success).total_seconds() < 35 for each in fresh)
 
 
+@pytest.mark.slow
 async def test_dashboards_that_have_recovered_are_found_again():
     ray = SimulatedRay(recording=False)
     async with world(ray) as it:

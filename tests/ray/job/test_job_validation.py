@@ -102,6 +102,7 @@ def test_bug_32_a_job_of_any_shape_is_a_problem_and_not_an_exception(spec: Any, 
 FIELDS = sorted({*job_manifest()["spec"], *JobSpec.__struct_encode_fields__})
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_bug_32_a_field_of_any_shape_is_told_or_taken(data: st.DataObject):

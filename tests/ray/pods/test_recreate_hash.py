@@ -120,6 +120,7 @@ def rewritten(value: Any, rng: Random, around: str = "") -> Any:
     return result
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_same_in_other_words_has_the_same_hash(rng: Random):
