@@ -8,14 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.name_syntax import is_label_value, is_qualified_name
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import (
     TemplateShape,
-    malformed,
     read_template,
     service_problem,
 )
@@ -25,7 +22,8 @@ from controller.ray.api.names import MAX_CLUSTER_NAME
 from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.validation.cluster_options import option_problems
 from controller.ray.api.validation.context import AUTOSCALER_V2, ValidationContext
-from controller.ray.api.validation.object_name import name_problem
+from controller.ray.api.validation.object_name import NameRule
+from controller.ray.api.validation.read_spec import read_spec
 from controller.ray.api.version import GROUP_PRIORITY_SINCE, is_at_least
 
 if TYPE_CHECKING:
@@ -37,6 +35,13 @@ _RESOURCE_PARAMETERS: Final = ("num-cpus", "num-gpus", "memory", "resources")
 _GROUP_NAME: Final = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 INVALID_SPEC_REASON: Final = "InvalidRayClusterSpec"
 _DEFAULT_GATES: Final = FeatureGates()
+_NAME_RULE: Final = NameRule(
+    MAX_CLUSTER_NAME,
+    noun="the cluster",
+    children="services and pods",
+    named_after="services",
+    reason="InvalidRayClusterMetadata",
+)
 
 
 def validate_cluster(
@@ -61,20 +66,9 @@ def restart_policy_warnings(spec: ClusterSpec) -> tuple[str, ...]:
 
 
 def _read(cluster: RayCluster, gates: FeatureGates) -> ValidationContext | Problem:
-    problem = name_problem(
-        cluster.metadata.name,
-        MAX_CLUSTER_NAME,
-        noun="the cluster",
-        children="services and pods",
-        named_after="services",
-        reason="InvalidRayClusterMetadata",
-    )
-    if problem is not None:
-        return problem
-    try:
-        spec = parse_spec(cluster)
-    except msgspec.ValidationError as error:
-        return malformed(error, "spec")
+    spec = read_spec(cluster, _NAME_RULE, parse_spec)
+    if isinstance(spec, Problem):
+        return spec
     head = read_template(spec.head_group_spec.template, "spec.headGroupSpec.template")
     if isinstance(head, Problem):
         return head

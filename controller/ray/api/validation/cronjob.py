@@ -6,10 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import msgspec
-
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import malformed
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.crontab import InvalidSchedule
 from controller.ray.api.names import MAX_CRON_JOB_NAME
@@ -17,7 +14,8 @@ from controller.ray.api.raycronjob import parse_cron_job_spec
 from controller.ray.api.rayjob import RayJob
 from controller.ray.api.schedule import parse_schedule
 from controller.ray.api.validation.job import validate_job
-from controller.ray.api.validation.object_name import name_problem
+from controller.ray.api.validation.object_name import NameRule
+from controller.ray.api.validation.read_spec import read_spec
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -27,6 +25,13 @@ if TYPE_CHECKING:
     from controller.ray.api.schedule import Schedule
 
 INVALID: Final = "InvalidRayCronJobSpec"
+_NAME_RULE: Final = NameRule(
+    MAX_CRON_JOB_NAME,
+    noun="it",
+    children="RayJobs and their clusters",
+    named_after="RayJobs",
+    reason=INVALID,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +59,9 @@ def validate_cron_job(
         gates: the enabled features.
         local_zone: time zone of schedules that name none.
     """
-    problem = name_problem(
-        cron.metadata.name,
-        MAX_CRON_JOB_NAME,
-        noun="it",
-        children="RayJobs and their clusters",
-        named_after="RayJobs",
-        reason=INVALID,
-    )
-    if problem is not None:
-        return problem
-    try:
-        spec = parse_cron_job_spec(cron)
-    except msgspec.ValidationError as error:
-        return malformed(error, "spec").under("spec", INVALID)
+    spec = read_spec(cron, _NAME_RULE, parse_cron_job_spec)
+    if isinstance(spec, Problem):
+        return spec.or_reason(INVALID)
     schedule = _schedule(spec.schedule)
     if isinstance(schedule, Problem):
         return schedule

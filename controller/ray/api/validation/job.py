@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import malformed
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import FeatureGates
@@ -20,7 +17,8 @@ from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, SubmissionMode, parse_job_spec
 from controller.ray.api.validation.cluster import validate_cluster
 from controller.ray.api.validation.deletion_strategy import deletion_problems
-from controller.ray.api.validation.object_name import name_problem
+from controller.ray.api.validation.object_name import NameRule
+from controller.ray.api.validation.read_spec import read_spec
 from controller.ray.api.validation.submission import runtime_env_problems, submission_problems
 
 if TYPE_CHECKING:
@@ -30,24 +28,20 @@ if TYPE_CHECKING:
 
 _DEFAULT_GATES: Final = FeatureGates()
 _REASON: Final = "InvalidRayJobSpec"
+_NAME_RULE: Final = NameRule(
+    MAX_JOB_NAME,
+    noun="the job",
+    children="clusters",
+    named_after="services",
+    reason="InvalidRayJobMetadata",
+)
 
 
 def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec | Problem:
     """The specification if the object is valid, else its first problem."""
-    problem = name_problem(
-        job.metadata.name,
-        MAX_JOB_NAME,
-        noun="the job",
-        children="clusters",
-        named_after="services",
-        reason="InvalidRayJobMetadata",
-    )
-    if problem is not None:
-        return problem
-    try:
-        spec = parse_job_spec(job)
-    except msgspec.ValidationError as error:
-        return malformed(error, "spec").under("spec", _REASON)
+    spec = read_spec(job, _NAME_RULE, parse_job_spec)
+    if isinstance(spec, Problem):
+        return spec.or_reason(_REASON)
     problem = next(job_spec_problems(spec, job.metadata, gates), None)
     return spec if problem is None else problem.under("spec", _REASON)
 

@@ -1,0 +1,38 @@
+"""Reads the specification of an object, after the check of its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from controller.apimachinery.template import malformed
+from controller.kube.objects import KubeObject
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.apimachinery.problem import Problem
+    from controller.ray.api.validation.object_name import NameRule
+
+T = TypeVar("T", bound=KubeObject)
+Spec = TypeVar("Spec")
+
+
+def read_spec(obj: T, name_rule: NameRule, parse: Callable[[T], Spec]) -> Spec | Problem:
+    """The typed specification, or the problem of the object's name or of a field's type.
+
+    The latter has no reason yet.
+
+    Args:
+        obj: the object.
+        name_rule: the rule for its name.
+        parse: returns the typed specification or raises `msgspec.ValidationError`.
+    """
+    problem = name_rule.problem(obj.metadata.name)
+    if problem is not None:
+        return problem
+    try:
+        return parse(obj)
+    except msgspec.ValidationError as error:
+        return malformed(error, "spec")
