@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.command.planning.snapshot import Snapshot
 from controller.kube.objects import Pod, PodStatus
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
@@ -20,8 +21,6 @@ from controller.ray.cluster import RayClusterKind
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CreateError, LogText
-    from controller.runtime.reconcile.plan import LiveList, LogTail
 
 WORKERS = 5000
 ROUNDS = 5
@@ -29,10 +28,11 @@ NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 OWNER = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "big", "uid": "u"}
 
 
-class Cache:
+class Cache(Snapshot):
     """One cluster and its pods."""
 
     def __init__(self, cluster: RayCluster, pods: list[Pod]) -> None:
+        super().__init__([], now=NOW)
         self.cluster = cluster
         self.pods = pods
 
@@ -40,69 +40,9 @@ class Cache:
         """Only the cluster can be got by name: names of new pods are free."""
         return self.cluster if resource is RAYCLUSTERS and key == "default/big" else None
 
-    def serves(self, resource: Resource[Any]) -> bool:
-        """There are no optional APIs."""
-        del resource
-        return False
-
     def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
         """All pods belong to the cluster."""
         return self.pods if resource is PODS and (index, value) == ("owner", "u") else []
-
-    def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        """One revision."""
-        del resource, owner_uid
-        return "1"
-
-    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        """Everything is settled."""
-        del owner_uid
-        return frozenset()
-
-    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
-        """Everything can be read."""
-        del resource, namespace
-        return {}
-
-    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        """No name is taken."""
-        del resource, key
-        return False
-
-    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        """No name is taken."""
-        del resource, owner_uid
-        return frozenset()
-
-    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        """Nothing was refused."""
-        del resource, key
-        return None
-
-    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        """Nothing was looked up."""
-        del resource, key
-        return False
-
-    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        """Nothing was listed live."""
-        del lookup, owner_uid
-        return False
-
-    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        """No log is read."""
-        del lookup, owner_uid
-        return None
-
-    def incomplete_replicas(self, owner_uid: str) -> dict[str, int]:
-        """Nothing is half made."""
-        del owner_uid
-        return {}
-
-    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        """There is no doubt."""
-        del owner_uid
-        return ()
 
 
 def cluster(replicas: int) -> RayCluster:

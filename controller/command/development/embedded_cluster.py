@@ -14,7 +14,7 @@ from controller.command.clock import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.http import serve
 from controller.devcluster.logs import SimulatedLogs
-from controller.devcluster.nodes import Kubelet, NodeSettings, run_nodes
+from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CRDS
@@ -76,7 +76,9 @@ async def embedded_cluster(
             wall=wall,
             rng=random.Random(),
             settings=nodes,
-            kubelet=process_node.component_factory(server, http.port) if process_node else Kubelet,
+            kubelet=process_node.component_factory(server, http.port)
+            if process_node
+            else SimulatedKubelet,
         ):
             yield cluster
     finally:

@@ -4,8 +4,8 @@ A simulated kubelet with a scheduler of its own, garbage collection, Jobs, Endpo
 namespace life cycle. Begin reading in `running.py`; the life of a pod is in `lifecycle.py`.
 """
 
-from controller.devcluster.nodes.kubelet import Kubelet
 from controller.devcluster.nodes.running import COMPONENTS, run_nodes
 from controller.devcluster.nodes.settings import ANNOTATION_PREFIX, NodeSettings
+from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
 
-__all__ = ["ANNOTATION_PREFIX", "COMPONENTS", "Kubelet", "NodeSettings", "run_nodes"]
+__all__ = ["ANNOTATION_PREFIX", "COMPONENTS", "NodeSettings", "SimulatedKubelet", "run_nodes"]

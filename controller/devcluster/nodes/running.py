@@ -12,9 +12,9 @@ from controller.devcluster.nodes.component_context import ComponentContext
 from controller.devcluster.nodes.endpointslices import EndpointSlices
 from controller.devcluster.nodes.garbage import GarbageCollector
 from controller.devcluster.nodes.jobs import JobController
-from controller.devcluster.nodes.kubelet import Kubelet
 from controller.devcluster.nodes.namespaces import NamespaceLifecycle
 from controller.devcluster.nodes.settings import NodeSettings
+from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
 
 if TYPE_CHECKING:
     import random
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from informers import Clock
 
 _MAKERS: Mapping[str, Callable[[ComponentContext], Component]] = {
-    "kubelet": Kubelet,
+    "kubelet": SimulatedKubelet,
     "gc": GarbageCollector,
     "jobs": JobController,
     "endpointslices": EndpointSlices,
@@ -48,7 +48,7 @@ async def run_nodes(
     rng: random.Random,
     settings: NodeSettings | None = None,
     components: AbstractSet[str] = COMPONENTS,
-    kubelet: Callable[[ComponentContext], Component] = Kubelet,
+    kubelet: Callable[[ComponentContext], Component] = SimulatedKubelet,
 ) -> AsyncGenerator[None]:
     """Run `components` until the context exits. It is entered when all caches are filled.
 

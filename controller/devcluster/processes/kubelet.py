@@ -6,7 +6,6 @@ without a node gets one. Its pods end when this process ends.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 from typing import TYPE_CHECKING
@@ -15,8 +14,9 @@ import structlog
 
 from controller.devcluster.nodes.binding import bind, gated
 from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.kubelet import Kubelet
 from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.nodes.registration import NodeInfo, Registration
+from controller.devcluster.nodes.registration import NodeInfo
 from controller.devcluster.processes.claims import Claims
 from controller.devcluster.processes.events import PodEvents
 from controller.devcluster.processes.pod_runtime import KubeletDirs, PodRuntime, machine_memory
@@ -25,6 +25,7 @@ from controller.devcluster.processes.sources import Sources
 from controller.kube.errors import Conflict, NotFound
 
 if TYPE_CHECKING:
+    import asyncio
     from pathlib import Path
 
     from controller.devcluster.nodes.component_context import ComponentContext
@@ -49,7 +50,7 @@ def node_info(isolation: Isolation) -> NodeInfo:
     )
 
 
-class ProcessKubelet:
+class ProcessKubelet(Kubelet):
     """Runs pods as processes.
 
     Limits and requests are visible to pods but not enforced: without its own cgroups
@@ -76,7 +77,7 @@ class ProcessKubelet:
         root: Path,
         memory: Path,
     ) -> None:
-        self.nodes = Registration(context, node_info(isolation))
+        super().__init__(context, node_info(isolation))
         self._context = context
         self._events = PodEvents(context, context.settings.node_names[0])
         self._runtime = PodRuntime(
@@ -91,7 +92,6 @@ class ProcessKubelet:
             dirs=KubeletDirs(claims=root / "claims", memory=memory),
         )
         self._claims = Claims(context, self._runtime.dirs.claims)
-        self._loop = context.control_loop("kubelet", self._sync)
         self._runs: dict[str, dict[str, PodWorker]] = {}
         self._group: asyncio.TaskGroup | None = None
         informer = context.caches.informer(PODS)
@@ -100,24 +100,14 @@ class ProcessKubelet:
         )
         self._pods = informer.lister
 
-    async def start(self) -> None:
-        """Register the nodes.
+    def _start_tasks(self, group: asyncio.TaskGroup) -> None:
+        """Start everything; when it is cancelled, every process of every pod is killed."""
+        self._group = group
+        group.create_task(self._events.run())
+        group.create_task(self._claims.run())
+        super()._start_tasks(group)
 
-        Raises:
-            controller.kube.errors.KubeError: a Node object could not be created.
-        """
-        await self.nodes.start()
-
-    async def run(self) -> None:
-        """Work until cancelled; then every process of every pod is killed."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            group.create_task(self.nodes.run())
-            group.create_task(self._events.run())
-            group.create_task(self._claims.run())
-            group.create_task(self._loop.run())
-
-    async def _sync(self, key: str) -> float | None:
+    async def _sync(self, key: str, /) -> float | None:
         pod = self._pods.get(key)
         for uid, run in self._runs.get(key, {}).items():
             if pod is None or pod.metadata.uid != uid:
