@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,6 +131,14 @@ def _truth(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
 
 
+def _run_name(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name: use at most 40 lower-case letters, digits and dashes"
+        )
+    return text
+
+
 def _add_feature_gates(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--feature-gates",
@@ -144,11 +153,22 @@ def _add_dev(commands: Commands) -> None:
         "dev",
         help="run an embedded Kubernetes with the operator in it",
         description="An API server and a simulated node in this process, for kubectl and for "
-        "trying manifests. Prints the kubeconfig to use. Nothing is kept. Needs the full package "
-        "(pip install in a checkout); the production image does not hold it.",
+        "trying manifests. Adds a context to a kubeconfig, says which, and takes it out at the "
+        "end. Nothing is kept. Needs the full package (pip install in a checkout); the production "
+        "image does not hold it.",
+    )
+    dev.add_argument(
+        "--name",
+        type=_run_name,
+        help="of this cluster, for several at once; its context is manta-NAME (default: dev, or "
+        "the first free one of dev-2, dev-3 and so on)",
     )
     dev.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
-    dev.add_argument("--kubeconfig", type=Path, help="file to write (default: in ~/.cache/manta)")
+    dev.add_argument(
+        "--kubeconfig",
+        type=Path,
+        help="file that gets the context; it may hold others (default: one in ~/.cache/manta)",
+    )
     dev.add_argument("--no-operator", action="store_true", help="only the cluster")
     dev.add_argument(
         "--crds", type=Path, help="file or folder of CRDs to install instead of Manta's own"
@@ -292,11 +312,12 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 def _dev(options: argparse.Namespace) -> int:
     _require_development("dev")
-    from controller.command.development.dev import DevOptions, default_kubeconfig, dev  # noqa: PLC0415
+    from controller.command.development.dev import DevOptions, dev  # noqa: PLC0415
 
     chosen = DevOptions(
+        name=options.name,
         port=options.port,
-        kubeconfig=options.kubeconfig or default_kubeconfig(),
+        kubeconfig=options.kubeconfig,
         crds=options.crds,
         operator=not options.no_operator,
         log_level=options.log_level,

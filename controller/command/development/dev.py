@@ -5,39 +5,50 @@ Prints the kubeconfig to use and runs until it is stopped; nothing is kept.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from controller.command.development.dashboard_addresses import dashboard_addresses
-from controller.command.development.embedded_cluster import embedded_cluster, write_kubeconfig
+from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.images import images_for
 from controller.command.development.process_node import process_node
+from controller.command.development.runs import (
+    DEFAULT_NAME,
+    claim,
+    clean_up,
+    is_running,
+    running,
+)
 from controller.command.development.user_dirs import cache_dir
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.command.signals import INTERRUPTED, stop_on_signals, unless_stopped
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.credentials import StaticCredentials
+from controller.kube.errors import ConfigurationError
 from controller.ray.api import custom_resource_definitions
 from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
+    from controller.command.development.embedded_cluster import EmbeddedCluster
     from controller.command.development.process_node import ProcessNode
+    from controller.command.development.runs import Run
     from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.runtime.settings import LogLevel
 
 
-def default_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
-    """Default path of the kubeconfig of `manta dev`."""
-    return cache_dir(environment) / "kubeconfig"
+def default_kubeconfig(name: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """Default path of the kubeconfig of the `manta dev` of that name."""
+    file = "kubeconfig" if name == DEFAULT_NAME else f"kubeconfig-{name}"
+    return cache_dir(environment) / file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +56,10 @@ class DevOptions:
     """Options of `manta dev`.
 
     Attributes:
+        name: of this run; None takes the first free one of `dev`, `dev-2` and so on.
         port: TCP port on the loopback interface, 0 for any free one.
-        kubeconfig: file to write; removed again at the end.
+        kubeconfig: file that gets the context, which is taken out at the end; None is the run's
+            own in `~/.cache/manta`.
         crds: file or folder with CustomResourceDefinitions to install instead of Manta's.
         operator: whether to run the operator too.
         log_level: of the operator.
@@ -57,10 +70,11 @@ class DevOptions:
     """
 
     port: int
-    kubeconfig: Path
+    kubeconfig: Path | None
     crds: Path | None
     operator: bool
     log_level: LogLevel
+    name: str | None = None
     ray: bool = False
     images: tuple[str, ...] = ()
     isolation: IsolationOption = "auto"
@@ -82,6 +96,7 @@ async def dev(options: DevOptions) -> int:
     definitions = load(options.crds) if options.crds else custom_resource_definitions()
     stop = stop_on_signals()
     async with AsyncExitStack() as stack:
+        run = stack.enter_context(closing(await asyncio.to_thread(_claim, options.name)))
         node = None
         if options.processes:
             images = await unless_stopped(stop, images_for(options.images, ray=options.ray))
@@ -93,15 +108,56 @@ async def dev(options: DevOptions) -> int:
                 port=options.port, crds=definitions, nodes=NodeSettings(), process_node=node
             )
         )
-        write_kubeconfig(options.kubeconfig, cluster.url)
-        stack.callback(options.kubeconfig.unlink, missing_ok=True)
+        kubeconfig = options.kubeconfig or default_kubeconfig(run.name)
+        await stack.enter_async_context(_context(run, kubeconfig, cluster))
         if node:
             _tell_about(node)
             await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=node.ray))
-        _greet(options, cluster.url)
+        _greet(options, cluster.url, kubeconfig)
         status = await _run_operator(cluster.url, stop) if options.operator else await _wait(stop)
     _say("stopped")
     return status
+
+
+def _claim(name: str | None) -> Run:
+    """Claim a name, and say what killed runs had left behind and what else runs."""
+    records = cache_dir() / "runs"
+    records.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for sentence in clean_up(records):
+        _say(sentence)
+    run = claim(records, name)
+    for other in running(records, besides=run):
+        _say(other.text())
+    return run
+
+
+@asynccontextmanager
+async def _context(run: Run, kubeconfig: Path, cluster: EmbeddedCluster) -> AsyncGenerator[None]:
+    """Have the kubeconfig hold a context for the cluster.
+
+    Raises:
+        ConfigurationError: the file cannot be changed.
+    """
+    run.record(url=cluster.url, kubeconfig=kubeconfig)
+    previous = await asyncio.to_thread(
+        run.context.add,
+        kubeconfig,
+        cluster={"server": cluster.url},
+        user={},
+        is_running=is_running,
+    )
+    if previous:
+        _say(
+            f"The current context of {kubeconfig} is {run.context.name} until this command ends; "
+            f"then it is {previous} again."
+        )
+    try:
+        yield
+    finally:
+        try:
+            await asyncio.to_thread(run.context.remove, kubeconfig)
+        except ConfigurationError as error:
+            _say(f"context {run.context.name} is still there: {error}")
 
 
 async def _run_operator(url: str, stop: asyncio.Event) -> int:
@@ -121,12 +177,12 @@ def _tell_about(node: ProcessNode) -> None:
         _say(sentence)
 
 
-def _greet(options: DevOptions, url: str) -> None:
+def _greet(options: DevOptions, url: str, kubeconfig: Path) -> None:
     with_operator = "with the operator" if options.operator else "without an operator"
     _say(
         f"An embedded Kubernetes API server listens at {url}, {with_operator}.\n"
         "In another terminal:\n\n"
-        f"  export KUBECONFIG={options.kubeconfig}\n"
+        f"  export KUBECONFIG={kubeconfig}\n"
         "  kubectl apply -f examples/raycluster.yaml\n"
         "  kubectl get raycluster -w\n\n"
         "Press Ctrl-C to stop; nothing is kept."

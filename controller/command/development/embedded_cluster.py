@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from controller.command.clock import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.http import serve
@@ -21,7 +19,6 @@ from controller.kube.resources import CRDS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
-    from pathlib import Path
 
     from controller.command.development.process_node import ProcessNode
 
@@ -84,23 +81,3 @@ async def embedded_cluster(
     finally:
         await http.aclose()
         await server.aclose()
-
-
-def write_kubeconfig(path: Path, url: str) -> None:
-    """Write a kubeconfig for the embedded cluster, readable by its owner only."""
-    config: dict[str, Any] = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "manta-dev", "cluster": {"server": url}}],
-        "users": [{"name": "developer", "user": {}}],
-        "contexts": [
-            {
-                "name": "manta-dev",
-                "context": {"cluster": "manta-dev", "user": "developer", "namespace": "default"},
-            }
-        ],
-        "current-context": "manta-dev",
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600)
-    path.write_text(yaml.safe_dump(config, sort_keys=False))

@@ -1,0 +1,211 @@
+"""A kubeconfig file that others own too: read, changed and replaced, and locked meanwhile.
+
+Entries are edited in the tree of YAML nodes, so everything else keeps its value, type and order;
+as with `kubectl config`, comments are lost.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+
+from controller.kube.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
+"""The lists of named entries, and the field that holds an entry's content."""
+
+_nodes: Any = yaml  # its stubs leave the tree of nodes untyped
+_POLL = 0.05  # seconds until the lock is tried again
+_EMPTY: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [],
+    "users": [],
+    "contexts": [],
+}
+
+
+class KubeconfigFile:
+    """The content of one kubeconfig while it is locked; see `opened`.
+
+    Attributes:
+        existed: whether there was a file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read it.
+
+        Raises:
+            ConfigurationError: it cannot be read, or is no kubeconfig.
+        """
+        self._path = path
+        try:
+            text = path.read_text()
+            self.existed = True
+        except FileNotFoundError:
+            text, self.existed = "", False
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"cannot read the kubeconfig {path}: {error}") from error
+        self._root = self._parsed(text)
+
+    @property
+    def current_context(self) -> str:
+        """`current-context`, empty for none."""
+        node = self._value("current-context")
+        return str(_plain(node) or "") if node is not None else ""
+
+    @current_context.setter
+    def current_context(self, name: str) -> None:
+        self._discard("current-context")
+        if name:
+            self._root.value.append((_node("current-context"), _node(name)))
+
+    @property
+    def is_void(self) -> bool:
+        """Whether it holds nothing but what every kubeconfig has."""
+        plain: dict[str, Any] = _plain(self._root)
+        return not any(value for key, value in plain.items() if key not in {"apiVersion", "kind"})
+
+    def entries(self, section: str) -> dict[str, dict[str, Any]]:
+        """The contents of the entries of one section by name."""
+        return {
+            str(entry["name"]): entry.get(SECTIONS[section]) or {}
+            for entry in map(_plain, self._list(section))
+        }
+
+    def add(self, section: str, name: str, content: dict[str, Any]) -> None:
+        """Append an entry."""
+        self._list(section).append(_node({"name": name, SECTIONS[section]: content}))
+
+    def remove(self, section: str, name: str) -> None:
+        """Remove the entry of that name."""
+        listed = self._list(section)
+        listed[:] = [entry for entry in listed if str(_plain(entry)["name"]) != name]
+
+    def write(self) -> None:
+        """Replace the file by this content at once, with the mode and owner that it had.
+
+        Raises:
+            ConfigurationError: it cannot be written.
+        """
+        text = _nodes.serialize(self._root, Dumper=yaml.SafeDumper, width=sys.maxsize)
+        try:
+            _replace(self._path.resolve(), text)
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot write the kubeconfig {self._path}: {error}"
+            ) from error
+
+    def _parsed(self, text: str) -> yaml.MappingNode:
+        try:
+            root: Any = _nodes.compose(text, Loader=yaml.SafeLoader)
+            if root is None:
+                return cast("yaml.MappingNode", _node(_EMPTY))
+            plain = _plain(root)
+        except (yaml.YAMLError, ValueError) as error:
+            raise self._unusable(" ".join(str(error).split())) from error
+        if not isinstance(root, yaml.MappingNode):
+            raise self._unusable("it is not a mapping")
+        for section in SECTIONS:
+            listed: Any = plain.get(section) or []
+            if not isinstance(listed, list) or not all(map(_is_named, cast("list[Any]", listed))):
+                raise self._unusable(f"{section} must be a list of mappings, each with a name")
+        return root
+
+    def _unusable(self, why: str) -> ConfigurationError:
+        return ConfigurationError(
+            f"the kubeconfig {self._path} cannot be changed: {why}. Correct it, or name another "
+            "file with --kubeconfig"
+        )
+
+    def _value(self, key: str) -> yaml.Node | None:
+        return next((value for name, value in self._root.value if name.value == key), None)
+
+    def _discard(self, key: str) -> None:
+        self._root.value[:] = [pair for pair in self._root.value if pair[0].value != key]
+
+    def _list(self, section: str) -> list[yaml.Node]:
+        node = self._value(section)
+        if not isinstance(node, yaml.SequenceNode):
+            self._discard(section)
+            node = cast("yaml.SequenceNode", _node([]))
+            self._root.value.append((_node(section), node))
+        node.flow_style = self._root.flow_style
+        return node.value
+
+
+@contextmanager
+def opened(path: Path, *, patience: float = 5.0) -> Generator[KubeconfigFile]:
+    """The file, locked as `kubectl config` does, by a file beside it.
+
+    Args:
+        path: of the kubeconfig, which need not exist.
+        patience: seconds to wait for another program that has locked it.
+
+    Raises:
+        ConfigurationError: it cannot be locked or read, or is no kubeconfig.
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    deadline = time.monotonic() + patience
+    while not _create(lock):
+        if time.monotonic() > deadline:
+            raise ConfigurationError(
+                f"{lock} exists: another program is changing the kubeconfig. Remove the file if "
+                "none is"
+            )
+        time.sleep(_POLL)
+    try:
+        yield KubeconfigFile(path)
+    finally:
+        lock.unlink(missing_ok=True)
+
+
+def _create(lock: Path) -> bool:
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise ConfigurationError(f"cannot lock the kubeconfig: {error}") from error
+    return True
+
+
+def _replace(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        with open(descriptor, "w") as file:  # noqa: PTH123  the descriptor has the mode
+            file.write(text)
+            file.flush()
+            with suppress(FileNotFoundError):
+                before = path.stat()
+                os.fchown(descriptor, before.st_uid, before.st_gid)
+                os.fchmod(descriptor, before.st_mode & 0o7777)
+            os.fsync(descriptor)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _is_named(entry: Any) -> bool:
+    return isinstance(entry, dict) and bool(cast("dict[str, Any]", entry).get("name"))
+
+
+def _node(value: Any) -> yaml.Node:
+    representer = _nodes.representer.SafeRepresenter(default_flow_style=False, sort_keys=False)
+    return representer.represent_data(value)
+
+
+def _plain(node: yaml.Node) -> Any:
+    return _nodes.constructor.SafeConstructor().construct_object(node, deep=True)
