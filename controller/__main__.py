@@ -140,12 +140,9 @@ def _run_name(text: str) -> str:
 
 
 def _add_feature_gates(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="NAME=BOOL,...",
-        help="switch features on or off by KubeRay's names",
-    )
+    from controller.command.feature_gates import gates_help  # noqa: PLC0415
+
+    command.add_argument("--feature-gates", default="", metavar="NAME=BOOL,...", help=gates_help())
 
 
 def _add_dev(commands: Commands) -> None:
@@ -365,11 +362,14 @@ def _demo(options: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> int:
     from controller.command.planning import PlanRequest, plan  # noqa: PLC0415
 
+    gates = _feature_gates(options)
+    for name, reason in gates.without_effect().items():
+        sys.stderr.write(f"manta: feature gate {name} has no effect: {reason}\n")
     request = PlanRequest(
         options.file,
         namespace=options.namespace,
         offline=options.offline,
-        feature_gates=_feature_gates(options),
+        feature_gates=gates,
         kubeconfig=options.kubeconfig,
         context=options.context,
     )

@@ -8,7 +8,8 @@ import random
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from prometheus_client import CollectorRegistry, disable_created_metrics
+import structlog
+from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
 from controller.command.clock import wall
 from controller.command.kinds import KindSettings, kinds_of
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
     from controller.kube.credentials import Credentials
     from controller.kube.resources import Resource
+    from controller.ray.api import FeatureGates
     from controller.runtime.settings import Settings
+
+_log = structlog.stdlib.get_logger("manta.operator")
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -68,6 +72,7 @@ async def operator_for(
         metrics=RestClientMetrics(registry).for_host(credentials.endpoint.host),
     )
     decided = kind_settings or KindSettings.from_environment()
+    report_gates(decided.cluster.feature_gates, registry)
     connector = Connector(client, proxied=use_proxy, cluster_domain=decided.cluster.cluster_domain)
     election = AlwaysLeader()
     dashboards = DashboardActors(
@@ -98,6 +103,19 @@ async def operator_for(
         await dashboards.aclose()
         await connector.aclose()
         await transport.aclose()
+
+
+def report_gates(gates: FeatureGates, registry: CollectorRegistry) -> None:
+    """Log a warning and set `manta_feature_gate_without_effect` for each such gate."""
+    metric = Gauge(
+        "manta_feature_gate_without_effect",
+        "1 for each feature gate that was set to a value which changes nothing",
+        ("name",),
+        registry=registry,
+    )
+    for name, reason in gates.without_effect().items():
+        _log.warning("feature_gate.without_effect", gate=name, reason=reason)
+        metric.labels(name).set(1)
 
 
 def _freeze() -> None:

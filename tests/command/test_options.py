@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trustme
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
-from controller.__main__ import _feature_gates, _parser, _settings
+from controller.__main__ import _feature_gates, _parser, _settings, main
+from controller.command.operator import report_gates
 from controller.command.run import is_outside
 from controller.kube.credentials import StaticCredentials
 from controller.kube.incluster import InClusterCredentials
+from controller.ray.api import FeatureGates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,6 +32,32 @@ def test_kuberays_names_of_options_are_understood():
     assert settings.workers == 4
     assert settings.namespaces == ("a", "b")
     assert not _feature_gates(options).enabled("RayMultiHostIndexing")
+
+
+def test_gates_without_effect_are_logged_and_counted_at_the_start():
+    registry = CollectorRegistry()
+    with capture_logs() as logs:
+        report_gates(FeatureGates.parse("RayClusterMTLS=true,RayCronJob=true"), registry)
+    (line,) = logs
+    assert (line["event"], line["gate"]) == ("feature_gate.without_effect", "RayClusterMTLS")
+    name = "manta_feature_gate_without_effect"
+    assert registry.get_sample_value(name, {"name": "RayClusterMTLS"}) == 1
+    assert registry.get_sample_value(name, {"name": "RayCronJob"}) is None
+
+
+def test_the_help_says_which_gates_have_no_effect(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["run", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "RayCronJob (on)" in text
+    assert "does not exist yet: KubernetesWAS, RayClusterHistoryServer, RayClusterMTLS" in text
+
+
+def test_a_plan_names_gates_without_effect(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    empty = tmp_path / "empty.yaml"
+    empty.write_text("")
+    main(["plan", "--offline", "-f", str(empty), "--feature-gates=RayClusterMTLS=true"])
+    assert "feature gate RayClusterMTLS has no effect" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

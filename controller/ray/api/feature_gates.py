@@ -1,6 +1,7 @@
 """Feature gates under KubeRay's names.
 
-A feature that Manta implements completely is enabled by default, even if it is alpha in KubeRay.
+A feature that Manta implements completely is enabled by default, even if it is alpha in KubeRay. A
+gate whose value has no effect is accepted, so that KubeRay's settings can be kept, and reported.
 """
 
 from __future__ import annotations
@@ -26,28 +27,35 @@ class Gate:
     Attributes:
         stage: KubeRay's stage, to which `AllAlpha` and `AllBeta` refer.
         default: the value if the gate is not set.
+        fixed: what Manta does whatever the value; None if the gate decides.
     """
 
     stage: Literal["Alpha", "Beta"]
     default: bool
+    fixed: bool | None = None
 
 
 GATES: Final[Mapping[str, Gate]] = MappingProxyType(
     {
         EMBEDDED_STORAGE: Gate("Alpha", default=True),
-        "KubernetesWAS": Gate("Alpha", default=False),
-        "RayClusterHistoryServer": Gate("Alpha", default=False),
-        "RayClusterMTLS": Gate("Alpha", default=False),
-        "RayClusterNetworkPolicy": Gate("Alpha", default=False),
-        "RayClusterStatusConditions": Gate("Beta", default=True),
+        "KubernetesWAS": Gate("Alpha", default=False, fixed=False),
+        "RayClusterHistoryServer": Gate("Alpha", default=False, fixed=False),
+        "RayClusterMTLS": Gate("Alpha", default=False, fixed=False),
+        "RayClusterNetworkPolicy": Gate("Alpha", default=False, fixed=False),
+        "RayClusterStatusConditions": Gate("Beta", default=True, fixed=True),
         CRON_JOB: Gate("Alpha", default=True),
         JOB_DELETION_POLICY: Gate("Beta", default=True),
         MULTI_HOST_INDEXING: Gate("Beta", default=True),
-        "RayServiceIncrementalUpgrade": Gate("Beta", default=True),
+        "RayServiceIncrementalUpgrade": Gate("Beta", default=True, fixed=False),
         SIDECAR_SUBMITTER_RESTART: Gate("Alpha", default=False),
     }
 )
 _STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+_FIXED: Final = {
+    False: "the feature does not exist in this version of Manta; objects that need it for their "
+    "protection are refused",
+    True: "the feature is always on",
+}
 _TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
@@ -83,6 +91,14 @@ class FeatureGates:
             KeyError: there is no such gate.
         """
         return self.chosen.get(name, GATES[name].default)
+
+    def without_effect(self) -> Mapping[str, str]:
+        """The chosen values that change nothing, by gate, each with the reason."""
+        return {
+            name: _FIXED[fixed]
+            for name, value in sorted(self.chosen.items())
+            if (fixed := GATES[name].fixed) is not None and value is not fixed
+        }
 
 
 def _assignment(text: str) -> tuple[str, bool]:

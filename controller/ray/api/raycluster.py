@@ -118,32 +118,15 @@ class HistoryServerOptions(View, frozen=True):
     collector_options: CollectorOptions | None = None
 
 
-class NetworkRules(View, frozen=True):
-    """`spec.networkPolicy.head` and `.worker`."""
-
-    ingress_rules: tuple[dict[str, Any], ...] = ()
-    egress_rules: tuple[dict[str, Any], ...] = ()
-
-
-class GroupNetworkRules(NetworkRules, frozen=True):
-    """`spec.networkPolicy.workerGroups[]`."""
-
-    group_name: str = ""
-
-
-class NetworkPolicy(View, frozen=True):
-    """`spec.networkPolicy`."""
-
-    mode: str = "DenyAll"
-    head: NetworkRules = NetworkRules()
-    worker: NetworkRules = NetworkRules()
-    worker_groups: tuple[GroupNetworkRules, ...] = ()
-
-
 class TlsOptions(View, frozen=True):
     """`spec.tlsOptions`."""
 
     enabled: bool | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether mTLS is asked for; true also if it is left open."""
+        return self.enabled is not False
 
 
 class HeadGroup(View, frozen=True):
@@ -231,7 +214,7 @@ class ClusterSpec(View, frozen=True):
     head_service_annotations: dict[str, str] | None = None
     gcs_fault_tolerance_options: GcsFaultToleranceOptions | None = None
     history_server_options: HistoryServerOptions | None = None
-    network_policy: NetworkPolicy | None = None
+    network_policy: dict[str, Any] | None = None
     tls_options: TlsOptions | None = None
 
     @property

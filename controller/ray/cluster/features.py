@@ -1,6 +1,7 @@
 """What a RayCluster may ask for and this version of Manta does not do yet.
 
-Such fields are accepted, and named in a condition: nothing is left out in silence.
+Such fields are accepted, and named in a condition: nothing is left out in silence. What protects
+the cluster is refused instead (`validation/protection.py`).
 """
 
 from __future__ import annotations
@@ -26,11 +27,7 @@ to the pods, where the schedulers themselves read them."""
 
 def unsupported_fields(cluster: RayCluster, spec: ClusterSpec) -> tuple[str, ...]:
     """Paths of the fields that have no effect, those of the specification first."""
-    tls, given = spec.tls_options, cluster.metadata.labels or {}
-    asked = {
-        "spec.historyServerOptions": spec.history_server_options is not None,
-        "spec.networkPolicy": spec.network_policy is not None,
-        "spec.tlsOptions": tls is not None and bool(tls.enabled),
-    }
+    given = cluster.metadata.labels or {}
+    asked = {"spec.historyServerOptions": spec.history_server_options is not None}
     asked |= {f"metadata.labels[{label}]": label in given for label in _SCHEDULER_LABELS}
     return tuple(path for path, is_asked in asked.items() if is_asked)

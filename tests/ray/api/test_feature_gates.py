@@ -32,6 +32,29 @@ def test_a_gate_for_a_whole_stage_yields_to_the_gates_themselves():
     assert not gates.enabled("RayMultiHostIndexing")
 
 
+def test_values_that_change_nothing_are_named_with_the_reason():
+    gates = FeatureGates.parse("RayClusterMTLS=true,RayClusterStatusConditions=false,RayCronJob=1")
+    found = gates.without_effect()
+    assert list(found) == ["RayClusterMTLS", "RayClusterStatusConditions"]
+    assert "does not exist in this version" in found["RayClusterMTLS"]
+    assert FeatureGates.parse("RayClusterMTLS=0,RayMultiHostIndexing=0").without_effect() == {}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"networkPolicy": {"mode": "DenyAllIngress"}},
+        {"tlsOptions": {"enabled": True}},
+        {"authOptions": {"mode": "certificate"}},
+    ],
+)
+def test_protection_that_is_not_built_is_refused_whatever_the_gates_say(asked: dict[str, Any]):
+    for gates in ("", "AllAlpha=true,AllBeta=true"):
+        problem = validate_cluster(cluster(manifest(), **asked), FeatureGates.parse(gates))
+        assert isinstance(problem, Problem)
+        assert problem.field.startswith(f"spec.{next(iter(asked))}")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

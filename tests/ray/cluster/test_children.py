@@ -189,6 +189,17 @@ def test_the_name_of_a_route_leaves_room_for_the_namespace():
     assert route.name == "a" * 44, "51 less the length of `default`"
 
 
+def test_tls_that_a_route_would_leave_out_is_given_by_an_ingress():
+    group = {"enableIngress": True, "ingressOptions": {"tls": [{"secretName": "s"}]}}
+    seen = RayClusterKind().observe(
+        "default/example", reads(cluster(sample(headGroupSpec=group)), routes=True)
+    )
+    assert seen is not None
+    kinds = {part.resource.kind for part in seen.children.absent}
+    assert "Ingress" in kinds
+    assert "Route" not in kinds
+
+
 def test_the_token_is_made_for_the_request_and_is_in_no_plan():
     tokens = iter([TOKEN, "another"])
     kind = RayClusterKind(ClusterSettings(new_token=lambda: next(tokens)))

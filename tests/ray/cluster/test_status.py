@@ -416,8 +416,6 @@ def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
     raw["metadata"]["labels"] = {"volcano.sh/queue-name": "q", "team": "a"}
     obj = cluster(
         raw,
-        networkPolicy={},
-        tlsOptions={"enabled": True},
         gcsFaultToleranceOptions={"redisAddress": "r"},
         authOptions={"mode": "token"},
         historyServerOptions={
@@ -431,10 +429,7 @@ def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
     features = said(status, "FeaturesSupported")
     assert features is not None
     assert features[:2] == ("False", "NotImplementedYet")
-    assert (
-        "spec.historyServerOptions, spec.networkPolicy, spec.tlsOptions, "
-        "metadata.labels[volcano.sh/queue-name]"
-    ) in features[2]
+    assert ("spec.historyServerOptions, metadata.labels[volcano.sh/queue-name]") in features[2]
     assert status["state"] == "ready", "a field without effect does not stop the cluster"
     relieved = with_status(cluster(), status)
     assert said(status_of(kept(relieved, *READY)), "FeaturesSupported") is None

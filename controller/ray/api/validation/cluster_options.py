@@ -1,19 +1,18 @@
-"""Checks of a RayCluster's optional features: auth, network, TLS, history server."""
+"""Checks of a RayCluster's optional features: protection, auth, history server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.name_syntax import is_dns_1123_label
 from controller.apimachinery.problem import Problem
 from controller.ray.api.validation.fault_tolerance import fault_tolerance_problems
+from controller.ray.api.validation.protection import unbuilt_protection
 from controller.ray.api.version import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, is_at_least
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from controller.apimachinery.template import Container
-    from controller.ray.api.raycluster import NetworkRules
     from controller.ray.api.validation.context import ValidationContext
 
 _HISTORY: Final = "spec.historyServerOptions.collectorOptions"
@@ -27,18 +26,14 @@ _BACKEND_NEEDS: Final = {
     "s3": ("S3_REGION",),
     "aliyunoss": ("OSS_BUCKET", "OSS_ENDPOINT", "OSS_REGION"),
 }
-_TLS_VARIABLES: Final = (
-    "RAY_USE_TLS", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_CA_CERT",
-)  # fmt: skip
 
 
 def option_problems(context: ValidationContext) -> Iterator[Problem]:
     """All problems of the optional features; callers take the first."""
+    yield from unbuilt_protection(context)
     yield from fault_tolerance_problems(context)
     yield from _history_server(context)
     yield from _auth(context)
-    yield from _network_policy(context)
-    yield from _tls(context)
 
 
 def _history_server(context: ValidationContext) -> Iterator[Problem]:
@@ -115,61 +110,6 @@ def _auth(context: ValidationContext) -> Iterator[Problem]:
         if auth.secret_name:
             yield Problem(
                 "spec.authOptions.secretName", "is not used with enableK8sTokenAuth; remove it"
-            )
-
-
-def _network_policy(context: ValidationContext) -> Iterator[Problem]:
-    policy = context.spec.network_policy
-    if policy is None:
-        return
-    path = "spec.networkPolicy"
-    names = {group.group_name for group in context.spec.worker_group_specs}
-    rules: dict[str, NetworkRules] = {f"{path}.head": policy.head, f"{path}.worker": policy.worker}
-    for position, group in enumerate(policy.worker_groups):
-        rules[f"{path}.workerGroups[{position}]"] = group
-        if group.group_name not in names:
-            yield Problem(
-                f"{path}.workerGroups[{position}].groupName",
-                f"{group.group_name!r} is not one of spec.workerGroupSpecs",
-            )
-    for where, rule in rules.items():
-        if rule.ingress_rules and policy.mode == "DenyAllEgress":
-            yield Problem(f"{where}.ingressRules", "has no effect with mode DenyAllEgress")
-        if rule.egress_rules and policy.mode == "DenyAllIngress":
-            yield Problem(f"{where}.egressRules", "has no effect with mode DenyAllIngress")
-    for position, worker_group in enumerate(context.spec.worker_group_specs):
-        if not is_dns_1123_label(worker_group.group_name):
-            yield Problem(
-                f"spec.workerGroupSpecs[{position}].groupName",
-                "must be lower-case letters, digits and dashes, because a NetworkPolicy is named "
-                "after it",
-            )
-
-
-def _tls(context: ValidationContext) -> Iterator[Problem]:
-    tls, options = context.spec.tls_options, context.spec.autoscaler_options
-    if tls is None or not tls.enabled:
-        return
-    ray = {"spec.headGroupSpec.template.spec.containers[0]": context.head.ray} | {
-        f"spec.workerGroupSpecs[{position}].template.spec.containers[0]": shape.ray
-        for position, shape in enumerate(context.workers)
-    }
-    variables = [(path, entry.name) for path, c in ray.items() for entry in c.env]
-    mounts = [(path, m.name, m.mount_path) for path, c in ray.items() for m in c.volume_mounts]
-    if options is not None:
-        path = "spec.autoscalerOptions"
-        variables += [(path, str(entry.get("name"))) for entry in options.env]
-        mounts += [
-            (path, str(mount.get("name")), str(mount.get("mountPath")))
-            for mount in options.volume_mounts
-        ]
-    for path, name in variables:
-        if name in _TLS_VARIABLES:
-            yield Problem(f"{path}.env[{name}]", "is set by the operator with tlsOptions")
-    for path, name, mount_path in mounts:
-        if name == "ray-tls" or mount_path.rstrip("/") == "/etc/ray/tls":
-            yield Problem(
-                f"{path}.volumeMounts[{name}]", "is mounted by the operator with tlsOptions"
             )
 
 

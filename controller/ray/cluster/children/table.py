@@ -86,7 +86,9 @@ def desired_children(
             desired_fields=desired_service_fields,
         )
     if spec.head_group_spec.enable_ingress:
-        if routes and not settings.use_ingress_on_openshift:
+        options = spec.head_group_spec.ingress_options or {}
+        tls = bool(options.get("tls"))  # a route would leave it out; an ingress becomes one with it
+        if routes and not settings.use_ingress_on_openshift and not tls:
             resource, body = ROUTES, ingress.route(spec, identity, annotations)
         else:
             resource, body = INGRESSES, ingress.ingress(spec, identity, annotations)
