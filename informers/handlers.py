@@ -92,8 +92,6 @@ class HandlerRegistration(Generic[T]):
         self._has_synced = False
         self._settled = asyncio.Event()
         self._closed = False
-        self._ended = asyncio.Event()
-        self._ended.set()
         self._failures = 0
 
     @property
@@ -125,11 +123,6 @@ class HandlerRegistration(Generic[T]):
         for waited_for in (self._filled, self._has_room, self._settled):
             waited_for.set()
 
-    async def aremove(self) -> None:
-        """Remove the handler and wait until its task has ended."""
-        self.remove()
-        await self._ended.wait()
-
     def enqueue(self, items: Iterable[Notification[T]]) -> None:
         """Append notifications. For the informer only."""
         self._queue.extend(items)
@@ -152,16 +145,12 @@ class HandlerRegistration(Generic[T]):
 
     async def run(self) -> None:
         """Dispatch items until removed. For the informer only."""
-        self._ended.clear()
-        try:
-            while not self._closed:
-                await self._filled.wait()
-                self._filled.clear()
-                while self._queue:
-                    self.drain(_BATCH)
-                    await asyncio.sleep(0)
-        finally:
-            self._ended.set()
+        while not self._closed:
+            await self._filled.wait()
+            self._filled.clear()
+            while self._queue:
+                self.drain(_BATCH)
+                await asyncio.sleep(0)
 
     def drain(self, limit: int | None = None) -> None:
         """Dispatch at most `limit` items now, all if None."""

@@ -155,7 +155,7 @@ async def test_a_proxied_request_goes_through_the_api_server_with_the_token():
     assert (await to.job("demo-long")).status is JobStatus.RUNNING
     sent = transport.requests[0]
     assert sent.path == "/api/v1/namespaces/default/services/head-svc:8265/proxy/api/jobs/demo-long"
-    assert sent.headers["x-ray-authorization"] == "Bearer abc"
+    assert sent.headers["x-ray-authorization"] == "Bearer the-token"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def secret(**data: str) -> bytes:
 
 
 async def test_the_token_is_read_live_for_each_client_and_kept_nowhere_else():
-    transport = FakeTransport(lambda: answer(200, secret(auth_token="abc\n")))
+    transport = FakeTransport(lambda: answer(200, secret(auth_token="the-token\n")))
     connect = Connector(client(transport), proxied=True)
     for _ in range(2):
         made = await connect(HEAD)
@@ -194,7 +194,7 @@ async def test_the_token_is_read_live_for_each_client_and_kept_nowhere_else():
     assert [each.path for each in transport.requests] == [
         "/api/v1/namespaces/default/secrets/the-secret"
     ] * 2
-    assert "abc" not in repr(vars(connect))
+    assert "the-token" not in repr(vars(connect))
     await connect.aclose()
 
 
