@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+_RFC3339: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
 def rfc3339(moment: datetime) -> str:
@@ -25,3 +29,12 @@ def parse_rfc3339(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"timestamp without offset: {text!r}")
     return moment
+
+
+def without_times(value: Any) -> Any:
+    """Plain data in which every string that is a timestamp is empty, for comparisons."""
+    if isinstance(value, dict):
+        return {key: without_times(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [without_times(item) for item in cast("list[Any]", value)]
+    return "" if isinstance(value, str) and _RFC3339.fullmatch(value) else value

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from controller.apimachinery.merge_patch import difference, holds_list
+from controller.apimachinery.timestamps import without_times
 from controller.runtime.events.aggregation import aggregate_events
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.plan import (
@@ -216,12 +217,13 @@ class Executor:
         requeue_after = _sooner(requeue_after, status.valid_for)
         uid = run.primary.metadata.uid
         patch = difference(_status_of(run.primary), status.wanted)
-        if not patch or patch == self._pruned_fields.get(uid):
+        if not patch or without_times(patch) == self._pruned_fields.get(uid):
             return requeue_after
         rest = self._status_written.get(uid, -STATUS_INTERVAL) + STATUS_INTERVAL - self._now()
         if not status.urgent and rest > 0:
             return _sooner(requeue_after, rest)
-        result = await self._perform(run, _status_write(execution.resource, run.primary, patch))
+        write = _status_write(execution.resource, run.primary, {**patch, **status.stamps})
+        result = await self._perform(run, write)
         if result.outcome is WriteOutcome.DONE:
             self._status_written[uid] = self._now()
             self._remember_pruned_fields(uid, run.primary, patch)
@@ -231,8 +233,11 @@ class Executor:
         return requeue_after
 
     def _remember_pruned_fields(self, uid: str, stored: KubeObject, patch: dict[str, Any]) -> None:
-        """KubeRay's definitions prune fields of ours; writing them again would change nothing."""
-        missing = difference(_status_of(stored), patch)
+        """KubeRay's definitions prune fields of ours; writing them again would change nothing.
+
+        Times are not compared: that of a pruned condition is a new one in every plan.
+        """
+        missing = without_times(difference(_status_of(stored), patch))
         if missing:
             self._pruned_fields[uid] = missing
         else:

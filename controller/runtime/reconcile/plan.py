@@ -198,12 +198,14 @@ class StatusPatch:
     such writes are limited to one a second per object. `events` report a transition in the status:
     they are recorded with the write, so that each stored transition is reported once, also across
     restarts. The status is valid for `valid_for` seconds; None if only an event can change it.
+    `stamps` are fields such as the time of the last write: written with a change, never alone.
     """
 
     wanted: Mapping[str, Any]
     urgent: bool = True
     events: tuple[Event, ...] = ()
     valid_for: float | None = None
+    stamps: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True)

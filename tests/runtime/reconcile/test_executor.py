@@ -290,6 +290,27 @@ async def test_what_the_server_does_not_keep_of_a_status_is_asked_for_once():
     assert (await bench.execute(Plan(status=other))).writes == {"status": 1}, "another object"
 
 
+async def test_a_pruned_field_is_not_written_again_because_a_time_in_it_has_passed():
+    bench = Bench()
+    pruned = Widget(metadata=META, status=WidgetStatus(children=4))
+    bench.client.objects["f"] = pruned
+    for second in range(3):
+        now = f"2026-08-20T10:00:0{second}Z"
+        conditions = [{"type": "Ready", "lastTransitionTime": now}]
+        await bench.execute(Plan(status=StatusPatch({"children": 4, "conditions": conditions})))
+        bench.primary = pruned
+    assert bench.order == ["patch/status f"]
+
+
+async def test_a_stamp_is_written_with_a_change_and_never_alone():
+    bench = Bench()
+    await bench.execute(Plan(status=StatusPatch({"children": 3}, stamps={"updated": "now"})))
+    assert bench.client.calls[-1].body["status"] == {"children": 3, "updated": "now"}
+    bench.primary = Widget(metadata=META, status=WidgetStatus(children=3))
+    later = StatusPatch({"children": 3}, stamps={"updated": "later"})
+    assert (await bench.execute(Plan(status=later))).writes == {}
+
+
 async def test_after_a_commit_the_status_is_based_on_what_the_commit_returned():
     bench = Bench()
     await bench.execute(Plan(commit=COMMIT, status=StatusPatch({"conditions": [{}]})))

@@ -199,15 +199,15 @@ def _patch(
     if "head" in wanted:
         wanted["head"] |= {key: None for key in head if key not in wanted["head"]}
     changed = set(difference(present, wanted))
-    if changed:
-        wanted["lastUpdateTime"] = rfc3339(now)
     urgent = bool(events) or _is_urgent(present, wanted, changed)
-    return StatusPatch(wanted, urgent=urgent, events=events)
+    return StatusPatch(
+        wanted, urgent=urgent, events=events, stamps={"lastUpdateTime": rfc3339(now)}
+    )
 
 
 def _is_urgent(present: Status, wanted: Status, changed: set[str]) -> bool:
     """Whether more than counters and words moved."""
-    if changed - _COUNTERS - {"conditions", "lastUpdateTime"}:
+    if changed - _COUNTERS - {"conditions"}:
         return True
     return "conditions" in changed and _verdicts(present) != _verdicts(wanted)
 

@@ -1,0 +1,31 @@
+"""Changes of the installed definitions: fields that they drop, as those of other versions do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.resources import CRDS
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+RAYCLUSTERS_CRD = "rayclusters.ray.io"
+
+
+async def drop_fields(world: World, *paths: str, name: str = RAYCLUSTERS_CRD) -> None:
+    """Install a definition without these fields of `v1`: `spec.workerGroupSpecs.numOfHosts`."""
+    definition = await world.user.get_raw(CRDS, "", name)
+    for path in paths:
+        _drop(definition, path.split("."))
+    await world.user.replace(CRDS, "", name, definition)
+
+
+def _drop(definition: dict[str, Any], path: list[str]) -> None:
+    versions = definition["spec"]["versions"]
+    [schema] = [v["schema"]["openAPIV3Schema"] for v in versions if v["name"] == "v1"]
+    for part in path[:-1]:
+        schema = schema["properties"][part]
+        schema = schema.get("items", schema)
+    del schema["properties"][path[-1]]
+    if path[-1] in schema.get("required", ()):
+        schema["required"].remove(path[-1])
