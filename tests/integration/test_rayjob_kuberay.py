@@ -57,7 +57,8 @@ async def test_on_which_head_a_job_runs_is_known_after_a_restart(rays: Rays):
     await rays.world.settle(5)
     rays.start_operator()
     status = await rays.reaches("Failed", seconds=120)
-    assert status["reason"] == "HeadLost"
+    assert status["reason"] == "AppFailed"
+    assert status["message"].startswith("HeadLost: ")
     assert rays.ray.submissions() == 1
 
 

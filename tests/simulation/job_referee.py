@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from controller.apimachinery.conditions import READY, find_condition
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.dashboard import JobStatus
 from controller.runtime.reconcile.plan import Create
@@ -45,7 +46,7 @@ UNDER_WAY = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A RayJob at one moment; `says` is what it says of Ray."""
+    """A RayJob at one moment; `says` is what it says of Ray, `cause` the reason of `Ready`."""
 
     revision: int
     time: float
@@ -56,6 +57,7 @@ class Seen:
     job_id: str
     says: str
     reason: str
+    cause: str
     failed: int
     succeeded: int
 
@@ -231,13 +233,13 @@ class JobReferee:
         """How an attempt ended, beside what has become of it in Ray."""
         runs = self._ray.runs(before.job_id)
         truths = [self._ray.truth(run) for run in runs]
-        told = f"{what} ({now.says} {now.reason}), and the truth is {truths}"
+        told = f"{what} ({now.says} {now.cause}), and the truth is {truths}"
         says_success = now.state == "Complete" or now.says == JobStatus.SUCCEEDED.value
         if says_success and JobStatus.SUCCEEDED not in truths:
             self._blame(told)
-        if now.reason == "AppFailed" and JobStatus.FAILED not in truths and not self._ray.forgot:
+        if now.cause == "AppFailed" and JobStatus.FAILED not in truths and not self._ray.forgot:
             self._blame(told)
-        if now.reason == "HeadLost" and before.state == "Running":
+        if now.cause == "HeadLost" and before.state == "Running":
             there = {uid for uid, (_, name) in self._clusters.items() if name == before.cluster}
             if any(self._is_within_reach(run) and run.place[0] in there for run in runs):
                 self._blame(f"{told}, on a head that is there")
@@ -298,6 +300,7 @@ class JobReferee:
 
 def _seen(obj: dict[str, Any], time: float) -> Seen:
     meta, status = obj["metadata"], obj.get("status", {})
+    ready = find_condition(status.get("conditions", ()), READY) or {}
     return Seen(
         revision=int(meta["resourceVersion"]),
         time=time,
@@ -308,6 +311,7 @@ def _seen(obj: dict[str, Any], time: float) -> Seen:
         job_id=status.get("jobId", ""),
         says=status.get("jobStatus", ""),
         reason=status.get("reason", ""),
+        cause=ready.get("reason", ""),
         failed=status.get("failed", 0),
         succeeded=status.get("succeeded", 0),
     )

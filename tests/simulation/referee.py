@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from controller.kube.resources import PODS
 from controller.runtime.reconcile.plan import Create, Delete
 from tests.integration.harness import is_ready
+from tests.ray.kuberay_values import foreign_values
 from tests.simulation.memory import Memory, Truth
 from tests.simulation.wishes import History, is_halted, wish_of
 
@@ -111,6 +112,9 @@ class Referee:
 
     def __call__(self, event: StoredEvent) -> None:
         """A transition of the store."""
+        obj = event.current.object
+        for words in foreign_values(obj.get("kind", ""), obj.get("status", {})):
+            self._blame(f"{obj['metadata']['name']}: {words}")
         if event.table == "rayclusters.ray.io":
             self._cluster(event)
         elif event.table == "pods" and _is_ray(event.current.object):

@@ -13,7 +13,14 @@ from controller.kube.objects import Service
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
-from controller.runtime.reconcile.plan import Create, Delete, Failure, StatusPatch, Target
+from controller.runtime.reconcile.plan import (
+    Create,
+    Delete,
+    Failure,
+    MergePatch,
+    StatusPatch,
+    Target,
+)
 from tests.ray.cluster.support import (
     NOW,
     FakeReads,
@@ -276,6 +283,15 @@ def test_a_pod_that_cannot_be_made_or_deleted_is_a_replica_failure(write: Any, r
     assert ready[:2] == ("False", "QuotaExceeded")
     cured = status_of(kept(with_status(cluster(), status), *READY))
     assert said(cured, "ReplicaFailure") is None
+
+
+def test_a_pod_that_cannot_be_changed_is_no_replica_failure_as_kuberay_has_no_reason_for_it():
+    change = MergePatch(Target(PODS, "default", "h", "head"), "u", {})
+    status = status_of(kept(cluster(), head()), Failure(change, "Forbidden", "no"))
+    assert said(status, "ReplicaFailure") is None
+    ready = said(status, "Ready")
+    assert ready is not None
+    assert ready[:2] == ("False", "AdmissionDenied")
 
 
 def test_the_first_failure_that_is_certain_is_named():

@@ -6,14 +6,18 @@ import copy
 import os
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
+from controller.apimachinery.conditions import READY, find_condition
 from controller.ray.api import JobSpec, RayJob
 from controller.ray.api.validation.job import validate_job
 from tests.ray.cluster.support import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 UID = "uid-of-job"
 SAMPLES = Path(os.environ.get("MANTA_SAMPLES") or Path(__file__).parents[4] / "shared" / "samples")
@@ -49,6 +53,13 @@ def valid(job: RayJob) -> JobSpec:
     spec = validate_job(job)
     assert isinstance(spec, JobSpec), spec
     return spec
+
+
+def is_head_lost(status: Mapping[str, Any]) -> bool:
+    """Whether it says that the head is lost: KubeRay's reason in its field, the rest beside it."""
+    ready = find_condition(status["conditions"], READY) or {}
+    told = ready.get("reason"), status["reason"]
+    return told == ("HeadLost", "AppFailed") and status["message"].startswith("HeadLost: ")
 
 
 def changed(raw: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

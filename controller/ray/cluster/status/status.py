@@ -28,7 +28,7 @@ from controller.ray.cluster.status.readiness_events import readiness_events
 from controller.ray.cluster.status.resources import desired_resources
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.diagnosis.writes import failure_message
-from controller.runtime.reconcile.plan import StatusPatch
+from controller.runtime.reconcile.plan import Create, Delete, StatusPatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -171,7 +171,7 @@ def _conditions(
     now: datetime,
 ) -> list[dict[str, Any]]:
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
-    of_pods = [f for f in failures if f.write.target.resource is PODS and not f.unknown]
+    of_pods = [f for f in failures if _changes_pods(f) and not f.unknown]
     if of_pods or not failures:
         first = min(
             of_pods, key=failure_message, default=None
@@ -186,6 +186,12 @@ def _conditions(
     conditions.set_children([note.message for note in seen.children.notes])
     conditions.set_up_to_date(outdated_pods(seen, desired), strategy_of(desired.spec))
     return conditions.as_list()
+
+
+def _changes_pods(failure: Failure) -> bool:
+    """Whether a pod could not be created or deleted; KubeRay has no reason for other writes."""
+    write = failure.write
+    return write.target.resource is PODS and isinstance(write, Create | Delete)
 
 
 def _patch(

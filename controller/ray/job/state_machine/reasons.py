@@ -11,14 +11,16 @@ class ReasonInfo:
     """The properties of a reason.
 
     Attributes:
-        name: value of `status.reason`, KubeRay's where it has one.
+        name: in conditions, events and `status.attempts`; KubeRay's where it has one.
         retriable: whether a new attempt on a fresh cluster may succeed.
         description: what happened, as docs/rayjob.md prints it.
+        kuberay: KubeRay's nearest reason if `name` is not one of its own.
     """
 
     name: str
     retriable: bool
     description: str
+    kuberay: str = ""
 
 
 class Reason(Enum):
@@ -55,6 +57,7 @@ class Reason(Enum):
         name="HeadLost",
         retriable=True,
         description="the head on which the job ran was lost, replaced or restarted",
+        kuberay="AppFailed",
     )
     TRANSITION_GRACE_PERIOD_EXCEEDED = ReasonInfo(
         name="JobDeploymentStatusTransitionGracePeriodExceeded",
@@ -69,8 +72,13 @@ class Reason(Enum):
 
     @property
     def title(self) -> str:
-        """The value of `status.reason`."""
+        """The reason in conditions, events and `status.attempts`."""
         return self.value.name
+
+    @property
+    def for_status(self) -> str:
+        """The value of `status.reason`: one of KubeRay's, because programs switch over them."""
+        return self.value.kuberay or self.value.name
 
     @property
     def retriable(self) -> bool:

@@ -78,7 +78,7 @@ def _submission_failed(seen: JobObservation) -> str:
 
 
 def _head_lost(seen: JobObservation) -> str:
-    lost = "the head that the job ran on is lost"
+    lost = "HeadLost: the head that the job ran on is lost"
     if seen.cluster is None:
         return f"{lost}: cluster {seen.cluster_name} is gone"
     if seen.cluster.metadata.terminating:

@@ -97,7 +97,7 @@ class _TransitionPatch:
             case State.COMPLETE:
                 return self._complete()
             case State.VALIDATION_FAILED:
-                return {"reason": Reason.VALIDATION_FAILED.title, "message": self._message}
+                return {"reason": Reason.VALIDATION_FAILED.for_status, "message": self._message}
             case State.SUSPENDING:
                 return self._attempt(endTime=rfc3339(self._now), result="Suspended")
             case State.SUSPENDED | State.NEW if self._seen.state is not State.NEW:
@@ -169,10 +169,13 @@ class _TransitionPatch:
         """The end of a failed attempt; the only place that counts it."""
         seen, reason = self._seen, self._step.reason
         assert reason is not None
-        changes = ray_fields(seen) | {
+        said = ray_fields(seen)
+        if reason is Reason.DEADLINE_EXCEEDED and said.get("jobStatus") == JobStatus.STOPPED.value:
+            said = {}  # the operator stopped it: what Ray said before stays (KubeRay)
+        changes = said | {
             "failed": self._failed,
             "endTime": rfc3339(self._now),
-            "reason": reason.title,
+            "reason": reason.for_status,
             "message": self._message,
             **self._attempt(
                 endTime=rfc3339(self._now),
@@ -189,7 +192,7 @@ class _TransitionPatch:
     def _complete(self) -> Status:
         seen, result = self._seen, result_of(self._seen)
         ended = "Succeeded" if result is JobStatus.SUCCEEDED else "Stopped"
-        reason = self._step.reason.title if self._step.reason is not None else None
+        reason = self._step.reason.for_status if self._step.reason is not None else None
         changes = ray_fields(seen) | {
             "endTime": rfc3339(self._now),
             "reason": reason,

@@ -1,0 +1,51 @@
+"""The values that KubeRay's API has for fields of a status, which programs switch over.
+
+Taken from KubeRay's `ray-operator/apis/ray/v1` and `controllers/ray` at feeaf72f.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+JOB_FIELDS = {
+    "jobDeploymentStatus": {
+        "", "Initializing", "Waiting", "Running", "Complete", "Failed", "ValidationFailed",
+        "Suspending", "Suspended", "Retrying",
+    },
+    "jobStatus": {"", "PENDING", "RUNNING", "STOPPED", "SUCCEEDED", "FAILED"},
+    "reason": {
+        "", "SubmissionFailed", "DeadlineExceeded", "PreRunningDeadlineExceeded", "AppFailed",
+        "JobDeploymentStatusTransitionGracePeriodExceeded", "JobStatusCheckTimeoutExceeded",
+        "ValidationFailed",
+    },
+}  # fmt: skip
+
+CLUSTER_FIELDS = {"state": {"", "ready", "suspended", "failed"}, "reason": {""}}
+
+REPLICA_FAILURES = {
+    "FailedDeleteAllPods", "FailedDeleteHeadPod", "FailedCreateHeadPod", "FailedDeleteWorkerPod",
+    "FailedCreateWorkerPod",
+}  # fmt: skip
+
+CONDITION_REASONS = {
+    "RayClusterProvisioned": {"AllPodRunningAndReadyFirstTime", "RayClusterPodsProvisioning"},
+    "ReplicaFailure": REPLICA_FAILURES,
+    "RayClusterSuspending": {"RayClusterSuspending"},
+    "RayClusterSuspended": {"RayClusterSuspended"},
+}
+"""Of a RayCluster. `HeadPodReady` also copies reasons of pods and containers."""
+
+
+def foreign_values(kind: str, status: Mapping[str, Any]) -> Iterator[str]:
+    """What a status holds that KubeRay would never write there, as sentences."""
+    fields = {"RayJob": JOB_FIELDS, "RayCluster": CLUSTER_FIELDS}.get(kind, {})
+    for name, allowed in fields.items():
+        if status.get(name, "") not in allowed:
+            yield f"{kind} {name} is {status[name]!r}"
+    for condition in status.get("conditions", ()) if kind == "RayCluster" else ():
+        allowed = CONDITION_REASONS.get(condition["type"])
+        if allowed is not None and condition["reason"] not in allowed:
+            yield f"{kind} {condition['type']} has the reason {condition['reason']!r}"
