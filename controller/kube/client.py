@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from controller.kube.metrics import ClientMetrics
+    from controller.kube.pauses import Pauses
     from controller.kube.resources import Resource
-    from controller.kube.retry import Pause
     from controller.kube.transport import Chunks, Transport
     from informers import Clock
 
@@ -99,9 +99,9 @@ class Client:
         )
 
     @property
-    def pause(self) -> Pause:
-        """The pause that the server demanded of all requests of this client."""
-        return self._sender.pause
+    def pauses(self) -> Pauses:
+        """The pauses that the server has asked for, of all requests or of some."""
+        return self._sender.pauses
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """Read one object."""

@@ -4,7 +4,7 @@ KubeError
 +-- ConfigurationError      kubeconfig or in-cluster credentials unusable
 +-- TransportError
 |   +-- NotSent             the server certainly never received the request
-|   |   +-- Paused            the server demands a longer pause than the request may take
+|   |   +-- Paused            the server asked for a longer pause than the request may take
 |   +-- OutcomeUnknown      time-out, reset or truncated response: a write may have happened
 |       +-- WriteUnconfirmed  the response to a write has status 2xx and an unusable body
 +-- UnexpectedResponse      HTML, wrong kind, broken JSON with a 2xx status
@@ -51,7 +51,10 @@ class NotSent(TransportError):  # noqa: N818  named after what is known
 
 
 class Paused(NotSent):
-    """Not sent because the server asked all clients to wait. `retry_after` is in seconds."""
+    """Not sent because the server asked to wait with such requests.
+
+    The message quotes the server and has no number that changes; `retry_after` is in seconds.
+    """
 
     def __init__(self, message: str, *, retry_after: float) -> None:
         super().__init__(message)

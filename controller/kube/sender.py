@@ -1,8 +1,8 @@
 """Sends requests through a transport under the rules that all requests share.
 
-In order: wait for the shared pause, take one of a bounded number of slots, send, read the whole
-response within a time limit, and retry only if that is safe (NET-1): at most ten attempts, after
-429 or 5xx with `Retry-After`, and for reads also after a broken connection.
+In order: wait for the pause of the request's lane, take one of a bounded number of slots, send,
+read the whole response within a time limit, and retry only if that is safe (NET-1): at most ten
+attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection.
 """
 
 from __future__ import annotations
@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING
 
 from controller.kube import retry
 from controller.kube.errors import NotSent, OutcomeUnknown, Paused, UnexpectedResponse
+from controller.kube.lanes import lane_of
 from controller.kube.metrics import NO_METRICS
+from controller.kube.pauses import Pauses
 from controller.kube.responses import Response, parse_status, read_body
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator
 
+    from controller.kube.lanes import Lane
     from controller.kube.metrics import ClientMetrics
+    from controller.kube.transport import Chunks, Request, Transport
     from controller.kube.transport import RawResponse as RawAnswer
-    from controller.kube.transport import Request, Transport
     from informers import Clock
 
 
@@ -53,7 +56,7 @@ class Sender:
         self._slots = asyncio.Semaphore(concurrency)
         self._timeout = timeout
         self._metrics = metrics or NO_METRICS
-        self.pause = retry.Pause(clock)
+        self.pauses = Pauses(clock)
 
     async def send(
         self,
@@ -74,11 +77,12 @@ class Sender:
             Paused: not sent, because the server demands a longer pause than the time limit.
             OutcomeUnknown: the last attempt may have reached the server.
         """
+        lane = lane_of(request)
         deadline = self._clock.time() + (self._timeout if timeout is None else timeout)
         attempts_left = retry.MAX_ATTEMPTS if repeat else 1
         while True:
             attempts_left -= 1
-            answer, failure = await self._try(request, deadline)
+            answer, failure = await self._try(request, lane, deadline)
             wait = self._wait_before_repeating(request, answer)
             out_of_time = wait is not None and self._clock.time() + wait >= deadline
             if wait is None or out_of_time or not attempts_left:
@@ -107,61 +111,64 @@ class Sender:
 
     @asynccontextmanager
     async def stream(self, request: Request, *, start_timeout: float) -> AsyncGenerator[RawAnswer]:
-        """Open an endless response. It waits for the pause but takes no slot.
+        """Open an endless response. It waits for a pause but takes no slot.
 
         Leaving the context closes the stream. `start_timeout` limits the seconds until the
         status line; from then on the reader sets the time limits.
         """
-        started = self._clock.time()
-        await self.pause.wait()
+        started, lane = self._clock.time(), lane_of(request)
+        await self.pauses.wait(lane)
         self._metrics.record_wait(request.method, self._clock.time() - started)
         try:
             async with asyncio.timeout(start_timeout):
-                answer = await self._request(request)
+                status, headers, chunks = await self._request(request)
+                if not 200 <= status < 300:
+                    body = await read_body(status, chunks)
+                    self.pauses.record(lane, Response(status, headers, body))
+                    chunks = _once(body)
         except TimeoutError:
             self._metrics.record_attempt(request.method, "<error>", None)
             raise OutcomeUnknown(f"{request}: no answer within {start_timeout:g} s") from None
         except (NotSent, OutcomeUnknown):
             self._metrics.record_attempt(request.method, "<error>", None)
             raise
-        status, headers, chunks = answer
         self._metrics.record_attempt(request.method, str(status), None)
-        self._note_pause(status, headers)
         try:
-            yield answer
+            yield status, headers, chunks
         finally:
             await chunks.aclose()
 
     async def _try(
-        self, request: Request, deadline: float
+        self, request: Request, lane: Lane, deadline: float
     ) -> tuple[Response | None, OutcomeUnknown | None]:
         """Make one attempt. A broken connection is returned, everything else is raised."""
-        await self._take_slot(request, deadline)
+        await self._take_slot(request, lane, deadline)
         try:
             answer = await self._exchange(request, deadline)
         except OutcomeUnknown as failure:
             return None, failure
         finally:
             self._slots.release()
-        self._note_pause(answer.status, answer.headers)
+        self.pauses.record(lane, answer)
         return answer, None
 
-    async def _take_slot(self, request: Request, deadline: float) -> None:
+    async def _take_slot(self, request: Request, lane: Lane, deadline: float) -> None:
         """Wait for the pause, then for a slot; repeat if a pause began meanwhile."""
         started = self._clock.time()
         while True:
-            if self.pause.end >= deadline:
+            pause = self.pauses.current(lane)
+            if pause is not None and pause.end >= deadline:
                 raise Paused(
-                    f"{request}: not sent, the server asked to wait {self.pause.remaining:.0f} s",
-                    retry_after=self.pause.remaining,
+                    f"{request}: not sent, the server asked to wait: {pause.reason}",
+                    retry_after=pause.end - self._clock.time(),
                 )
-            await self.pause.wait()
+            await self.pauses.wait(lane)
             try:
                 async with asyncio.timeout(deadline - self._clock.time()):
                     await self._slots.acquire()
             except TimeoutError:
                 raise NotSent(f"{request}: not sent, too many requests in flight") from None
-            if not self.pause.remaining:
+            if self.pauses.current(lane) is None:
                 self._metrics.record_wait(request.method, self._clock.time() - started)
                 return
             self._slots.release()
@@ -203,7 +210,7 @@ class Sender:
         repeat = retry.is_retryable(request.method, answer.status, status.reason if status else "")
         return wait if repeat else None
 
-    def _note_pause(self, status: int, headers: Mapping[str, str]) -> None:
-        wait = retry.retry_after(headers)
-        if wait is not None and retry.applies_to_all_requests(status):
-            self.pause.extend(wait)
+
+async def _once(body: bytes) -> Chunks:
+    if body:
+        yield body

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from controller.runtime.collectors import StateCollector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
@@ -210,6 +210,21 @@ class ExpectationCollector(StateCollector["ExpectationStatistics"]):
         for by, count in sorted(current.resolved_by.items()):
             resolutions.add_metric((by,), count)
         yield resolutions
+
+
+class PauseCollector(StateCollector["Mapping[tuple[str, str], int]"]):
+    """The paused lanes by verb and resource; a pause of all requests has the label `all` twice."""
+
+    def metrics(self, current: Mapping[tuple[str, str], int], /) -> Iterable[Metric]:
+        """One gauge, without samples for lanes that are not paused."""
+        lanes = GaugeMetricFamily(
+            "manta_client_paused_lanes",
+            "Namespaces in which such requests wait because the API server asked for it",
+            labels=("verb", "resource"),
+        )
+        for labels, count in sorted(current.items()):
+            lanes.add_metric(labels, count)
+        yield lanes
 
 
 class EventCollector(StateCollector["RecorderStatistics"]):

@@ -22,7 +22,12 @@ from controller.runtime.health import Health, HttpServer
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.loop_monitor import Monitor
 from controller.runtime.manager import Group, Manager
-from controller.runtime.metrics import EventCollector, ExpectationCollector, RuntimeMetrics
+from controller.runtime.metrics import (
+    EventCollector,
+    ExpectationCollector,
+    PauseCollector,
+    RuntimeMetrics,
+)
 from controller.runtime.reconcile.controller import Controller
 from controller.runtime.reconcile.executor import Executor
 from controller.runtime.reconcile.lookups import LookupReader
@@ -91,6 +96,7 @@ class Operator:
         self._metrics = RuntimeMetrics(registry, version=controller.__version__)
         self.expectations = Expectations(now=clock.time, wall=wall)
         registry.register(ExpectationCollector(self.expectations.statistics))
+        registry.register(PauseCollector(client.pauses.paused))
         ProcessCollector(registry=registry)
         leads = AlwaysLeader() if election is None else election
         writer = Writer(

@@ -15,7 +15,6 @@ from controller.kube.source import ResourceSource
 from informers import Disconnected, Expired, Failed, Malformed, Throttled
 from tests.kube.fakes import (
     POD,
-    POD_LIST,
     FakeTransport,
     answer,
     chunks,
@@ -30,6 +29,12 @@ RESET = errors.OutcomeUnknown("connection reset by peer")
 def busy(code: int, retry_after: str = "", reason: str = ""):
     fields = {"retry_after": retry_after} if retry_after else {}
     return lambda: answer(code, status_body(code, reason), **fields)
+
+
+def overloaded(code: int, retry_after: str):
+    """As Priority and Fairness answers, in front of all handlers."""
+    text = b"Too many requests, please try again later.\n"
+    return lambda: answer(code, text, content_type="text/plain", retry_after=retry_after)
 
 
 def good():
@@ -242,16 +247,41 @@ async def test_T122_a_watch_needs_no_slot():
     waiting.cancel()
 
 
-async def test_T122_a_pause_asked_of_one_request_is_made_by_all():
-    transport = FakeTransport(busy(429, "10"), good)
+async def test_T122_a_pause_that_the_servers_filters_ask_for_is_made_by_all():
+    transport = FakeTransport(overloaded(429, "10"), good)
     api = client(transport)
     first = asyncio.create_task(api.get(PODS, "default", "a"))
     await asyncio.sleep(1)
     async with asyncio.TaskGroup() as tasks:
-        for name in "bcd":
-            tasks.create_task(api.get(PODS, "default", name))
+        for namespace in "bcd":
+            tasks.create_task(api.get(PODS, namespace, "a"))
     await first
     assert transport.times == [0.0] + [10.0] * 4
+
+
+async def test_T122_a_pause_that_a_handler_asks_for_is_made_by_its_lane_alone():
+    transport = FakeTransport(busy(429, "10"), good)
+    api = client(transport)
+    first = asyncio.create_task(api.create(PODS, "sick", {}))
+    await asyncio.sleep(1)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(api.create(PODS, "sick", {}))
+        tasks.create_task(api.create(PODS, "healthy", {}))
+        tasks.create_task(api.delete(PODS, "sick", "a"))
+        tasks.create_task(api.merge_patch(PODS, "sick", "a", {}, subresource="status"))
+    await first
+    assert transport.times == [0.0, 1.0, 1.0, 1.0, 10.0, 10.0]
+    assert [request.path for request in transport.requests[-2:]] == [PODS.path("sick")] * 2
+
+
+async def test_T122_requests_of_a_paused_lane_hold_no_slot():
+    transport = FakeTransport(busy(429, "10"), good)
+    api = client(transport, concurrency=2)
+    sick = [asyncio.create_task(api.create(PODS, "sick", {})) for _ in range(5)]
+    await asyncio.sleep(1)
+    await api.create(PODS, "healthy", {})
+    assert asyncio.get_running_loop().time() == 1.0
+    await asyncio.gather(*sick)
 
 
 async def test_T122_requests_that_wait_for_a_slot_keep_a_pause_that_begins_meanwhile():
@@ -267,7 +297,7 @@ async def test_T122_requests_that_wait_for_a_slot_keep_a_pause_that_begins_meanw
 
 
 async def test_T122_a_watch_keeps_the_pause():
-    transport = FakeTransport(busy(429, "4"), lambda: answer(200, b"{}"))
+    transport = FakeTransport(overloaded(429, "4"), lambda: answer(200, b"{}"))
     api = client(transport)
     with pytest.raises(errors.TooManyRequests):
         await api.read_page("/api/v1/pods", {})
@@ -288,16 +318,6 @@ async def test_T122_a_pause_longer_than_the_time_limit_fails_at_once():
     await asyncio.sleep(11)
     await api.get(PODS, "default", "a")
     assert transport.times == [0.0, 40.0]
-
-
-async def test_T122_a_pause_is_bounded_and_never_shortened():
-    transport = FakeTransport(busy(429, "86400"), busy(429, "1"), lambda: answer(200, POD_LIST))
-    api = client(transport, timeout=100)
-    with pytest.raises(errors.TooManyRequests):
-        await api.read_page("/api/v1/pods", {})
-    assert api.pause.remaining == retry.MAX_PAUSE
-    api.pause.extend(1)
-    assert api.pause.remaining == retry.MAX_PAUSE
 
 
 async def test_T122_ten_thousand_seconds_of_a_busy_server_cost_few_requests():

@@ -159,7 +159,7 @@ async def test_a_proxied_answer_comes_back_whatever_its_status():
     got = await api.proxy_service("ns", "svc", 8265, "GET", "/api/jobs/", query={"a": "b"})
     assert (got.status, got.body) == (503, b"busy")
     assert transport.requests[0].path == ("/api/v1/namespaces/ns/services/svc:8265/proxy/api/jobs/")
-    assert api.pause.remaining == 0, "a dashboard's Retry-After concerns nobody else"
+    assert not api.pauses.paused(), "a dashboard's Retry-After concerns nobody else"
 
 
 async def test_what_the_api_server_says_about_a_proxied_request_is_an_error():

@@ -10,6 +10,7 @@ import pytest
 
 from controller.kube import errors
 from controller.kube.client import Client
+from controller.kube.lanes import Lane
 from controller.kube.objects import Pod
 from controller.kube.resources import NODES, PODS
 from controller.kube.source import ResourceSource
@@ -62,7 +63,7 @@ async def test_each_failure_has_its_error(step, error):
 
 async def test_a_pause_of_the_client_is_told_with_its_length():
     api = client(FakeTransport(lambda: answer(200, PAGE)), timeout=10)
-    api.pause.extend(60)
+    api.pauses.pause_lane(Lane("list", "pods"), 60, "busy")
     source = ResourceSource(api, PODS)
     with pytest.raises(Throttled) as caught:
         await source.list({})

@@ -111,9 +111,10 @@ def component_of_target(target: Target) -> str:
 
 
 def _reason(failure: Failure) -> Reason:
-    for pattern, reason in _MESSAGE_PATTERNS:
-        if pattern.search(failure.message):
-            return reason
+    if failure.reason != "Paused":  # which quotes what the server said about another request
+        for pattern, reason in _MESSAGE_PATTERNS:
+            if pattern.search(failure.message):
+                return reason
     if failure.reason == "NamespaceTerminating":
         return reasons.NAMESPACE_TERMINATING
     if failure.unknown or failure.reason in _NO_ANSWER:

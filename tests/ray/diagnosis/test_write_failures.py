@@ -115,6 +115,7 @@ def cause_of(failed: Failure) -> Cause:
             "slow down; the operator tries",
         ),
         ("NotSent", "refused", "ApiServerUnavailable", "cannot create a pod: refused"),
+        ("Paused", WEBHOOK, "ApiServerUnavailable", WEBHOOK),
         ("NotFound", 'namespaces "x" not found', "WriteRefused", 'namespaces "x" not found'),
     ],
 )
@@ -160,6 +161,7 @@ def test_only_an_answer_is_a_refusal():
         assert is_inconclusive(failure(reason, "no")), reason
     assert is_inconclusive(failure("OutcomeUnknown", "reset", unknown=True))
     assert not is_inconclusive(failure("Forbidden", QUOTA))
+    assert is_inconclusive(failure("Paused", WEBHOOK)), "it is about another request"
     assert not is_inconclusive(failure("InternalError", NO_WEBHOOK)), "the webhook is the cause"
 
 

@@ -1,0 +1,120 @@
+"""Which requests wait after the server has asked for it, and how long.
+
+A 429 or 503 with `Retry-After` concerns one of two things, and its body says which. If it is a
+`Status`, the handler of the resource wrote it: an admission webhook that is busy, a resource whose
+storage is starting. Then only the *lane* of that request waits: verb, resource and namespace. If
+it is anything else, a filter in front of all handlers wrote it (API Priority and Fairness, the
+limit of requests in flight, a server that is shutting down), or a proxy did. Then everything
+waits, but only briefly: these filters ask for a second or a few.
+
+The headers `X-Kubernetes-PF-FlowSchema-UID` and `-PriorityLevel-UID` do not tell the two apart. A
+real API server sets them in every answer, also in that of a webhook.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from controller.kube.responses import excerpt, parse_status
+from controller.kube.retry import MAX_RETRY_AFTER, retry_after, sleep_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.lanes import Lane
+    from controller.kube.responses import Response
+    from informers import Clock
+
+MAX_GENERAL_PAUSE = 10.0
+"""Seconds that all requests wait at most. Priority and Fairness asks for up to 32, at a server that
+is overloaded for good; after ten a few requests may find out whether it still is."""
+
+REFUSED_READS = 3
+"""Resources whose reads are refused at once, after which everything waits. Reads pass no admission,
+so that no tenant can cause this: the server itself, or a proxy that speaks JSON, is overloaded."""
+
+_STATUSES = frozenset({429, 503})
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A wait until `end`, in the clock's time, and what the server said."""
+
+    end: float
+    reason: str = ""
+
+
+class Pauses:
+    """The pauses of one client. The number of those kept is bounded by `MAX_RETRY_AFTER`.
+
+    Args:
+        clock: for their ends.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._general = Pause(clock.time())
+        self._lanes: OrderedDict[Lane, Pause] = OrderedDict()  # the one set longest ago first
+
+    def current(self, lane: Lane) -> Pause | None:
+        """Return the pause that a request of `lane` must wait for: of two, the longer."""
+        longest = max(self._general, self._lanes.get(lane, self._general), key=_end)
+        return longest if longest.end > self._clock.time() else None
+
+    def remaining(self, lane: Lane) -> float:
+        """Return the seconds for which requests of `lane` must wait, 0 if they need not."""
+        pause = self.current(lane)
+        return 0.0 if pause is None else pause.end - self._clock.time()
+
+    async def wait(self, lane: Lane) -> None:
+        """Wait until nothing pauses `lane`, including what begins meanwhile."""
+        while (pause := self.current(lane)) is not None:
+            await sleep_until(self._clock, pause.end)
+
+    def record(self, lane: Lane, answer: Response) -> None:
+        """Begin or extend the pause that `answer` to a request of `lane` asks for, if any."""
+        seconds = retry_after(answer.headers)
+        if seconds is None or answer.status not in _STATUSES:
+            return
+        status = parse_status(answer)
+        if status is None:
+            self.pause_all(seconds, excerpt(answer.body))
+            return
+        self.pause_lane(lane, seconds, status.message)
+        if not lane.writes and self._refused_reads() >= REFUSED_READS:
+            self.pause_all(seconds, status.message)
+
+    def pause_all(self, seconds: float, reason: str) -> None:
+        """Let no request be sent for `seconds`; never shortens a pause."""
+        end = self._clock.time() + min(seconds, MAX_GENERAL_PAUSE)
+        self._general = max(self._general, Pause(end, reason), key=_end)
+
+    def pause_lane(self, lane: Lane, seconds: float, reason: str) -> None:
+        """Let no request of `lane` be sent for `seconds`; never shortens a pause."""
+        now = self._clock.time()
+        pause = Pause(now + min(seconds, MAX_RETRY_AFTER), reason)
+        self._lanes[lane] = max(self._lanes.pop(lane, pause), pause, key=_end)
+        while (oldest := next(iter(self._lanes))) is not lane and self._lanes[oldest].end <= now:
+            del self._lanes[oldest]
+
+    def paused(self) -> Mapping[tuple[str, str], int]:
+        """Return the number of paused lanes by verb and resource.
+
+        The key of a pause of all requests is `("all", "all")`.
+        """
+        now = self._clock.time()
+        lanes = Counter((ln.verb, ln.resource) for ln, p in self._lanes.items() if p.end > now)
+        if self._general.end > now:
+            lanes["all", "all"] = 1
+        return lanes
+
+    def _refused_reads(self) -> int:
+        """The number of resources with a paused lane of reads."""
+        now = self._clock.time()
+        return len({ln.resource for ln, p in self._lanes.items() if p.end > now and not ln.writes})
+
+
+def _end(pause: Pause) -> float:
+    return pause.end
