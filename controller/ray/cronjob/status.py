@@ -32,6 +32,8 @@ def cron_job_status(
     }
     if timing is not None and timing.last is not None:
         wanted["lastScheduleTime"] = rfc3339(timing.last)
+    elif timing is not None and seen.status.get("lastScheduleTime"):
+        wanted["lastScheduleTime"] = None  # a time that cannot be
     successful = _last_successful(seen)
     if successful is not None:
         wanted["lastSuccessfulTime"] = rfc3339(successful)

@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.ray.cronjob.observation import CronJobObservation
 
-_SKEW: Final = timedelta(days=1)
-"""Ticks further in the future than clocks may differ are ignored as errors."""
+_SKEW: Final = timedelta(minutes=10)
+"""How far the clocks of two operators may differ: ticks in the future by no more than this count.
+A later one was made by a clock that ran ahead, and must not hold back the ticks until then."""
+
+_JUMP: Final = timedelta(days=1)
+"""A tick further in the future was not made by any clock and says nothing."""
 
 _LONGEST_DEADLINE: Final = 100 * 365 * 86400
 """Seconds; longer deadlines are cut to this."""
@@ -43,7 +47,7 @@ class Timing:
 
 def read_timing(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> Timing:
     """Compare the schedule with the RayJobs that exist."""
-    last = _last(seen, now)
+    last = _last(seen, valid, now)
     start = last or time_of(seen.cron.metadata.creation_timestamp) or now
     late = valid.schedule.latest(start, now, valid.zone)
     following = valid.schedule.next_after(late or start, valid.zone)
@@ -56,8 +60,16 @@ def read_timing(seen: CronJobObservation, valid: ValidCronJob, now: datetime) ->
     return Timing(last, late, None, deadline, following)
 
 
-def _last(seen: CronJobObservation, now: datetime) -> datetime | None:
-    """The latest tick of status and RayJobs: the status may lag, RayJobs may be deleted."""
+def _last(seen: CronJobObservation, valid: ValidCronJob, now: datetime) -> datetime | None:
+    """The latest tick of status and RayJobs: the status may lag, RayJobs may be deleted.
+
+    If the status names a tick of a clock that ran ahead, all ticks up to now count as served, so
+    that none is served twice, and the status is set back to the latest of them.
+    """
     noted = time_of(seen.status.get("lastScheduleTime"))
     ticks = [noted, *(run.tick for run in seen.runs)]
-    return max((tick for tick in ticks if tick is not None and tick - now <= _SKEW), default=None)
+    last = max((tick for tick in ticks if tick is not None and tick - now <= _SKEW), default=None)
+    if noted is None or not _SKEW < noted - now <= _JUMP:
+        return last
+    start = last or time_of(seen.cron.metadata.creation_timestamp) or now
+    return valid.schedule.latest(start, now, valid.zone) or last

@@ -154,10 +154,32 @@ def test_a_time_zone_counts_and_without_one_the_operators_own():
     assert created(plan(cron_job(**nine), now=at(13), kind=local)) == [name_of(at(13))]
 
 
-def test_what_a_clock_that_runs_ahead_has_written_is_waited_for():
-    made = plan(cron_job(scheduled(at(12))), now=at(11, 30))
+def test_what_a_clock_that_runs_a_little_ahead_has_written_is_waited_for():
+    made = plan(cron_job(scheduled(at(12))), now=at(11, 55))
     assert created(made) == []
-    assert made.requeue_after == 90 * 60
+    assert made.requeue_after == 65 * 60
+
+
+def test_after_a_clock_has_jumped_ahead_and_back_the_next_tick_is_made_and_none_twice():
+    ahead = job(at(20))  # made at 10:10, when the clock showed 20:10
+    back = plan(cron_job(scheduled(at(20))), ahead, now=at(10, 12))
+    assert created(back) == [], "whether the tick of 10:00 was served is not known any more"
+    assert back.status is not None
+    assert back.status.wanted["lastScheduleTime"] == stamp(at(10))
+    assert back.requeue_after == 48 * 60
+    mended = with_status(cron_job(scheduled(at(20))), back)
+    assert created(plan(mended, ahead, now=at(11))) == [name_of(at(11))]
+    late = with_status(mended, plan(mended, ahead, job(at(19)), now=at(19, 1)))
+    assert created(plan(late, ahead, job(at(19)), now=at(20))) == [], "this one was made early"
+    assert created(plan(late, ahead, job(at(19)), now=at(21))) == [name_of(at(21))]
+
+
+def test_a_clock_that_had_jumped_ahead_before_the_first_tick_holds_nothing_back():
+    back = plan(cron_job(scheduled(at(19))), now=at(9, 40))
+    assert back.status is not None
+    assert back.status.wanted["lastScheduleTime"] is None
+    mended = with_status(cron_job(scheduled(at(19))), back)
+    assert created(plan(mended, now=at(10))) == [name_of(at(10))]
 
 
 @pytest.mark.parametrize("odd", ["2999-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "soon", 5, None])
