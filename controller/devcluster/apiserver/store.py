@@ -31,11 +31,12 @@ class Stored:
         revision: the revision that made this version; `metadata.resourceVersion` says the same.
     """
 
-    __slots__ = ("_encodings", "object", "revision")
+    __slots__ = ("_encodings", "_written", "object", "revision")
 
-    def __init__(self, object_: Json, revision: int) -> None:
+    def __init__(self, object_: Json, revision: int, *, written: Stored | None = None) -> None:
         self.object = object_
         self.revision = revision
+        self._written = written
         self._encodings: dict[str, bytes] = {}
 
     def encoded(self, form: str, make: Callable[[Json], Json]) -> bytes:
@@ -48,6 +49,13 @@ class Stored:
     def fresh(self) -> Json:
         """A deep copy that may be changed."""
         return msgspec.json.decode(self.encoded("stored", _same))
+
+    def read_again(self, read: Callable[[Json], None]) -> Stored:
+        """This version as `read`, which changes it in place, makes it from what was written."""
+        written = self._written or self
+        object_ = written.fresh()
+        read(object_)
+        return Stored(object_, self.revision, written=written)
 
 
 def _same(object_: Json) -> Json:
@@ -83,6 +91,8 @@ class Table:
         self.items: dict[str, Stored] = {}
         self.compacted = 0
         """Revision of the newest transition that the log has forgotten."""
+        self.readings = 0
+        """How often `read_again` was called; watches end when it is."""
         self._keys: list[str] = []
         self._log: deque[StoredEvent] = deque()
         self._start = 0
@@ -157,6 +167,17 @@ class Table:
         while self._log and self._log[0].revision <= revision:
             self._forget_oldest()
         self.compacted = max(self.compacted, revision)
+
+    def read_again(self, revision: int, read: Callable[[Json], None]) -> None:
+        """Serve all objects as `read` makes them from what was written, at their revisions.
+
+        This is what a changed schema does: the objects in etcd stay as they are until the next
+        write, all watches end, and the history up to `revision` is lost.
+        """
+        self.items = {key: item.read_again(read) for key, item in self.items.items()}
+        self.compact(revision)
+        self.readings += 1
+        self.wake()
 
     def _forget_oldest(self) -> None:
         self.compacted = self._log.popleft().revision

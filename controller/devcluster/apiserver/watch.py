@@ -77,7 +77,8 @@ class Watch:
     _sent: bool = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The stream; it ends when the lifetime is over or the revision is lost."""
+        """The stream; it ends with its lifetime, when the revision is lost or the schema changes."""
+        readings = self.table.readings
         deadline = self.clock.time() + self.lifetime
         next_bookmark = _next_bookmark(self.clock.time(), deadline)
         try:
@@ -86,7 +87,7 @@ class Watch:
         except ApiError as error:
             yield _error(error)
             return
-        while not self.stopping():
+        while not self.stopping() and self.table.readings == readings:
             if self._position < self.table.start:
                 yield _error(self._too_old(self.store.revision))
                 return

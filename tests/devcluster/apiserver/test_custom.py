@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import uuid
 
@@ -414,6 +415,57 @@ async def test_discovery_shows_what_is_defined(things):
     group = (await things.api.get(f"/apis/{things.group}")).body
     assert group["preferredVersion"]["version"] == "v1"
     assert [version["version"] for version in group["versions"]] == ["v1", "v1alpha1"]
+
+
+async def test_a_field_that_a_changed_definition_lacks_vanishes_at_the_same_generation(things):
+    api = things.api
+    created = [await things.create(name, word="abc") for name in ("a", "b")]
+    spec = copy.deepcopy(SPEC)
+    del spec["properties"]["word"]
+    await redefine(things, spec)
+    a = await read_until(things, "a", lambda spec: "word" not in spec)
+    assert a["metadata"]["resourceVersion"] == created[0].revision
+    assert a["metadata"]["generation"] == 1
+    b = await api.patch(things.path("b"), {"metadata": {"annotations": {"k": "v"}}})
+    assert b.body["metadata"]["generation"] == 1
+
+    await redefine(things, SPEC)
+    await read_until(things, "a", lambda spec: spec.get("word") == "abc")
+    assert "word" not in (await api.get(things.path("b"))).body["spec"], "it was written without"
+
+
+async def test_a_changed_definition_ends_watches(things):
+    created = await things.create()
+    async with asyncio.timeout(60):
+        lines = things.api.stream(
+            things.path(), watch="1", resourceVersion=created.revision, timeoutSeconds="600"
+        )
+        ended = asyncio.ensure_future(read_all(lines))
+        await asyncio.sleep(1)
+        await redefine(things, SPEC | {"description": "A changed one."})
+        assert await ended == []
+
+
+async def redefine(things, spec) -> None:
+    """Replace the schema of the specification in all versions."""
+    body = (await things.api.get(things.crd)).body
+    for version in body["spec"]["versions"]:
+        version["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
+    assert (await things.api.replace(things.crd, body)).status == 200
+
+
+async def read_until(things, name, reached):
+    """The object once its specification is as wanted: a real server takes a moment."""
+    async with asyncio.timeout(30):
+        while True:
+            answer = await things.api.get(things.path(name))
+            if answer.status == 200 and reached(answer.body["spec"]):
+                return answer.body
+            await asyncio.sleep(0.1)
+
+
+async def read_all(lines) -> list:
+    return [line async for line in lines]
 
 
 async def test_deleting_a_definition_deletes_its_objects(embedded):

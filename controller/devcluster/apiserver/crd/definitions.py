@@ -190,6 +190,8 @@ class Definitions:
             self._registry.remove_group_resource(spec["group"], spec["names"]["plural"])
             for resource in served_resources(definition):
                 self._registry.add(resource)
+            if event.previous is not None:
+                self._store.table(event.key).read_again(event.revision, _reader(definition))
         if definition["metadata"].get("deletionTimestamp"):
             self._empty(event.key, spec)
 
@@ -218,6 +220,21 @@ class Definitions:
         else:
             del metadata["finalizers"]
             self._store.remove(TABLE, table, definition)
+
+
+def _reader(definition: Json) -> Callable[[Json], None]:
+    """Prunes and defaults an object as the present schema of the stored version says."""
+    spec: Json = definition["spec"]
+    [schema] = [
+        version["schema"]["openAPIV3Schema"] for version in spec["versions"] if version["storage"]
+    ]
+    strategy = CustomStrategy(schema, has_status=False)
+
+    def read(object_: Json) -> None:
+        strategy.decode(spec["names"]["kind"], object_)
+        strategy.default(object_)
+
+    return read
 
 
 def served_resources(definition: Json) -> list[ApiResource]:
