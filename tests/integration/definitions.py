@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import CRDS
+from controller.ray.api.definitions.crds import raycluster_definition
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
@@ -18,6 +19,13 @@ async def drop_fields(world: World, *paths: str, name: str = RAYCLUSTERS_CRD) ->
     for path in paths:
         _drop(definition, path.split("."))
     await world.user.replace(CRDS, "", name, definition)
+
+
+async def restore_definition(world: World) -> None:
+    """Install the operator's definition of RayClusters again."""
+    definition = await world.user.get_raw(CRDS, "", RAYCLUSTERS_CRD)
+    definition["spec"]["versions"] = raycluster_definition()["spec"]["versions"]
+    await world.user.replace(CRDS, "", RAYCLUSTERS_CRD, definition)
 
 
 def _drop(definition: dict[str, Any], path: list[str]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.apimachinery.conditions import find_condition
+from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import watch_lag
-from tests.integration.definitions import drop_fields
-from tests.integration.harness import OPERATOR
+from tests.integration.definitions import drop_fields, restore_definition
+from tests.integration.harness import OPERATOR, example_cluster
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
@@ -29,6 +31,76 @@ async def test_a_status_field_that_is_pruned_and_a_late_watch_cause_no_loop(
     before = status_writes(world)
     await world.settle(300)
     assert status_writes(world) - before <= 2
+
+
+def slices() -> dict[str, Any]:
+    """A group of two replicas with four hosts each."""
+    manifest = example_cluster(replicas=2)
+    manifest["spec"]["workerGroupSpecs"][0] |= {"numOfHosts": 4, "minReplicas": 0}
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("field", "manifest"),
+    [
+        ("spec.workerGroupSpecs.numOfHosts", slices()),
+        ("spec.workerGroupSpecs", example_cluster(replicas=10)),
+    ],
+    ids=["hosts", "groups"],
+)
+async def test_a_definition_that_drops_a_field_of_the_groups_deletes_no_worker(
+    world: World, field: str, manifest: dict[str, Any]
+):
+    world.start_operator()
+    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
+    await world.eventually(world.is_ready)
+    pods = len(world.journal.created)
+
+    await drop_fields(world, field)
+    touch = {"metadata": {"annotations": {"touched": "yes"}}}
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", touch)
+    await world.eventually(lambda: holds_deletions(world))
+    await world.settle(5)
+    assert (len(world.journal.created), world.journal.marked) == (pods, set())
+    ready = await condition(world, "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "DeletionHeld")
+
+    await restore_definition(world)
+    await world.user.merge_patch(
+        RAYCLUSTERS, world.namespace, "example", {"spec": manifest["spec"]}
+    )
+    await world.eventually(lambda: is_well(world))
+    assert (len(world.journal.created), world.journal.marked) == (pods, set())
+
+
+async def test_a_restart_does_not_explain_what_a_definition_dropped_meanwhile(world: World):
+    first = world.start_operator()
+    await world.create_cluster(replicas=10)
+    await world.eventually(world.is_ready)
+    await first.stop()
+    await drop_fields(world, "spec.workerGroupSpecs")
+    world.start_operator()
+    await world.eventually(lambda: holds_deletions(world))
+    await world.settle(5)
+    assert world.journal.marked == set()
+
+    confirmed = {"metadata": {"annotations": {"manta.dev/confirm-deletion": "1"}}}
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", confirmed)
+    await world.eventually(lambda: not world.journal.workers())
+    assert len(world.journal.marked) == 10
+
+
+async def condition(world: World, kind: str) -> Any:
+    return find_condition((await world.cluster()).status.get("conditions", ()), kind)
+
+
+async def holds_deletions(world: World) -> bool:
+    return await condition(world, "DeletionHeld") is not None
+
+
+async def is_well(world: World) -> bool:
+    ready = await condition(world, "Ready")
+    return ready["status"] == "True" and not await holds_deletions(world)
 
 
 def status_writes(world: World) -> int:

@@ -77,7 +77,7 @@ class Watch:
     _sent: bool = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The stream; it ends with its lifetime, when the revision is lost or the schema changes."""
+        """The stream; it ends with its lifetime, a lost revision or a changed schema."""
         readings = self.table.readings
         deadline = self.clock.time() + self.lifetime
         next_bookmark = _next_bookmark(self.clock.time(), deadline)

@@ -96,7 +96,7 @@ class RayClusterKind:
         """The plan's status, naming the first of the writes that failed."""
         if not isinstance(observation.desired, DesiredCluster):
             return plan.status
-        return cluster_status(observation, observation.desired, failures, now)
+        return cluster_status(observation, observation.desired, self._settings, failures, now)
 
     def _desired(self, cluster: RayCluster) -> DesiredCluster | Problem:
         spec = validate_cluster(cluster, self._settings.feature_gates)

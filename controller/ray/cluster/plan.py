@@ -19,6 +19,7 @@ from controller.ray.cluster.children.writes import (
 )
 from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
+from controller.ray.cluster.held_deletions import divide, is_recreation_unexplained
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.pod_writes import pod_target
 from controller.ray.cluster.status.condition_types import SUSPENDED, SUSPENDING
@@ -26,11 +27,7 @@ from controller.ray.cluster.status.status import cluster_status, refusal_status
 from controller.ray.cluster.suspension import delete_all_pods, delete_latecomers, every_pod
 from controller.ray.cluster.upgrade import strategy_of
 from controller.ray.cluster.workers.missing_pods import find_missing_pods
-from controller.ray.cluster.workers.writes import (
-    create_workers,
-    delete_removed_groups,
-    delete_workers,
-)
+from controller.ray.cluster.workers.writes import create_workers, delete_workers
 from controller.ray.head.identity import HEAD_SCOPE
 from controller.runtime.reconcile.plan import NOTHING, Event, Lookup, Plan
 
@@ -57,7 +54,7 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     is_premature = plan.commit if seen.cluster.metadata.terminating else plan.lookups
     if is_premature:
         return plan
-    return replace(plan, status=cluster_status(seen, seen.desired, (), now))
+    return replace(plan, status=cluster_status(seen, seen.desired, settings, (), now))
 
 
 def _plan_without_status(
@@ -107,7 +104,7 @@ def _build(seen: ClusterObservation, desired: DesiredCluster, settings: ClusterS
     if desired.spec.suspend or is_true(seen.conditions, SUSPENDED):
         return Plan(stages=_stages([*children, *delete_latecomers(seen, desired)], bindings))
     step = strategy_of(desired.spec).next_step(seen, desired)
-    if step is not None:
+    if step is not None and not is_recreation_unexplained(seen, desired):
         if step.lookups:
             return Plan(lookups=step.lookups)
         return Plan(stages=_stages(children, bindings, *step.stages))
@@ -120,13 +117,11 @@ def _scale(
     seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
 ) -> list[list[Write]]:
     """Stages that create missing pods and delete surplus ones."""
-    missing = find_missing_pods(seen, desired, batch=settings.batch)
+    surplus, held = divide(seen, desired, settings)
+    groups_held = held.groups if held is not None else ()
+    missing = find_missing_pods(seen, desired, batch=settings.batch, without=groups_held)
     head = list(create_head(seen, desired, missing))
-    deletions = [
-        *delete_heads(seen),
-        *delete_workers(seen, desired, settings),
-        *delete_removed_groups(seen, desired),
-    ]
+    deletions = [*delete_heads(seen), *delete_workers(seen, surplus)]
     workers, *hosts = create_workers(seen, desired, missing)
     if head:  # a quota that is too small must not be spent on workers without a head
         return [[*head, *deletions], workers, *hosts]

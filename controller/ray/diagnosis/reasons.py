@@ -198,6 +198,14 @@ NAME_TAKEN: Final = Reason(
     "An object under a name that the cluster needs already exists and belongs to another owner.",
     "Delete or rename that object, or rename the cluster.",
 )
+DELETION_HELD: Final = Reason(
+    "DeletionHeld",
+    _HELP,
+    "Pods are surplus although nobody has edited the specification: an installed definition drops "
+    "fields of it. They are not deleted.",
+    "Install this operator's definitions and apply the manifest again, or confirm the deletion as "
+    "the message says.",
+)
 REQUIRED_OBJECT_MISSING: Final = Reason(
     "GivenObjectMissing",
     _HELP,

@@ -10,5 +10,10 @@ REPLICA_FAILURE: Final = "ReplicaFailure"
 SUSPENDING: Final = "RayClusterSuspending"
 SUSPENDED: Final = "RayClusterSuspended"
 FEATURES_SUPPORTED: Final = "FeaturesSupported"
+DELETION_HELD: Final = "DeletionHeld"
 PODS_UP_TO_DATE: Final = "PodsUpToDate"
 CHILDREN_AS_SPECIFIED: Final = "ChildrenAsSpecified"
+
+RECREATING: Final = "Recreating"
+"""Reason of `PodsUpToDate` while an edited specification replaces all pods: the edit explains it,
+however long it takes."""

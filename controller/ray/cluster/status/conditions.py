@@ -18,10 +18,12 @@ from controller.apimachinery.conditions import (
 from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.cluster.status.condition_types import (
     CHILDREN_AS_SPECIFIED,
+    DELETION_HELD,
     FEATURES_SUPPORTED,
     HEAD_POD_READY,
     PODS_UP_TO_DATE,
     PROVISIONED,
+    RECREATING,
     REPLICA_FAILURE,
     SUSPENDED,
     SUSPENDING,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.kube.objects import Pod
+    from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.upgrade import UpgradeStrategy
     from controller.ray.diagnosis.reasons import Cause
     from controller.runtime.reconcile.plan import Failure
@@ -113,6 +116,15 @@ class ClusterConditions(ConditionSet):
     def set_children(self, notes: Sequence[str]) -> None:
         """Services, claims and the like that only a person can put right."""
         self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
+
+    def set_deletion_held(self, held: HeldDeletions | None) -> None:
+        """Pods that would be deleted without an explanation."""
+        self.set_if(DELETION_HELD, "True", "NotExplained", held.message if held else "")
+
+    def set_recreating(self) -> None:
+        """All pods are being replaced because of an edit."""
+        message = "the specification was edited, so that all pods are being replaced"
+        self.set(PODS_UP_TO_DATE, "False", RECREATING, message)
 
     def set_up_to_date(self, outdated: Sequence[str], strategy: UpgradeStrategy) -> None:
         """Which pods a changed template has not reached, and whether it will."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.objects import Pod
+    from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.runtime.reconcile.plan import Failure
 
@@ -46,6 +47,7 @@ def first_cause(
     desired: DesiredCluster,
     failures: tuple[Failure, ...],
     pod_causes: PodCauses,
+    held: HeldDeletions | None,
 ) -> Cause | None:
     """The first cause, or None if the cluster is as it should be."""
     if seen.cluster.metadata.terminating:
@@ -55,6 +57,8 @@ def first_cause(
         *_kept_refusal(seen, failures),
         *_blocked(seen),
     ]
+    if held is not None:
+        hindrances.append(Cause(reasons.DELETION_HELD, "cluster", held.message))
     suspension = _suspension(seen, desired)
     if suspension is not None:
         return min(hindrances, key=_urgency, default=suspension)

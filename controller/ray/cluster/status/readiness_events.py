@@ -8,7 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition
-from controller.ray.diagnosis.reasons import REQUIRED_OBJECT_MISSING, Severity, component_of
+from controller.ray.diagnosis.reasons import (
+    DELETION_HELD,
+    REQUIRED_OBJECT_MISSING,
+    Severity,
+    component_of,
+)
 from controller.runtime.reconcile.plan import Event
 
 if TYPE_CHECKING:
@@ -24,7 +29,8 @@ def readiness_events(
 ) -> tuple[Event, ...]:
     """The events that go with the change from the stored conditions to this first cause.
 
-    A cause that only takes time has none; missing objects of users are reported with the children.
+    A cause that only takes time has none; missing objects of users are reported with the children,
+    held deletions with their own condition.
     """
     ready = find_condition(conditions, READY) or {}
     if cause is None:
@@ -37,7 +43,7 @@ def readiness_events(
     )
     if (
         reported
-        or cause.reason is REQUIRED_OBJECT_MISSING
+        or cause.reason in {REQUIRED_OBJECT_MISSING, DELETION_HELD}
         or cause.reason.severity is Severity.IN_PROGRESS
     ):
         return ()

@@ -17,7 +17,8 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
-from controller.ray.cluster.status.condition_types import SUSPENDED
+from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
+from controller.ray.cluster.status.condition_types import DELETION_HELD, SUSPENDED
 from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.status.first_cause import (
     diagnose_pods,
@@ -28,7 +29,7 @@ from controller.ray.cluster.status.readiness_events import readiness_events
 from controller.ray.cluster.status.resources import desired_resources
 from controller.ray.cluster.upgrade import outdated_pods, strategy_of
 from controller.ray.diagnosis.writes import failure_message
-from controller.runtime.reconcile.plan import Create, Delete, StatusPatch
+from controller.runtime.reconcile.plan import Create, Delete, Event, StatusPatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,9 +38,11 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
     from controller.ray.diagnosis.reasons import Cause
-    from controller.runtime.reconcile.plan import Event, Failure
+    from controller.ray.settings import ClusterSettings
+    from controller.runtime.reconcile.plan import Failure
 
 Status = dict[str, Any]
 
@@ -58,12 +61,17 @@ _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
 
 def cluster_status(
-    seen: ClusterObservation, desired: DesiredCluster, failures: tuple[Failure, ...], now: datetime
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    settings: ClusterSettings,
+    failures: tuple[Failure, ...],
+    now: datetime,
 ) -> StatusPatch:
     """The wanted status after a reconcile whose writes ended with these failures."""
     present = status_of(seen.cluster)
     pod_causes = diagnose_pods(seen, now)
-    cause = first_cause(seen, desired, failures, pod_causes)
+    held = held_deletions(seen, desired, settings)
+    cause = first_cause(seen, desired, failures, pod_causes, held)
     state = _state(seen, desired.spec, failures, present)
     wanted: Status = {
         "state": state,
@@ -72,12 +80,15 @@ def cluster_status(
         **desired_resources(desired.spec),
         "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.children.head_service),
         "head": _head(seen.heads, seen.children.head_service),
-        "conditions": _conditions(seen, desired, failures, cause, now),
+        "conditions": _conditions(seen, desired, failures, cause, held, now=now),
     }
+    if held is not None or unexplained_number(seen, desired):
+        wanted.pop("desiredWorkerReplicas")  # it says what an explained specification asked for
     if state and state != present.get("state"):
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
-    patch = _patch(present, wanted, now, readiness_events(seen.conditions, cause))
+    events = (*readiness_events(seen.conditions, cause), *_held_events(seen, held))
+    patch = _patch(present, wanted, now, events)
     return replace(patch, valid_for=seconds_until_slow(seen, pod_causes, now))
 
 
@@ -168,6 +179,8 @@ def _conditions(
     desired: DesiredCluster,
     failures: tuple[Failure, ...],
     cause: Cause | None,
+    held: HeldDeletions | None,
+    *,
     now: datetime,
 ) -> list[dict[str, Any]]:
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, now)
@@ -184,7 +197,12 @@ def _conditions(
     conditions.set_features(desired.unsupported_fields)
     conditions.set_consistency(seen.consistency_warnings)
     conditions.set_children([note.message for note in seen.children.notes])
-    conditions.set_up_to_date(outdated_pods(seen, desired), strategy_of(desired.spec))
+    strategy = strategy_of(desired.spec)
+    conditions.set_deletion_held(held)
+    if held is None and strategy.is_due(seen, desired):
+        conditions.set_recreating()
+    else:
+        conditions.set_up_to_date(outdated_pods(seen, desired), strategy)
     return conditions.as_list()
 
 
@@ -192,6 +210,12 @@ def _changes_pods(failure: Failure) -> bool:
     """Whether a pod could not be created or deleted; KubeRay has no reason for other writes."""
     write = failure.write
     return write.target.resource is PODS and isinstance(write, Create | Delete)
+
+
+def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[Event, ...]:
+    if held is None or is_true(seen.conditions, DELETION_HELD):
+        return ()
+    return (Event("Warning", DELETION_HELD, "Delete", held.message),)
 
 
 def _patch(

@@ -37,9 +37,22 @@ class Recreate:
     reason: str = "UpgradeStrategyRecreate"
     outlook: str = "pods are replaced unless only tolerations or scheduling gates have changed"
 
+    def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
+        """Whether the live head was made from another specification than the present one.
+
+        Without a live head there is nothing to compare: what is created next is up to date anyway.
+        """
+        head = live_head(seen)
+        if head is None:
+            return False
+        stamped, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
+        same_operator = stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION]
+        hashes = stamped.get(labels.RECREATE_HASH), wanted[labels.RECREATE_HASH]
+        return same_operator and is_outdated(*hashes)
+
     def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
         """Make sure of all pods, then delete them; None if the head is of this specification."""
-        if not _has_outdated_head(seen, desired):
+        if not self.is_due(seen, desired):
             return None
         if not seen.pods_listed:
             return UpgradeStep(lookups=(every_pod(seen.cluster),))
@@ -48,27 +61,13 @@ class Recreate:
     def stamps(self, seen: ClusterObservation, desired: DesiredCluster) -> Sequence[Write]:
         """Our hash in place of one that cannot be compared with ours."""
         head = live_head(seen)
-        if head is None or HEAD_SCOPE in seen.pending_scopes:
+        if head is None or HEAD_SCOPE in seen.pending_scopes or self.is_due(seen, desired):
             return ()
         present, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
         if all(present.get(key) == value for key, value in wanted.items()):
             return ()
         target = pod_target(seen, head.metadata.name, HEAD_SCOPE)
         return (MergePatch(target, head.metadata.uid, {"metadata": {"annotations": wanted}}),)
-
-
-def _has_outdated_head(seen: ClusterObservation, desired: DesiredCluster) -> bool:
-    """Whether the live head was made from another specification than the present one.
-
-    Without a live head there is nothing to compare: what is created next is up to date anyway.
-    """
-    head = live_head(seen)
-    if head is None:
-        return False
-    stamped, wanted = head.metadata.annotations or {}, _stamps_of_new_head(desired)
-    return stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION] and is_outdated(
-        stamped.get(labels.RECREATE_HASH), wanted[labels.RECREATE_HASH]
-    )
 
 
 def _delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:

@@ -38,6 +38,10 @@ class UpgradeStrategy(Protocol):
         """What becomes of outdated pods, a clause of that condition's message."""
         ...
 
+    def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
+        """Whether running pods are to be replaced because of the specification."""
+        ...
+
     def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
         """The next step of an upgrade, None if none is under way."""
         ...
@@ -55,6 +59,11 @@ class NoUpgrade:
     outlook: str = (
         "upgradeStrategy does not replace running pods, so the change reaches new ones only"
     )
+
+    def is_due(self, seen: ClusterObservation, desired: DesiredCluster) -> bool:
+        """Never."""
+        del seen, desired
+        return False
 
     def next_step(self, seen: ClusterObservation, desired: DesiredCluster) -> UpgradeStep | None:
         """None: nothing is replaced."""

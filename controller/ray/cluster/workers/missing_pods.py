@@ -18,7 +18,7 @@ from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 from controller.ray.pods.replica_position import ReplicaPosition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from controller.ray.api.raycluster import WorkerGroup
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
@@ -37,13 +37,17 @@ MissingPods: TypeAlias = "Mapping[str, tuple[MissingPod, ...]]"
 
 
 def find_missing_pods(
-    seen: ClusterObservation, desired: DesiredCluster, *, batch: int
+    seen: ClusterObservation,
+    desired: DesiredCluster,
+    *,
+    batch: int,
+    without: Collection[str] = (),
 ) -> MissingPods:
     """The missing pods by scope, of all groups together no more than `batch`.
 
     Terminating pods still hold their positions. Groups share the batch, so that a group whose
-    pods are refused leaves room for the others; a group with a write of unknown outcome has no
-    part in it.
+    pods are refused leaves room for the others; a group with a write of unknown outcome, and the
+    groups in `without`, have no part in it.
     """
     cluster = desired.identity.name
     found: dict[str, tuple[MissingPod, ...]] = {}
@@ -53,7 +57,9 @@ def find_missing_pods(
     short = [
         group
         for group in desired.spec.worker_group_specs
-        if worker_scope(group.group_name) not in seen.pending_scopes and _may_lack_pods(seen, group)
+        if worker_scope(group.group_name) not in seen.pending_scopes
+        and group.group_name not in without
+        and _may_lack_pods(seen, group)
     ]
     for position, group in enumerate(short):
         name = group.group_name

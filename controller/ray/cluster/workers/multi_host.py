@@ -19,6 +19,7 @@ from controller.ray.cluster.healing import unhealthy_reason
 from controller.ray.cluster.workers.scale_down import (
     NAMED,
     SURPLUS,
+    DeletionCause,
     PodToDelete,
     deletion_rank,
     free_indices,
@@ -128,7 +129,7 @@ def pods_to_delete(
         )
     )
     return tuple(
-        PodToDelete(pod, reasons[id(each)] or SURPLUS)
+        PodToDelete(pod, *(reasons[id(each)] or (SURPLUS, DeletionCause.SURPLUS)))
         for each in ordered[:count]
         for pod in each.live
     )
@@ -199,20 +200,21 @@ def _still_wanted(
 
 def _why_forced(
     each: MultiHostReplica, group: WorkerGroup, begun: Mapping[str, int], named: Collection[str]
-) -> str | None:
+) -> tuple[str, DeletionCause] | None:
     """Why the replica must be deleted whatever the numbers are, None if it may stay."""
     for pod in each.pods:
         if pod.metadata.name in named and not pod.metadata.terminating:
-            return _of_replica(each, pod, NAMED)
+            return _of_replica(each, pod, NAMED), DeletionCause.NAMED
     for pod in each.pods:
         defect = _defect(pod)
         if defect is not None:
-            return _of_replica(each, pod, defect)
+            return _of_replica(each, pod, defect), DeletionCause.POD
     count = len(each.pods)
     if count == group.hosts or is_unfinished(each, group, begun):
         return None
     what = f"its replica {each.name}" if each.name else "its replica"
-    return f"{what} has {count} of {group.hosts} hosts"
+    cause = DeletionCause.RESIZED if count > group.hosts else DeletionCause.POD
+    return f"{what} has {count} of {group.hosts} hosts", cause
 
 
 def _of_replica(each: MultiHostReplica, pod: Pod, reason: str) -> str:

@@ -8,6 +8,7 @@ in which a cache lists them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from controller.ray.api import labels
@@ -25,12 +26,23 @@ NAMED = "it is named in workersToDelete"
 SURPLUS = "the group has more pods than it should"
 
 
+class DeletionCause(Enum):
+    """What a deletion follows from."""
+
+    POD = "the pod's own state"
+    NAMED = "the autoscaler, or whoever fills in workersToDelete"
+    SURPLUS = "a number of replicas in the specification"
+    RESIZED = "the number of hosts in the specification"
+    GROUP_REMOVED = "a group that is not in the specification"
+
+
 @dataclass(frozen=True, slots=True)
 class PodToDelete:
     """A pod to delete, and why: a clause for its event."""
 
     pod: Pod
     reason: str
+    cause: DeletionCause = DeletionCause.POD
 
 
 def pods_to_delete(
@@ -54,7 +66,7 @@ def pods_to_delete(
     if not count:
         return ()
     ordered = deletion_order(live, named=named, wanted_hash=wanted_hash)
-    return tuple(PodToDelete(pod, _why(pod, named)) for pod in ordered[:count])
+    return tuple(PodToDelete(pod, *_why(pod, named)) for pod in ordered[:count])
 
 
 def deletion_order(
@@ -98,7 +110,8 @@ def template_hash(pod: Pod) -> str | None:
     return (pod.metadata.annotations or {}).get(labels.TEMPLATE_HASH)
 
 
-def _why(pod: Pod, named: Collection[str]) -> str:
+def _why(pod: Pod, named: Collection[str]) -> tuple[str, DeletionCause]:
     if pod.metadata.name in named:
-        return NAMED
-    return unhealthy_reason(pod) or SURPLUS
+        return NAMED, DeletionCause.NAMED
+    defect = unhealthy_reason(pod)
+    return (SURPLUS, DeletionCause.SURPLUS) if defect is None else (defect, DeletionCause.POD)

@@ -15,7 +15,7 @@ from controller.ray.head.identity import worker_scope
 from controller.runtime.reconcile.plan import ReplicaMember
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from controller.ray.api.raycluster import WorkerGroup
     from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
@@ -57,16 +57,26 @@ def _side_by_side(sequences: list[list[Write]]) -> Iterator[list[Write]]:
 
 
 def delete_workers(
-    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+    seen: ClusterObservation, workers: Iterable[scale_down.PodToDelete]
 ) -> Iterator[Write]:
-    """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
+    """Delete these workers."""
+    for each in workers:
+        yield delete_pod(seen, each.pod, what="WorkerPod", reason=each.reason)
+
+
+def workers_to_delete(
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+) -> Iterator[scale_down.PodToDelete]:
+    """The workers that the specification, the autoscaler or their own state condemns, in order."""
     for group in desired.spec.worker_group_specs:
         if worker_scope(group.group_name) not in seen.pending_scopes:
-            for victim in _victims(seen, desired, group, settings):
-                yield delete_pod(seen, victim.pod, what="WorkerPod", reason=victim.reason)
+            yield from _of_group(seen, desired, group, settings)
+    yield from _of_removed_groups(seen, desired)
 
 
-def delete_removed_groups(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Write]:
+def _of_removed_groups(
+    seen: ClusterObservation, desired: DesiredCluster
+) -> Iterator[scale_down.PodToDelete]:
     """Workers of groups that are no longer in the specification; not those of no group at all."""
     known = {"", *(group.group_name for group in desired.spec.worker_group_specs)}
     for group, pods in seen.workers.items():
@@ -75,12 +85,14 @@ def delete_removed_groups(seen: ClusterObservation, desired: DesiredCluster) -> 
         reason = f"group {group!r} is no longer in the specification"
         for pod in scale_down.deletion_order(pods):
             if not pod.metadata.terminating:
-                yield delete_pod(seen, pod, what="WorkerPod", reason=reason)
+                cause = scale_down.DeletionCause.GROUP_REMOVED
+                yield scale_down.PodToDelete(pod, reason, cause)
 
 
-def _victims(
+def _of_group(
     seen: ClusterObservation, desired: DesiredCluster, group: WorkerGroup, settings: ClusterSettings
 ) -> tuple[scale_down.PodToDelete, ...]:
+    """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
     wanted_hash = desired.builder.worker_hash(group)
     may_shrink = not desired.spec.autoscaling or settings.delete_unnamed
     present = seen.multi_host_replicas.get(group.group_name)

@@ -1,0 +1,130 @@
+"""Deletions that nothing explains: they are held and reported, not carried out.
+
+The API server drops what its definition of RayClusters does not know, also from objects that are
+stored already. A group, or the number of hosts of its replicas, then vanishes from a specification
+that nobody has edited. An edit changes the generation; a changed definition does not. So a worker
+is deleted for a number in the specification only if that number is explained:
+
+* by the generation: it is newer than the one of the status, or the status of this generation
+  already counted as few workers;
+* and by the installed definition, which must have the fields that the number is made of.
+
+What a pod's own state or `workersToDelete` demands needs no explanation. Edits of an autoscaler
+change the generation too, so that they do not explain deletions that are held already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.custom_object import status_of
+from controller.ray.api import labels
+from controller.ray.api.pod_state import group_of
+from controller.ray.cluster.status.condition_types import (
+    DELETION_HELD,
+    PODS_UP_TO_DATE,
+    RECREATING,
+)
+from controller.ray.cluster.upgrade import strategy_of
+from controller.ray.cluster.workers.scale_down import DeletionCause
+from controller.ray.cluster.workers.writes import workers_to_delete
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.ray.cluster.workers.scale_down import PodToDelete
+    from controller.ray.settings import ClusterSettings
+
+_EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED})
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDeletions:
+    """Pods that are not deleted although the specification has no room for them.
+
+    Attributes:
+        pods: their names.
+        groups: their worker groups; nothing is created there meanwhile.
+        message: what would be deleted, why it is not, and what to do.
+    """
+
+    pods: tuple[str, ...]
+    groups: frozenset[str]
+    message: str
+
+
+def divide(
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+) -> tuple[list[PodToDelete], HeldDeletions | None]:
+    """The workers to delete now, and those whose deletion is held."""
+    doubt = unexplained_number(seen, desired)
+    allowed: list[PodToDelete] = []
+    held: list[PodToDelete] = []
+    for each in workers_to_delete(seen, desired, settings):
+        (held if doubt and each.cause not in _EXPLAINED else allowed).append(each)
+    if not held:
+        return allowed, None
+    return allowed, _held(seen, (each.pod for each in held), held[0].reason, doubt)
+
+
+def held_deletions(
+    seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings
+) -> HeldDeletions | None:
+    """The deletions that are held, of a replacement of all pods or of single workers."""
+    if is_recreation_unexplained(seen, desired):
+        doubt = "nobody has edited it since the status was written"
+        return _held(seen, seen.all_pods, "the specification has changed", doubt)
+    return divide(seen, desired, settings)[1] if unexplained_number(seen, desired) else None
+
+
+def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
+    """Why the number of workers in the specification is not to be believed, empty if it is."""
+    if _is_confirmed(seen):
+        return ""
+    status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
+    before, now = status.get("desiredWorkerReplicas"), desired.spec.desired_workers
+    if not isinstance(before, int) or now >= before:
+        return ""
+    if status.get("observedGeneration") == generation:
+        return (
+            f"generation {generation} of the specification asked for {before} workers and now "
+            f"asks for {now}, without an edit"
+        )
+    if desired.spec.autoscaling and is_true(seen.conditions, DELETION_HELD):
+        return (
+            f"an edit that an autoscaler may have made asks for {now} workers instead of {before}"
+        )
+    return ""
+
+
+def is_recreation_unexplained(seen: ClusterObservation, desired: DesiredCluster) -> bool:
+    """Whether all pods would be replaced although nobody has edited the specification."""
+    if not strategy_of(desired.spec).is_due(seen, desired) or _is_confirmed(seen):
+        return False
+    observed = status_of(seen.cluster).get("observedGeneration")
+    under_way = find_condition(seen.conditions, PODS_UP_TO_DATE) or {}
+    return observed == seen.cluster.metadata.generation and under_way.get("reason") != RECREATING
+
+
+def _is_confirmed(seen: ClusterObservation) -> bool:
+    meta = seen.cluster.metadata
+    return (meta.annotations or {}).get(labels.CONFIRM_DELETION) == str(meta.generation)
+
+
+def _held(seen: ClusterObservation, pods: Iterable[Pod], reason: str, doubt: str) -> HeldDeletions:
+    found = [pod for pod in pods if not pod.metadata.terminating]
+    names = tuple(sorted(pod.metadata.name for pod in found))
+    meta = seen.cluster.metadata
+    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    message = (
+        f"{len(names)} pods ({shown}) would be deleted because {reason}, but {doubt}. Install this "
+        "operator's definitions (manta crds | kubectl apply --server-side -f -) and apply the "
+        "manifest again; if the pods are to be deleted, confirm it: kubectl annotate raycluster "
+        f"-n {meta.namespace} {meta.name} --overwrite {labels.CONFIRM_DELETION}={meta.generation}"
+    )
+    return HeldDeletions(names, frozenset(map(group_of, found)), message)

@@ -1,0 +1,175 @@
+"""No worker is deleted for a number in the specification that nothing explains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.merge_patch import apply_merge_patch
+from controller.kube.resources import PODS, SERVICES
+from controller.ray.api import RAYCLUSTERS
+from controller.runtime.reconcile.plan import Create, Delete
+from tests.ray.cluster.support import cluster, head, manifest, plan, pod, reads, with_meta, workers
+from tests.ray.cluster.test_multi_host import whole
+from tests.ray.cluster.test_plan import SERVICE, verbs
+from tests.ray.cluster.test_recreate import OLD, stamped, stamps, upgraded, wanted
+
+if TYPE_CHECKING:
+    from controller.ray.api import RayCluster
+    from controller.runtime.reconcile.plan import Plan
+    from tests.ray.cluster.support import FakeReads
+
+HELD = {"type": "DeletionHeld", "status": "True"}
+CONFIRM = "manta.dev/confirm-deletion"
+
+
+def observed(obj: RayCluster, desired: int | None, *conditions: dict[str, Any]) -> RayCluster:
+    """The object with the status that was written for its generation, for so many workers."""
+    status = {"observedGeneration": 1, "conditions": list(conditions)}
+    obj.status.update(status if desired is None else status | {"desiredWorkerReplicas": desired})
+    return obj
+
+
+def kept(obj: RayCluster, *pods: Any, **more: Any) -> FakeReads:
+    return reads(obj, head(), *pods, **more).add(SERVICES, SERVICE)
+
+
+def with_groups(*groups: dict[str, Any], **spec: Any) -> RayCluster:
+    raw = manifest()
+    template = raw["spec"]["workerGroupSpecs"][0]
+    raw["spec"]["workerGroupSpecs"] = [template | group for group in groups]
+    return cluster(raw, **spec)
+
+
+def deleted(made: Plan) -> list[str]:
+    return verbs(made, Delete)
+
+
+def stored(reads_: FakeReads, made: Plan) -> dict[str, Any]:
+    """The status after the plan."""
+    assert made.status is not None
+    before = reads_.get(RAYCLUSTERS, "default/example").status
+    return apply_merge_patch(before, made.status.wanted)
+
+
+@pytest.mark.parametrize(
+    ("obj", "pods"),
+    [
+        pytest.param(with_groups(), workers(25), id="all groups are gone"),
+        pytest.param(with_groups({"replicas": 1}), workers(25), id="fewer replicas"),
+        pytest.param(
+            with_groups({"replicas": 2}),
+            [*whole("a", hosts=4), *whole("b", hosts=4)],
+            id="fewer hosts",
+        ),
+    ],
+)
+def test_a_number_that_shrinks_within_a_generation_deletes_nothing_and_is_said(
+    obj: RayCluster, pods: list[Any]
+):
+    before = kept(observed(obj, 25), *pods)
+    made = plan(before)
+    assert made.stages == ()
+    status = stored(before, made)
+    held = find_condition(status["conditions"], "DeletionHeld")
+    assert held is not None
+    assert held["message"].startswith(f"{len(pods)} pods (") or "24 pods" in held["message"]
+    assert (
+        f"kubectl annotate raycluster -n default example --overwrite {CONFIRM}=1"
+        in (held["message"])
+    )
+    ready = find_condition(status["conditions"], "Ready")
+    assert ready is not None
+    assert (ready["status"], ready["reason"]) == ("False", "DeletionHeld")
+    assert status["desiredWorkerReplicas"] == 25, "else the next plan would take it for explained"
+    assert [event.reason for event in made.status.events] == ["DeletionHeld"]
+
+    again = plan(kept(observed(obj, 25, *status["conditions"]), *pods))
+    assert (again.stages, again.status.events) == ((), ())
+
+
+def test_an_edit_explains_fewer_workers():
+    obj = with_meta(observed(with_groups({"replicas": 1}), 25), generation=2)
+    assert len(deleted(plan(kept(obj, *workers(25))))) == 24
+
+
+def test_the_rest_of_a_large_scale_down_is_explained_by_the_status():
+    obj = observed(with_groups({"replicas": 1}), 1)
+    assert len(deleted(plan(kept(obj, *workers(25))))) == 24
+
+
+def test_a_status_without_a_number_of_workers_holds_nothing():
+    assert len(deleted(plan(kept(observed(with_groups({"replicas": 1}), None), *workers(3))))) == 2
+
+
+def test_an_annotation_with_the_generation_confirms():
+    right, stale = (
+        with_meta(observed(with_groups(), 25), annotations={CONFIRM: generation})
+        for generation in ("1", "0")
+    )
+    assert len(deleted(plan(kept(right, *workers(25))))) == 25
+    assert deleted(plan(kept(stale, *workers(25)))) == []
+
+
+def test_what_the_pods_own_state_or_the_autoscaler_demands_is_never_held():
+    obj = with_groups({"replicas": 1, "scaleStrategy": {"workersToDelete": ["named"]}})
+    pods = [pod("named"), pod("failed", phase="Failed"), *workers(3)]
+    assert sorted(deleted(plan(kept(observed(obj, 25), *pods)))) == ["failed", "named"]
+
+
+def test_a_group_with_held_deletions_creates_nothing():
+    broken = whole("b", hosts=4, phase="Failed")
+    obj = observed(with_groups({"replicas": 3}), 12)
+    made = plan(kept(obj, *whole("a", hosts=4), *broken))
+    assert verbs(made, Create) == []
+    assert sorted(deleted(made)) == ["b-0", "b-1", "b-2", "b-3"]
+
+
+def test_an_autoscalers_edit_does_not_release_what_is_held():
+    for autoscaling, expected in ((True, 0), (False, 25)):
+        obj = observed(with_groups(enableInTreeAutoscaling=autoscaling), 25, HELD)
+        made = plan(kept(with_meta(obj, generation=2), *workers(25)))
+        assert len(deleted(made)) == expected
+
+
+def test_a_restored_specification_ends_the_hold():
+    before = kept(observed(with_groups({"replicas": 3}), 3, HELD), *workers(3))
+    status = stored(before, plan(before))
+    assert find_condition(status["conditions"], "DeletionHeld") is None
+
+
+def recreated(obj: RayCluster, *conditions: dict[str, Any]) -> Plan:
+    """What a Recreate cluster whose head is of another specification does."""
+    settled = kept(observed(obj, 2, *conditions), *workers(2), listed=True)
+    settled.objects = {k: v for k, v in settled.objects.items() if "example-head-a" not in k[1]}
+    return plan(settled.add(PODS, stamped(OLD)))
+
+
+def test_a_hash_that_changes_within_a_generation_replaces_nothing_and_is_said():
+    made = recreated(upgraded())
+    assert made.stages == ()
+    assert stamps(made) == [], "the head keeps the hash that it was made from"
+    assert made.status is not None
+    held = find_condition(made.status.wanted["conditions"], "DeletionHeld")
+    assert held is not None
+    assert held["message"].startswith("3 pods (example-head-aaaaaaaa, ")
+
+
+def test_an_edit_replaces_all_pods_however_long_it_takes():
+    edited = with_meta(upgraded(), generation=2)
+    first = recreated(edited)
+    assert len(deleted(first)) == 3
+    assert first.status is not None
+    under_way = find_condition(first.status.wanted["conditions"], "PodsUpToDate")
+    assert under_way is not None
+    assert under_way["reason"] == "Recreating"
+    assert len(deleted(recreated(upgraded(), dict(under_way)))) == 3
+
+
+def test_an_outdated_head_is_never_stamped_with_the_hash_of_another_specification():
+    """Else a replacement of more pods than one batch has would end half-way."""
+    made = recreated(with_meta(upgraded(), generation=2))
+    assert stamps(made) == []
+    assert wanted(upgraded()) != OLD
