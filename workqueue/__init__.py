@@ -10,7 +10,7 @@ from workqueue.delay_queue import DelayQueue
 from workqueue.heap import KeyHeap
 from workqueue.metrics import QueueMetrics, QueueRecorder, QueueStatistics
 from workqueue.queue import LOW_PRIORITY, Closed, WorkQueue
-from workqueue.workers import run_workers
+from workqueue.workers import Workers
 
 __all__ = [
     "LOW_PRIORITY",
@@ -24,5 +24,5 @@ __all__ = [
     "QueueStatistics",
     "TimerHandle",
     "WorkQueue",
-    "run_workers",
+    "Workers",
 ]

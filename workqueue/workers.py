@@ -1,39 +1,144 @@
-"""Workers process the keys of a queue."""
+"""Workers process the keys of a queue, and are not held by keys that take long.
+
+A run of a key holds a worker, but only for a while: then it goes on without one, and another key
+can be processed. The key stays in flight until the run ends, so that everything the queue
+guarantees still holds. Otherwise as many keys whose requests hang as there are workers would stop
+all others. The next run of such a key holds no worker at all, until one is quick again.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import math
+from collections import OrderedDict
+from collections.abc import Hashable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from workqueue.queue import Closed, K, WorkQueue
+from workqueue.queue import Closed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
+
+    from workqueue.clock import Clock
+    from workqueue.queue import WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+_MOST_REMEMBERED = 10_000
+"""Slow keys that are remembered; then the one that was slow longest ago is forgotten."""
 
 
-async def run_workers(
-    queue: WorkQueue[K], process: Callable[[K], Awaitable[None]], count: int, *, name: str
-) -> None:
-    """Process keys with `count` workers until the queue is closed and no key is in flight.
+class Workers(Generic[K]):
+    """Processes keys until the queue is closed and no key is in flight.
 
     Args:
         queue: where the keys come from.
         process: handles one key. An exception that it raises stops all workers.
-        count: keys that are processed at the same time.
-        name: of the workers, in the names of their tasks.
-
-    Raises:
-        ExceptionGroup: `process` raised.
+        count: keys that are processed at the same time, without those that take long.
+        name: of the workers' tasks.
+        clock: the running event loop, or something like it.
+        patience: seconds for which a run holds a worker.
+        limit: runs without a worker at most. When there are so many, runs hold their workers.
     """
-    async with asyncio.TaskGroup() as group:
-        for number in range(count):
-            group.create_task(_work(queue, process), name=f"{name} worker {number}")
 
+    def __init__(
+        self,
+        queue: WorkQueue[K],
+        process: Callable[[K], Awaitable[None]],
+        count: int,
+        *,
+        name: str,
+        clock: Clock,
+        patience: float = math.inf,
+        limit: int = 0,
+    ) -> None:
+        self._queue = queue
+        self._process = process
+        self._name = name
+        self._clock = clock
+        self._patience = patience
+        self._limit = limit
+        self._free = asyncio.Semaphore(count)
+        self._busy = 0
+        self._released = 0
+        self._closed = False
+        self._slow: OrderedDict[K, None] = OrderedDict()
 
-async def _work(queue: WorkQueue[K], process: Callable[[K], Awaitable[None]]) -> None:
-    while True:
+    @property
+    def busy(self) -> int:
+        """The number of runs that hold a worker."""
+        return self._busy
+
+    @property
+    def released(self) -> int:
+        """The number of runs that go on without a worker."""
+        return self._released
+
+    async def run(self) -> None:
+        """Process keys; cancelling this cancels all runs.
+
+        Raises:
+            ExceptionGroup: `process` raised.
+        """
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._free.acquire()
+                if self._closed:
+                    return
+                group.create_task(self._work(), name=self._name)
+
+    async def _work(self) -> None:
         try:
-            async with queue.take() as key:
-                await process(key)
+            async with self._queue.take() as key:
+                with self._holding_worker(key):
+                    await self._process(key)
         except Closed:
-            return
+            self._closed = True
+            self._free.release()
+
+    @contextmanager
+    def _holding_worker(self, key: K) -> Generator[None]:
+        """Hold a worker for as long as the run of `key` lasts, or patience."""
+        run, began = _Run(), self._clock.time()
+        self._busy += 1
+        patience = 0.0 if key in self._slow else self._patience
+        timer = None
+        if patience == 0:
+            self._release(run)
+        elif patience < math.inf:
+            timer = self._clock.call_at(began + patience, lambda: self._release(run))
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._end(run)
+            self._remember(key, slow=self._clock.time() - began >= self._patience)
+
+    def _release(self, run: _Run) -> None:
+        if self._released < self._limit:
+            run.released = True
+            self._released += 1
+            self._busy -= 1
+            self._free.release()
+
+    def _end(self, run: _Run) -> None:
+        if run.released:
+            self._released -= 1
+        else:
+            self._busy -= 1
+            self._free.release()
+
+    def _remember(self, key: K, *, slow: bool) -> None:
+        self._slow.pop(key, None)
+        if slow:
+            self._slow[key] = None
+            if len(self._slow) > _MOST_REMEMBERED:
+                self._slow.popitem(last=False)
+
+
+class _Run:
+    """One run of a key: whether it has given its worker back."""
+
+    released = False

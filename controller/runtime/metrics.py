@@ -6,7 +6,7 @@ All are registered in the registry that is passed in; nothing is global.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from prometheus_client import Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.events.recorder import RecorderStatistics
     from controller.runtime.expectations.expectations import ExpectationStatistics
+    from workqueue import Workers
 
 ResultLabel = Literal["success", "error", "requeue", "requeue_after"]
 
@@ -97,6 +98,12 @@ class RuntimeMetrics:
             by_controller,
             registry=registry,
         )
+        self._slow = Gauge(
+            "manta_slow_reconciles",
+            "Reconciles whose requests take so long that they no longer use a worker",
+            by_controller,
+            registry=registry,
+        )
         self._planning = Histogram(
             "manta_plan_seconds",
             "Time in seconds to observe and plan, during which nothing else runs",
@@ -145,6 +152,7 @@ class RuntimeMetrics:
             timeouts=self._timeouts.labels(name),
             seconds=self._seconds.labels(name),
             active=self._active.labels(name),
+            slow=self._slow.labels(name),
             planning=self._planning.labels(name),
             wrote=lambda verb, count: self._writes.labels(name, verb).inc(count),
             stale=lambda resource: self._stale.labels(name, resource.group, resource.plural).inc(),
@@ -164,6 +172,7 @@ class ControllerMetrics:
         timeouts: Counter,
         seconds: Histogram,
         active: Gauge,
+        slow: Gauge,
         planning: Histogram,
         wrote: Callable[[str, int], None],
         stale: Callable[[Resource[object]], None],  # pyright: ignore[reportInvalidTypeArguments]
@@ -174,10 +183,16 @@ class ControllerMetrics:
         self.panics = panics
         self.timeouts = timeouts
         self.seconds = seconds
-        self.active = active
+        self._active = active
+        self._slow = slow
         self.planning = planning
         self.wrote = wrote
         self.stale = stale
+
+    def observe_workers(self, workers: Workers[Any]) -> None:
+        """Read at each scrape how busy these are."""
+        self._active.set_function(lambda: workers.busy)
+        self._slow.set_function(lambda: workers.released)
 
 
 class ExpectationCollector(StateCollector["ExpectationStatistics"]):

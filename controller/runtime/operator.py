@@ -127,6 +127,7 @@ class Operator:
                 recorder=self.recorder,
                 metrics=self._metrics.controller(kind.name, settings.workers),
                 workers=settings.workers,
+                slow_reconciles=settings.slow_reconciles,
                 clock=clock,
                 wall=wall,
                 rng=rng,

@@ -24,6 +24,10 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Reconciles of one kind at the same time. Workers only wait for the API server, which sixteen
     keep busy; planning is one at a time anyway."""
 
+    slow_reconciles: int = 1024
+    """Reconciles of one kind at most that go on without a worker, because their requests take
+    long; then workers wait for them. Each takes a few kilobytes."""
+
     metrics_address: str = ":8080"
     """`host:port` of /metrics; empty or `0` turns it off. KubeRay's default."""
 
@@ -58,7 +62,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def __post_init__(self) -> None:
         """Check what the types cannot express."""
-        for name in ("workers", "client_concurrency"):
+        for name in ("workers", "slow_reconciles", "client_concurrency"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if self.sync_timeout_seconds <= 0:

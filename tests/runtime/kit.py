@@ -20,7 +20,7 @@ from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Target
 from informers import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from controller.kube.objects import KubeObject
 
@@ -189,11 +189,12 @@ class ScriptedClient:
     """Answers as the test says; notes what was asked, and how much of it at once.
 
     `script` gets each call and returns the object, or raises. The default keeps objects in a
-    dictionary as a server would.
+    dictionary as a server would. Each call takes `seconds`, or as long as `before` does.
     """
 
     script: Callable[[Call], KubeObject | None] | None = None
     seconds: float = 1.0
+    before: Callable[[Call], Awaitable[None]] | None = None
     calls: list[Call] = field(default_factory=list)
     objects: dict[str, KubeObject] = field(default_factory=dict)
     revision: int = 100
@@ -236,7 +237,10 @@ class ScriptedClient:
         self.in_flight += 1
         self.most = max(self.most, self.in_flight)
         try:
-            await asyncio.sleep(self.seconds)
+            if self.before is None:
+                await asyncio.sleep(self.seconds)
+            else:
+                await self.before(call)
             return (self.script or self.serve)(call)
         finally:
             self.in_flight -= 1

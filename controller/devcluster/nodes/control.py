@@ -10,7 +10,7 @@ import structlog
 from controller.kube.errors import KubeError
 from controller.kube.objects import KubeObject
 from informers import Tombstone
-from workqueue import WorkQueue, run_workers
+from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
@@ -44,9 +44,9 @@ class ControlLoop(Generic[K]):
         workers: int,
     ) -> None:
         self._sync = sync
-        self._workers = workers
         self._log = _log.bind(component=name)
         self._queue: WorkQueue[K] = WorkQueue(name, clock=clock, rng=rng)
+        self._workers = Workers(self._queue, self._attempt, workers, name=name, clock=clock)
 
     def add(self, key: K) -> None:
         """Enqueue `key`."""
@@ -54,7 +54,7 @@ class ControlLoop(Generic[K]):
 
     async def run(self) -> None:
         """Work until cancelled."""
-        await run_workers(self._queue, self._attempt, self._workers, name=self._queue.name)
+        await self._workers.run()
 
     async def _attempt(self, key: K) -> None:
         try:

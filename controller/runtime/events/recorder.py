@@ -38,7 +38,7 @@ from controller.runtime.events.series import (
 from controller.runtime.events.spam_filter import SpamFilter
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
-from workqueue import WorkQueue, run_workers
+from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
@@ -68,6 +68,10 @@ FLUSH = 2.0
 """Seconds that `flush` may take."""
 
 SENDERS = 4
+"""Events sent at the same time, without those whose requests take long."""
+
+PATIENCE = 0.5
+"""Seconds after which the next event need not wait for the one before."""
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _log = structlog.stdlib.get_logger("manta.events")
@@ -151,7 +155,15 @@ class Recorder:
 
     async def run(self) -> None:
         """Send until closed."""
-        await run_workers(self._queue, self._sync, SENDERS, name=self.name)
+        await Workers(
+            self._queue,
+            self._sync,
+            SENDERS,
+            name=self.name,
+            clock=self._clock,
+            patience=PATIENCE,
+            limit=MOST_UNSENT,
+        ).run()
 
     async def flush(self) -> None:
         """Send all unsent occurrences, for at most two seconds, and close."""

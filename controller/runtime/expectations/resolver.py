@@ -15,7 +15,7 @@ from controller.kube.errors import KubeError
 from controller.runtime.reconcile.lookups import read_live
 from controller.runtime.reconcile.plan import Create, Delete, Target
 from controller.runtime.reconcile.writer import WriteOutcome
-from workqueue import Backoff, WorkQueue, run_workers
+from workqueue import Backoff, Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
@@ -29,7 +29,13 @@ if TYPE_CHECKING:
     from workqueue import Clock
 
 CONCURRENCY = 8
-"""Expectations resolved at the same time; the other slots of the client are for reconciles."""
+"""Expectations resolved at the same time, without those whose requests take long."""
+
+PATIENCE = 0.5
+"""Seconds after which the next expectation need not wait for the one before."""
+
+SLOW = 4096
+"""Expectations at most whose requests take long. Each takes a few kilobytes."""
 
 IN_FLIGHT_INTERVAL = 5.0
 """Seconds between two checks of a write that is in flight."""
@@ -61,6 +67,7 @@ class ExpectationResolver:
     ) -> None:
         self._expectations = expectations
         self._client = client
+        self._clock = clock
         self._writer = writer
         self._queue: WorkQueue[ObjectReference] = WorkQueue(
             clock=clock, rng=rng, backoff=Backoff(base=0.5, cap=30.0)
@@ -70,7 +77,15 @@ class ExpectationResolver:
 
     async def run(self) -> None:
         """Resolve expectations until closed or cancelled."""
-        await run_workers(self._queue, self._process, CONCURRENCY, name=self.name)
+        await Workers(
+            self._queue,
+            self._process,
+            CONCURRENCY,
+            name=self.name,
+            clock=self._clock,
+            patience=PATIENCE,
+            limit=SLOW,
+        ).run()
 
     def close(self) -> None:
         """Start nothing more; `run` ends when the requests in flight have ended."""

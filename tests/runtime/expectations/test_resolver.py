@@ -13,6 +13,7 @@ import pytest
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.expectations.owners import Owner
 from controller.runtime.expectations.resolver import CONCURRENCY, ExpectationResolver
 from controller.runtime.reconcile.writer import Writer
 from tests.runtime.kit import (
@@ -266,7 +267,7 @@ async def test_a_write_under_way_is_left_alone():
 
 async def test_many_questions_are_answered_a_few_at_a_time():
     async with settling() as book:
-        book.client.seconds = 1.0
+        book.client.seconds = 0.4
         for number in range(40):
             book.make(f"a{number}", 10)
         book.bookmark(11)
@@ -274,6 +275,25 @@ async def test_many_questions_are_answered_a_few_at_a_time():
         assert len(book.client.calls) == 40
         assert book.client.most == CONCURRENCY
         assert book.entries == 0
+
+
+async def test_a_lost_create_does_not_wait_for_those_of_others_that_hang():
+    """Eight at a time and ten seconds each, it would be found after two minutes."""
+    async with settling() as book:
+
+        async def hang(call: Call) -> None:
+            await asyncio.sleep(10.0 if call.name.startswith("sick") else 0.01)
+
+        book.client.before = hang
+        for number in range(70):
+            sick = Owner(f"uid-{number}", f"default/{number}", OWNER.controller)
+            book.expectations.add_owner(sick)
+            write = create(f"sick-{number}", owner=sick.uid)
+            book.expectations.mark_unknown(sick, write)
+        await asyncio.sleep(7)
+        book.expectations.mark_unknown(OWNER, create("healthy"))
+        await asyncio.sleep(2)
+        assert unsettled(book) == frozenset()
 
 
 async def test_EXP12_for_an_owner_that_is_going_nothing_is_made():

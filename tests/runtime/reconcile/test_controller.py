@@ -17,7 +17,13 @@ from controller.runtime.operator import Operator
 from controller.runtime.reconcile.controller import MIN_INTERVAL
 from controller.runtime.reconcile.plan import Plan
 from controller.runtime.settings import Settings
-from tests.faults.faulty_transport import DelayedResponse, ErrorResponse, Rule, watch_lag
+from tests.faults.faulty_transport import (
+    DelayedRequest,
+    DelayedResponse,
+    ErrorResponse,
+    Rule,
+    watch_lag,
+)
 from tests.runtime.widgets import WidgetKind
 
 if TYPE_CHECKING:
@@ -91,19 +97,52 @@ async def test_a_key_that_takes_long_to_plan_leaves_nine_tenths_of_the_time_to_o
     assert min(gaps[1:]) >= 2.0
 
 
-async def test_workers_bound_how_many_reconciles_run_at_once(widgets: WidgetWorld):
+async def eight_widgets_with_creates_of(
+    widgets: WidgetWorld, seconds: float, **settings: int
+) -> dict[str, float | None]:
+    """The metrics of workers 0.3 s after eight Widgets were created."""
     registry = CollectorRegistry()
-    slow = Rule(DelayedResponse(5.0), "configmaps", frozenset({"create"}))
-    settings = Settings(workers=3, metrics_address="", health_address="")
-    widgets.start(rules=[slow], registry=registry, settings=settings)
+    slow = Rule(DelayedRequest(seconds), "configmaps", frozenset({"create"}))
+    quiet = Settings(workers=3, metrics_address="", health_address="", **settings)
+    widgets.start(rules=[slow], registry=registry, settings=quiet)
+    await widgets.settle(5)
     for number in range(8):
         await widgets.create(f"f{number}", size=1)
-    await widgets.settle(2)
+    await widgets.settle(0.3)
+    names = {
+        "active": "controller_runtime_active_workers",
+        "most": "controller_runtime_max_concurrent_reconciles",
+        "slow": "manta_slow_reconciles",
+    }
     labels = {"controller": NAME}
+    return {short: registry.get_sample_value(name, labels) for short, name in names.items()}
+
+
+async def test_workers_bound_how_many_reconciles_run_at_once(widgets: WidgetWorld):
+    metrics = await eight_widgets_with_creates_of(widgets, 0.4)
+    assert metrics == {"active": 3, "most": 3, "slow": 0}
+    await widgets.settle(0.3)
     assert len(widgets.created) == 3
-    assert registry.get_sample_value("controller_runtime_active_workers", labels) == 3
-    assert registry.get_sample_value("controller_runtime_max_concurrent_reconciles", labels) == 3
     await widgets.eventually(lambda: len(widgets.created) == 8, seconds=60)
+
+
+async def test_bug_79_reconciles_whose_requests_hang_hold_no_worker(widgets: WidgetWorld):
+    assert (await eight_widgets_with_creates_of(widgets, 10.0))["slow"] == 0
+    await widgets.settle(1.5)
+    operator = widgets.operators[-1].operator
+    assert operator.controllers[NAME].queue.statistics().processing == 8
+    assert len(widgets.created) == 0
+    await widgets.settle(12)
+    assert len(widgets.created) == 8
+
+
+async def test_only_so_many_reconciles_whose_requests_hang_go_on_without_a_worker(
+    widgets: WidgetWorld,
+):
+    await eight_widgets_with_creates_of(widgets, 10.0, slow_reconciles=2)
+    await widgets.settle(5)
+    operator = widgets.operators[-1].operator
+    assert operator.controllers[NAME].queue.statistics().processing == 5
 
 
 async def test_a_cache_that_hears_nothing_makes_the_process_unready(widgets: WidgetWorld):
