@@ -46,7 +46,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class FairnessTrial:
     """What one trial took.
 
     Attributes:
@@ -62,7 +62,7 @@ class Trial:
     servers: float
 
 
-async def trial(world: World, sizes: Sizes) -> Trial:
+async def trial(world: World, sizes: Sizes) -> FairnessTrial:
     """Create the small clusters while the big one grows, if it shall."""
     witness = Witness(world.transport)
     operator = world.start_operator(transport=witness)
@@ -80,7 +80,7 @@ async def trial(world: World, sizes: Sizes) -> Trial:
         names = [f"c{number}" for number in range(sizes.clusters)]
         delays = await asyncio.gather(*(_delay(world, witness, name) for name in names))
         grown = await witness.until(BIG, HEADS + sizes.growth) - began if sizes.growth else 0.0
-        return Trial(
+        return FairnessTrial(
             sorted(delays),
             grown,
             time.process_time() - used,
@@ -132,7 +132,7 @@ def _spread(delays: list[float]) -> dict[str, float]:
     return {"p50": cuts[49], "p99": cuts[98], "max": delays[-1]}
 
 
-def _ratio(a: Trial, b: Trial, which: str) -> float:
+def _ratio(a: FairnessTrial, b: FairnessTrial, which: str) -> float:
     return _spread(a.delays)[which] / _spread(b.delays)[which]
 
 

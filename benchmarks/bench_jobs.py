@@ -21,7 +21,7 @@ REST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class CrowdTrial:
     """What one crowd took, in seconds, and how much was under way at most."""
 
     all_accepted: float
@@ -32,7 +32,7 @@ class Trial:
     most_in_flight: int
 
 
-async def trial(silent: int) -> Trial:
+async def trial(silent: int) -> CrowdTrial:
     """Create all jobs at once; the silent ones are created first and come on top."""
     async with embedded_world(nodes=AT_ONCE, components=frozenset({"kubelet"})) as world:
         crowd = Crowd(world)
@@ -45,7 +45,7 @@ async def trial(silent: int) -> Trial:
         wait = crowd.p99_wait(waits)
         waits, used = crowd.waits(), time.process_time()
         most = await crowd.watch(REST)
-        return Trial(
+        return CrowdTrial(
             took,
             spent,
             wait,

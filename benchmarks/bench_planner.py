@@ -28,7 +28,7 @@ NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 OWNER = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "big", "uid": "u"}
 
 
-class Cache(Snapshot):
+class FixedCache(Snapshot):
     """One cluster and its pods."""
 
     def __init__(self, cluster: RayCluster, pods: list[Pod]) -> None:
@@ -91,7 +91,7 @@ def _pod(name: str, role: str, group: str) -> Pod:
     return msgspec.convert(body, Pod)
 
 
-def planning_ms(cache: Cache, kind: RayClusterKind) -> float:
+def planning_ms(cache: FixedCache, kind: RayClusterKind) -> float:
     """One observation and plan, milliseconds."""
     begin = time.process_time()
     seen = kind.observe("default/big", cache)
@@ -106,10 +106,10 @@ def run() -> dict[str, float]:
     head, *workers = full
     starting = [head, *map(_starting, workers)]
     situations = {
-        "5,000 workers, nothing to do: ms": Cache(cluster(WORKERS), full),
-        "5,000 workers, none there yet: ms": Cache(cluster(WORKERS), []),
-        "5,000 workers, none ready yet: ms": Cache(cluster(WORKERS), starting),
-        "5,000 workers, 2,500 too many: ms": Cache(cluster(WORKERS // 2), full),
+        "5,000 workers, nothing to do: ms": FixedCache(cluster(WORKERS), full),
+        "5,000 workers, none there yet: ms": FixedCache(cluster(WORKERS), []),
+        "5,000 workers, none ready yet: ms": FixedCache(cluster(WORKERS), starting),
+        "5,000 workers, 2,500 too many: ms": FixedCache(cluster(WORKERS // 2), full),
     }
     results: dict[str, float] = {}
     for name, cache in situations.items():

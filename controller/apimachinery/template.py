@@ -33,21 +33,21 @@ class Port(View, frozen=True):
     name: str = ""
 
 
-class Mount(View, frozen=True):
+class MountShape(View, frozen=True):
     """`volumeMounts[]`."""
 
     name: str
     mount_path: str
 
 
-class Resources(View, frozen=True):
+class ResourcesShape(View, frozen=True):
     """`resources`."""
 
     limits: dict[str, Amount] = msgspec.field(default_factory=dict[str, Amount])
     requests: dict[str, Amount] = msgspec.field(default_factory=dict[str, Amount])
 
 
-class Container(View, frozen=True):
+class ContainerShape(View, frozen=True):
     """`containers[]` and `initContainers[]`."""
 
     name: str = ""
@@ -56,15 +56,15 @@ class Container(View, frozen=True):
     args: tuple[str, ...] = ()
     env: tuple[Variable, ...] = ()
     ports: tuple[Port, ...] = ()
-    volume_mounts: tuple[Mount, ...] = ()
-    resources: Resources = Resources()
+    volume_mounts: tuple[MountShape, ...] = ()
+    resources: ResourcesShape = ResourcesShape()
 
     def variable(self, name: str) -> Variable | None:
         """The first entry of that name in `env`."""
         return next((entry for entry in self.env if entry.name == name), None)
 
 
-class Volume(View, frozen=True):
+class VolumeShape(View, frozen=True):
     """`volumes[]`."""
 
     name: str
@@ -73,14 +73,14 @@ class Volume(View, frozen=True):
 class PodShape(View, frozen=True):
     """`spec`."""
 
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    containers: tuple[ContainerShape, ...] = ()
+    init_containers: tuple[ContainerShape, ...] = ()
+    volumes: tuple[VolumeShape, ...] = ()
     restart_policy: str = ""
     service_account_name: str = ""
 
 
-class Metadata(View, frozen=True):
+class MetadataShape(View, frozen=True):
     """`metadata`."""
 
     labels: dict[str, str] | None = None
@@ -91,29 +91,29 @@ class Metadata(View, frozen=True):
 class TemplateShape(View, frozen=True):
     """A pod template."""
 
-    metadata: Metadata = Metadata()
+    metadata: MetadataShape = MetadataShape()
     spec: PodShape = PodShape()
 
     @property
-    def ray(self) -> Container:
+    def ray(self) -> ContainerShape:
         """The Ray container, which is always the first."""
         return self.spec.containers[0]
 
 
-class ServicePort(View, frozen=True):
+class ServicePortShape(View, frozen=True):
     """`ports[]` of a service."""
 
     port: int
     name: str = ""
 
 
-class ServiceSpec(View, frozen=True):
+class ServiceSpecShape(View, frozen=True):
     """`spec` of a service."""
 
-    ports: tuple[ServicePort, ...] = ()
+    ports: tuple[ServicePortShape, ...] = ()
 
 
-class ServiceMetadata(Metadata, frozen=True):
+class ServiceMetadata(MetadataShape, frozen=True):
     """`metadata` of a service."""
 
     name: str = ""
@@ -123,7 +123,7 @@ class ServiceShape(View, frozen=True):
     """The user's own head service."""
 
     metadata: ServiceMetadata = ServiceMetadata()
-    spec: ServiceSpec = ServiceSpec()
+    spec: ServiceSpecShape = ServiceSpecShape()
 
 
 def service_problem(service: dict[str, Any] | None, path: str) -> Problem | None:

@@ -327,7 +327,7 @@ class Node(KubeObject, frozen=True):
     """A Node."""
 
 
-class JobSpec(View, frozen=True):
+class BatchJobSpec(View, frozen=True):
     """`spec` of a Job. The template stays plain data, because it is copied into pods."""
 
     parallelism: int | None = None
@@ -339,7 +339,7 @@ class JobSpec(View, frozen=True):
     template: dict[str, Any] | None = None
 
 
-class JobStatus(View, frozen=True):
+class BatchJobStatus(View, frozen=True):
     """`status` of a Job."""
 
     active: int = 0
@@ -353,8 +353,8 @@ class JobStatus(View, frozen=True):
 class Job(KubeObject, frozen=True):
     """A Job."""
 
-    spec: JobSpec = JobSpec()
-    status: JobStatus = JobStatus()
+    spec: BatchJobSpec = BatchJobSpec()
+    status: BatchJobStatus = BatchJobStatus()
 
 
 class Endpoint(View, frozen=True):

@@ -67,7 +67,7 @@ class Health:
         checks[name] = check
 
 
-class HttpServer:
+class MonitoringServer:
     """Serves one address.
 
     Args:

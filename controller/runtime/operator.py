@@ -18,7 +18,7 @@ from controller.runtime.errors import ManagerMisuse, RuntimeFailure
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.resolver import ExpectationResolver
-from controller.runtime.health import Health, HttpServer
+from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.loop_monitor import Monitor
 from controller.runtime.manager import Group, Manager
@@ -203,17 +203,17 @@ class Operator:
     def _stopping(self) -> str | None:
         return "the operator is stopping" if self._manager.stopping else None
 
-    def _servers(self) -> list[HttpServer]:
+    def _servers(self) -> list[MonitoringServer]:
         """One server for both addresses if they are the same."""
         health = parse_address(self._settings.health_address)
         metrics = parse_address(self._settings.metrics_address)
         if health is not None and health == metrics:
-            return [HttpServer(health, health=self.health, registry=self._registry)]
-        servers: list[HttpServer] = []
+            return [MonitoringServer(health, health=self.health, registry=self._registry)]
+        servers: list[MonitoringServer] = []
         if health is not None:
-            servers.append(HttpServer(health, health=self.health))
+            servers.append(MonitoringServer(health, health=self.health))
         if metrics is not None:
-            servers.append(HttpServer(metrics, registry=self._registry))
+            servers.append(MonitoringServer(metrics, registry=self._registry))
         return servers
 
 

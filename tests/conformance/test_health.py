@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.client import Client
 from controller.runtime.errors import ManagerMisuse
-from controller.runtime.health import Health, HttpServer
+from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.manager import Group, Manager
 from controller.runtime.metrics import RECONCILE_BUCKETS
 from controller.runtime.operator import Operator
@@ -41,7 +41,7 @@ async def widgets() -> AsyncIterator[WidgetWorld]:
 async def serving(
     health: Health | None = None, registry: CollectorRegistry | None = None
 ) -> AsyncIterator[aiohttp.ClientSession]:
-    server = HttpServer(("127.0.0.1", 0), health=health, registry=registry)
+    server = MonitoringServer(("127.0.0.1", 0), health=health, registry=registry)
     ready = asyncio.Event()
     task = asyncio.create_task(server.run(ready.set))
     await ready.wait()
@@ -115,12 +115,14 @@ async def test_checks_must_be_there_before_they_are_served():
 
 async def test_T240_an_address_in_use_is_an_error_at_the_start():
     loop = asyncio.get_running_loop()
-    first = HttpServer(("127.0.0.1", 0), health=Health())
+    first = MonitoringServer(("127.0.0.1", 0), health=Health())
     ready = asyncio.Event()
     task = asyncio.create_task(first.run(ready.set))
     await ready.wait()
     manager = Manager(clock=loop, grace=5.0)
-    manager.add(Group.HTTP, HttpServer(("127.0.0.1", first.port), registry=CollectorRegistry()))
+    manager.add(
+        Group.HTTP, MonitoringServer(("127.0.0.1", first.port), registry=CollectorRegistry())
+    )
     with pytest.raises(ExceptionGroup) as caught:
         await manager.run(asyncio.Event())
     assert caught.group_contains(OSError, match=str(first.port))

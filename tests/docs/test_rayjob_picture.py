@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.states import State
 from tests.docs.tree import ROOT
 
@@ -30,6 +30,6 @@ def test_every_state_is_shown(state: State):
     assert f" {state.title}" in block("picture")
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_every_reason_is_shown(reason: Reason):
+@pytest.mark.parametrize("reason", FailureReason)
+def test_every_reason_is_shown(reason: FailureReason):
     assert f"`{reason.title}`" in block("reasons")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from controller.devcluster.apiserver.jsondata import Json, child
 from controller.devcluster.apiserver.query import is_dry_run
 from controller.devcluster.apiserver.status import (
-    Cause,
     ResourceName,
+    StatusCause,
     bad_request,
     invalid,
     invalid_value,
@@ -66,7 +66,7 @@ class DeleteOptions:
             orphan = str(source["orphanDependents"]).lower() == "true"
             propagation = "Orphan" if orphan else "Background"
         if propagation not in {"", "Background", "Foreground", "Orphan"}:
-            cause = Cause(
+            cause = StatusCause(
                 "FieldValueNotSupported",
                 "propagationPolicy",
                 f'Unsupported value: "{propagation}": supported values: "Foreground", '

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.query import flag, number, revision
 from controller.devcluster.apiserver.selectors import parse_label_selector, split_field_selector
 from controller.devcluster.apiserver.status import (
-    Cause,
     ResourceName,
+    StatusCause,
     forbidden_field,
     invalid,
 )
@@ -77,8 +77,8 @@ class ListOptions:
         """
         return revision({"resourceVersion": self.since, "watch": str(self.watch)})
 
-    def _list_causes(self) -> list[Cause]:
-        causes: list[Cause] = []
+    def _list_causes(self) -> list[StatusCause]:
+        causes: list[StatusCause] = []
         if self.initial_events is not None:
             causes.append(
                 forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
@@ -110,7 +110,7 @@ class ListOptions:
             )
         return causes
 
-    def _watch_causes(self) -> list[Cause]:
+    def _watch_causes(self) -> list[StatusCause]:
         match_field = "resourceVersionMatch"
         if self.initial_events is None:
             if self.match:
@@ -122,7 +122,7 @@ class ListOptions:
                     )
                 ]
             return []
-        causes: list[Cause] = []
+        causes: list[StatusCause] = []
         if self.match != "NotOlderThan":
             causes.append(
                 forbidden_field(
@@ -141,8 +141,8 @@ class ListOptions:
         return causes
 
 
-def _unsupported_match(match: str, choices: str) -> Cause:
-    return Cause(
+def _unsupported_match(match: str, choices: str) -> StatusCause:
+    return StatusCause(
         "FieldValueNotSupported",
         "resourceVersionMatch",
         f'Unsupported value: "{match}": supported values: {choices}',

@@ -7,7 +7,12 @@ import uuid
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import child, entries
-from controller.devcluster.apiserver.status import Cause, forbidden_field, invalid_value, required
+from controller.devcluster.apiserver.status import (
+    StatusCause,
+    forbidden_field,
+    invalid_value,
+    required,
+)
 
 if TYPE_CHECKING:
     import random
@@ -147,9 +152,9 @@ def is_label_value(value: str) -> list[str]:
     return problems
 
 
-def validate_labels(labels: Json, field: str) -> list[Cause]:
+def validate_labels(labels: Json, field: str) -> list[StatusCause]:
     """Rules for a map of labels."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     for key, value in labels.items():
         causes += [invalid_value(field, key, problem) for problem in is_qualified_name(key)]
         causes += [invalid_value(field, value, problem) for problem in is_label_value(value)]
@@ -158,9 +163,9 @@ def validate_labels(labels: Json, field: str) -> list[Cause]:
 
 def validate_metadata(
     metadata: Json, name_rule: Callable[[str], list[str]] = is_subdomain
-) -> list[Cause]:
+) -> list[StatusCause]:
     """Rules for the metadata of every object."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if base := metadata.get("generateName"):
         prefix = f"{base[:-1]}a" if base.endswith("-") else base
         causes += [
@@ -184,7 +189,7 @@ def validate_metadata(
     return causes
 
 
-def validate_core_finalizers(metadata: Json) -> list[Cause]:
+def validate_core_finalizers(metadata: Json) -> list[StatusCause]:
     """Built-in kinds are stricter: a finalizer that is no standard one must have a prefix."""
     return [
         invalid_value(
@@ -197,7 +202,7 @@ def validate_core_finalizers(metadata: Json) -> list[Cause]:
     ]
 
 
-def _validate_annotations(annotations: Json) -> list[Cause]:
+def _validate_annotations(annotations: Json) -> list[StatusCause]:
     causes = [
         invalid_value("metadata.annotations", key, problem)
         for key in annotations
@@ -206,12 +211,12 @@ def _validate_annotations(annotations: Json) -> list[Cause]:
     size = sum(len(key) + len(str(value)) for key, value in annotations.items())
     if size > MAX_ANNOTATIONS:
         message = f"Too long: may not be more than {MAX_ANNOTATIONS} bytes"
-        causes.append(Cause("FieldValueTooLong", "metadata.annotations", message))
+        causes.append(StatusCause("FieldValueTooLong", "metadata.annotations", message))
     return causes
 
 
-def _validate_owners(owners: list[Json]) -> list[Cause]:
-    causes: list[Cause] = []
+def _validate_owners(owners: list[Json]) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     controllers: list[str] = []
     for owner in owners:
         field = "metadata.ownerReferences"
@@ -234,7 +239,7 @@ def _validate_owners(owners: list[Json]) -> list[Cause]:
     return causes
 
 
-def validate_metadata_update(new: Json, old: Json) -> list[Cause]:
+def validate_metadata_update(new: Json, old: Json) -> list[StatusCause]:
     """Rules about changes of metadata: the uid stays, terminating objects get no finalizers."""
     causes = [
         invalid_value(f"metadata.{name}", new[name], "field is immutable")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.status import (
     ApiError,
-    Cause,
     ResourceName,
+    StatusCause,
     bad_request,
     invalid,
 )
@@ -67,7 +67,7 @@ def is_dry_run(value: str, kind: str) -> bool:
     """
     if value in {"", "All"}:
         return value == "All"
-    cause = Cause(
+    cause = StatusCause(
         "FieldValueNotSupported",
         "dryRun",
         f'Unsupported value: ["{value}"]: supported values: "All"',

@@ -59,7 +59,7 @@ class ApiError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StatusCause:
     """One validation error of one field.
 
     Attributes:
@@ -116,40 +116,40 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def required(field: str, detail: str = "") -> Cause:
+def required(field: str, detail: str = "") -> StatusCause:
     """A field is missing."""
     message = f"Required value: {detail}" if detail else "Required value"
-    return Cause("FieldValueRequired", field, message)
+    return StatusCause("FieldValueRequired", field, message)
 
 
-def invalid_value(field: str, value: Any, detail: str) -> Cause:
+def invalid_value(field: str, value: Any, detail: str) -> StatusCause:
     """A field's value breaks a rule."""
-    return Cause("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+    return StatusCause("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
 
 
-def invalid_type(field: str, value: Any, detail: str) -> Cause:
+def invalid_type(field: str, value: Any, detail: str) -> StatusCause:
     """A field's value is of the wrong type."""
-    return Cause("FieldValueTypeInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+    return StatusCause("FieldValueTypeInvalid", field, f"Invalid value: {shown(value)}: {detail}")
 
 
-def unsupported_value(field: str, value: Any, allowed: Sequence[Any]) -> Cause:
+def unsupported_value(field: str, value: Any, allowed: Sequence[Any]) -> StatusCause:
     """A field's value is not one of a closed set."""
     choices = ", ".join(shown(choice) for choice in allowed)
-    return Cause(
+    return StatusCause(
         "FieldValueNotSupported",
         field,
         f"Unsupported value: {shown(value)}: supported values: {choices}",
     )
 
 
-def duplicate(field: str, value: Any) -> Cause:
+def duplicate(field: str, value: Any) -> StatusCause:
     """A list has an entry twice."""
-    return Cause("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
+    return StatusCause("FieldValueDuplicate", field, f"Duplicate value: {shown(value)}")
 
 
-def forbidden_field(field: str, detail: str) -> Cause:
+def forbidden_field(field: str, detail: str) -> StatusCause:
     """A field must not be set or changed."""
-    return Cause("FieldValueForbidden", field, f"Forbidden: {detail}")
+    return StatusCause("FieldValueForbidden", field, f"Forbidden: {detail}")
 
 
 def not_found(resource: ResourceName, name: str) -> ApiError:
@@ -190,7 +190,7 @@ MODIFIED = (
 )
 
 
-def invalid(resource: ResourceName, name: str, causes: Sequence[Cause]) -> ApiError:
+def invalid(resource: ResourceName, name: str, causes: Sequence[StatusCause]) -> ApiError:
     """422: the object breaks validation rules."""
     texts = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.apply.fields import Path
     from controller.devcluster.apiserver.apply.structure import Structure
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.status import Cause
+    from controller.devcluster.apiserver.status import StatusCause
 
 SYSTEM_PARTS = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -116,7 +116,7 @@ class Strategy:
         """Warnings for the writer."""
         return []
 
-    def validate(self, object_: Json, old: Json | None) -> list[Cause]:  # noqa: ARG002 - kinds that care override
+    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:  # noqa: ARG002 - kinds that care override
         """Validation errors of a new object, or of a change from `old`."""
         causes = validate_metadata(object_["metadata"], self.name_rule)
         if self.standard_finalizers:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from controller.devcluster.nodes.pods import Pod
+    from controller.devcluster.nodes.pods import KubeletPod
     from controller.kube.client import Client
 
 GATED = "SchedulingGated"
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 
 
-async def bind(client: Client, pod: Pod, names: Sequence[str]) -> None:
+async def bind(client: Client, pod: KubeletPod, names: Sequence[str]) -> None:
     """Bind `pod` to one of the nodes `names`, chosen by its uid.
 
     Raises:
@@ -44,7 +44,7 @@ async def bind(client: Client, pod: Pod, names: Sequence[str]) -> None:
     await client.request_json("POST", path, body=binding)
 
 
-async def gated(client: Client, pod: Pod, now: datetime) -> None:
+async def gated(client: Client, pod: KubeletPod, now: datetime) -> None:
     """Report on `pod` that it has scheduling gates, unless that is reported.
 
     Raises:

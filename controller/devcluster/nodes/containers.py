@@ -8,39 +8,41 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from controller.devcluster.nodes.pods import (
-    ContainerState,
-    ContainerStatus,
+    ReportedContainerState,
+    ReportedContainerStatus,
     Running,
     Terminated,
     Waiting,
 )
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.pods import Container
+    from controller.devcluster.nodes.pods import KubeletContainer
 
 CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
 IMAGE_ERROR, IMAGE_BACK_OFF = "ErrImagePull", "ImagePullBackOff"
 CRASH_LOOP = "CrashLoopBackOff"
 
 
-def waiting(container: Container, reason: str) -> ContainerStatus:
+def waiting(container: KubeletContainer, reason: str) -> ReportedContainerStatus:
     """Of a container that has never run."""
-    return ContainerStatus(
+    return ReportedContainerStatus(
         name=container.name,
         image=container.image,
-        state=ContainerState(waiting=Waiting(reason=reason)),
+        state=ReportedContainerState(waiting=Waiting(reason=reason)),
     )
 
 
-def without_image(status: ContainerStatus, reason: str) -> ContainerStatus:
+def without_image(status: ReportedContainerStatus, reason: str) -> ReportedContainerStatus:
     """Of a container whose image cannot be pulled; `reason` is one of the two image reasons."""
     message = f'Back-off pulling image "{status.image}"'
     if reason == IMAGE_ERROR:
         message = f'failed to pull and unpack image "{status.image}": not found'
-    return replace(status, state=ContainerState(waiting=Waiting(reason=reason, message=message)))
+    return replace(
+        status, state=ReportedContainerState(waiting=Waiting(reason=reason, message=message))
+    )
 
 
-def started(status: ContainerStatus, pod_uid: str, now: str) -> ContainerStatus:
+def started(status: ReportedContainerStatus, pod_uid: str, now: str) -> ReportedContainerStatus:
     """Of a container that has just started."""
     return replace(
         status,
@@ -48,28 +50,30 @@ def started(status: ContainerStatus, pod_uid: str, now: str) -> ContainerStatus:
         image_id=f"{status.image}@sha256:{_digest(status.image)}",
         started=True,
         ready=False,
-        state=ContainerState(running=Running(started_at=now)),
+        state=ReportedContainerState(running=Running(started_at=now)),
     )
 
 
-def restarted(status: ContainerStatus, pod_uid: str, now: str) -> ContainerStatus:
+def restarted(status: ReportedContainerStatus, pod_uid: str, now: str) -> ReportedContainerStatus:
     """Of a container that has just started again."""
     again = replace(status, restart_count=status.restart_count + 1)
     return started(again, pod_uid, now)
 
 
-def completed(status: ContainerStatus, now: str) -> ContainerStatus:
+def completed(status: ReportedContainerStatus, now: str) -> ReportedContainerStatus:
     """Of an init container that has completed."""
     return replace(terminated(status, 0, now), ready=True)
 
 
-def terminated(status: ContainerStatus, exit_code: int, now: str) -> ContainerStatus:
+def terminated(
+    status: ReportedContainerStatus, exit_code: int, now: str
+) -> ReportedContainerStatus:
     """Of a container that has ended and is not restarted."""
     end = _end(status, exit_code, now)
-    return replace(status, ready=False, started=False, state=ContainerState(terminated=end))
+    return replace(status, ready=False, started=False, state=ReportedContainerState(terminated=end))
 
 
-def crashed(status: ContainerStatus, exit_code: int, now: str) -> ContainerStatus:
+def crashed(status: ReportedContainerStatus, exit_code: int, now: str) -> ReportedContainerStatus:
     """Of a container that has ended and waits for its restart."""
     again = Waiting(
         reason=CRASH_LOOP, message=f"back-off restarting failed container={status.name}"
@@ -78,12 +82,12 @@ def crashed(status: ContainerStatus, exit_code: int, now: str) -> ContainerStatu
         status,
         ready=False,
         started=False,
-        state=ContainerState(waiting=again),
-        last_state=ContainerState(terminated=_end(status, exit_code, now)),
+        state=ReportedContainerState(waiting=again),
+        last_state=ReportedContainerState(terminated=_end(status, exit_code, now)),
     )
 
 
-def _end(status: ContainerStatus, exit_code: int, now: str) -> Terminated:
+def _end(status: ReportedContainerStatus, exit_code: int, now: str) -> Terminated:
     running = status.state.running
     return Terminated(
         exit_code=exit_code,

@@ -11,7 +11,7 @@ from controller.devcluster.nodes.pods import READY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from controller.devcluster.nodes.pods import Pod
+    from controller.devcluster.nodes.pods import KubeletPod
     from controller.kube.objects import Service, ServicePort
 
 MOST_ENDPOINTS = 1000
@@ -32,7 +32,7 @@ def selects(selector: Mapping[str, str], labels: Mapping[str, str] | None) -> bo
     return bool(selector) and all(present.get(key) == value for key, value in selector.items())
 
 
-def slices_of(service: Service, pods: Iterable[Pod]) -> list[Slice]:
+def slices_of(service: Service, pods: Iterable[KubeletPod]) -> list[Slice]:
     """The slices of `service`: pods with the same port numbers together, in the order of names.
 
     A service whose pods are not there has one empty slice, as upstream.
@@ -54,7 +54,7 @@ def slices_of(service: Service, pods: Iterable[Pod]) -> list[Slice]:
     ]
 
 
-def _port(port: ServicePort, pod: Pod) -> dict[str, Any] | None:
+def _port(port: ServicePort, pod: KubeletPod) -> dict[str, Any] | None:
     """One port of the slice; None if the pod has no port of that name."""
     target = port.target_port or port.port
     number = target if isinstance(target, int) else _named_port(target, port.protocol, pod)
@@ -64,7 +64,7 @@ def _port(port: ServicePort, pod: Pod) -> dict[str, Any] | None:
     return resolved | ({"appProtocol": port.app_protocol} if port.app_protocol else {})
 
 
-def _named_port(name: str, protocol: str, pod: Pod) -> int | None:
+def _named_port(name: str, protocol: str, pod: KubeletPod) -> int | None:
     for container in pod.spec.containers:
         for port in container.ports:
             if (port.name, port.protocol) == (name, protocol):
@@ -72,7 +72,7 @@ def _named_port(name: str, protocol: str, pod: Pod) -> int | None:
     return None
 
 
-def _endpoint(service: Service, pod: Pod) -> dict[str, Any]:
+def _endpoint(service: Service, pod: KubeletPod) -> dict[str, Any]:
     serving = pod.status.is_true(READY)
     terminating = pod.metadata.terminating
     ready = service.spec.publish_not_ready_addresses or (serving and not terminating)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.nodes.endpoints import Slice
-    from controller.devcluster.nodes.pods import Pod
-    from controller.devcluster.nodes.views import EndpointSlice
+    from controller.devcluster.nodes.pods import KubeletPod
+    from controller.devcluster.nodes.views import RawEndpointSlice
     from controller.kube.objects import KubeObject, Service
 
 _SERVICE_LABEL = "kubernetes.io/service-name"
@@ -50,7 +50,7 @@ class EndpointSlices(LoopComponent[str]):
         slices.add_handler(Enqueue(self._loop.add, _service_of_slice), name="endpointslices")
         self._slices = slices.lister
 
-    def _services_of_pod(self, pod: Pod) -> Iterator[str]:
+    def _services_of_pod(self, pod: KubeletPod) -> Iterator[str]:
         for pair in _label_pairs(pod):
             for service in self._services.by_index(_BY_SELECTOR, pair):
                 if selects(service.spec.selector or {}, pod.metadata.labels):
@@ -76,7 +76,7 @@ class EndpointSlices(LoopComponent[str]):
         for name in sorted(present.keys() - wanted.keys()):
             await self._delete(present[name])
 
-    def _selected(self, service: Service) -> list[Pod]:
+    def _selected(self, service: Service) -> list[KubeletPod]:
         selector = service.spec.selector or {}
         return [
             pod
@@ -114,7 +114,7 @@ class EndpointSlices(LoopComponent[str]):
         except AlreadyExists:
             return  # not in the cache yet: its event enqueues the service again
 
-    async def _update(self, present: EndpointSlice, content: Slice) -> None:
+    async def _update(self, present: RawEndpointSlice, content: Slice) -> None:
         meta = present.metadata
         patch: dict[str, Any] = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -126,7 +126,7 @@ class EndpointSlices(LoopComponent[str]):
         except (NotFound, Conflict):
             return  # the cache is behind: the next event enqueues the service again
 
-    async def _delete(self, present: EndpointSlice) -> None:
+    async def _delete(self, present: RawEndpointSlice) -> None:
         meta = present.metadata
         try:
             await self._client.delete(ENDPOINT_SLICES, meta.namespace, meta.name, uid=meta.uid)
@@ -138,7 +138,7 @@ def _key(obj: KubeObject) -> tuple[str]:
     return (obj.metadata.key,)
 
 
-def _label_pairs(pod: Pod) -> list[str]:
+def _label_pairs(pod: KubeletPod) -> list[str]:
     labels = pod.metadata.labels or {}
     return [f"{pod.metadata.namespace}/{key}={value}" for key, value in labels.items()]
 
@@ -152,7 +152,7 @@ def _longest_pair(service: Service) -> list[str]:
     return [f"{service.metadata.namespace}/{key}={selector[key]}"]
 
 
-def _service_of_slice(item: EndpointSlice) -> list[str]:
+def _service_of_slice(item: RawEndpointSlice) -> list[str]:
     labels = item.metadata.labels or {}
     if labels.get(_MANAGER_LABEL) != _MANAGER or _SERVICE_LABEL not in labels:
         return []

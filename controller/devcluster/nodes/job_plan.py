@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from controller.devcluster.nodes.pods import Pod
+    from controller.devcluster.nodes.pods import KubeletPod
     from controller.devcluster.nodes.settings import NodeSettings
-    from controller.devcluster.nodes.views import Job, JobSpec, JobStatus
+    from controller.devcluster.nodes.views import (
+        ControlledJob,
+        ControlledJobSpec,
+        ReportedJobStatus,
+    )
 
 COMPLETE, FAILED_JOB = "Complete", "Failed"
 SUCCESS_CRITERIA_MET, FAILURE_TARGET, SUSPENDED = (
@@ -45,9 +49,9 @@ class JobPlan:
         expired: whether the Job itself must be deleted.
     """
 
-    status: JobStatus
+    status: ReportedJobStatus
     creates: int = 0
-    deletes: tuple[Pod, ...] = ()
+    deletes: tuple[KubeletPod, ...] = ()
     requeue_after: float | None = None
     expired: bool = False
 
@@ -56,13 +60,13 @@ class JobPlan:
 class _Pods:
     """The pods of one Job by state."""
 
-    active: tuple[Pod, ...]
-    terminating: tuple[Pod, ...]
-    succeeded: tuple[Pod, ...]
-    failed: tuple[Pod, ...]
+    active: tuple[KubeletPod, ...]
+    terminating: tuple[KubeletPod, ...]
+    succeeded: tuple[KubeletPod, ...]
+    failed: tuple[KubeletPod, ...]
 
     @classmethod
-    def sort(cls, pods: Sequence[Pod]) -> _Pods:
+    def sort(cls, pods: Sequence[KubeletPod]) -> _Pods:
         staying = [pod for pod in pods if not pod.metadata.terminating]
         return cls(
             active=tuple(pod for pod in staying if not pod.is_finished),
@@ -77,7 +81,9 @@ class _Pods:
         return sum(c.restart_count for pod in self.active for c in pod.status.in_order)
 
 
-def plan_job(job: Job, pods: Sequence[Pod], settings: NodeSettings, now: datetime) -> JobPlan:
+def plan_job(
+    job: ControlledJob, pods: Sequence[KubeletPod], settings: NodeSettings, now: datetime
+) -> JobPlan:
     """The plan for `job` at this time."""
     if job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB):
         return _plan_finished(job, now)
@@ -92,7 +98,7 @@ def plan_job(job: Job, pods: Sequence[Pod], settings: NodeSettings, now: datetim
     return _plan_running(job.spec, status, sorted_pods, settings, now)
 
 
-def _counted(status: JobStatus, pods: _Pods) -> JobStatus:
+def _counted(status: ReportedJobStatus, pods: _Pods) -> ReportedJobStatus:
     """Update the counts; finished pods that were deleted stay counted."""
     return replace(
         status,
@@ -104,7 +110,7 @@ def _counted(status: JobStatus, pods: _Pods) -> JobStatus:
     )
 
 
-def _plan_finished(job: Job, now: datetime) -> JobPlan:
+def _plan_finished(job: ControlledJob, now: datetime) -> JobPlan:
     ttl = job.spec.ttl_seconds_after_finished
     finished = job.status.condition(COMPLETE) or job.status.condition(FAILED_JOB)
     if ttl is None or finished is None:
@@ -115,7 +121,7 @@ def _plan_finished(job: Job, now: datetime) -> JobPlan:
     return JobPlan(job.status, expired=True)
 
 
-def _plan_suspended(status: JobStatus, pods: _Pods, now: datetime) -> JobPlan:
+def _plan_suspended(status: ReportedJobStatus, pods: _Pods, now: datetime) -> JobPlan:
     verdict = ConditionUpdate(
         SUSPENDED, is_true=True, reason="JobSuspended", message="Job suspended"
     )
@@ -124,7 +130,7 @@ def _plan_suspended(status: JobStatus, pods: _Pods, now: datetime) -> JobPlan:
     )
 
 
-def _resumed(status: JobStatus, now: datetime) -> JobStatus:
+def _resumed(status: ReportedJobStatus, now: datetime) -> ReportedJobStatus:
     if status.condition(SUSPENDED):
         verdict = ConditionUpdate(
             SUSPENDED, is_true=False, reason="JobResumed", message="Job resumed"
@@ -134,7 +140,7 @@ def _resumed(status: JobStatus, now: datetime) -> JobStatus:
 
 
 def _outcome(
-    spec: JobSpec, status: JobStatus, pods: _Pods, now: datetime
+    spec: ControlledJobSpec, status: ReportedJobStatus, pods: _Pods, now: datetime
 ) -> ConditionUpdate | None:
     """The outcome of the Job, if any; an outcome that was written is final."""
     for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET):
@@ -167,7 +173,7 @@ def _outcome(
     return None
 
 
-def _is_complete(spec: JobSpec, status: JobStatus) -> bool:
+def _is_complete(spec: ControlledJobSpec, status: ReportedJobStatus) -> bool:
     if spec.completions is not None:
         return status.succeeded >= spec.completions
     if spec.parallelism is None:
@@ -176,7 +182,7 @@ def _is_complete(spec: JobSpec, status: JobStatus) -> bool:
 
 
 def _plan_finishing(
-    status: JobStatus, pods: _Pods, verdict: ConditionUpdate, now: datetime
+    status: ReportedJobStatus, pods: _Pods, verdict: ConditionUpdate, now: datetime
 ) -> JobPlan:
     status = _with_condition(status, now, verdict)
     if pods.active or pods.terminating:
@@ -190,7 +196,11 @@ def _plan_finishing(
 
 
 def _plan_running(
-    spec: JobSpec, status: JobStatus, pods: _Pods, settings: NodeSettings, now: datetime
+    spec: ControlledJobSpec,
+    status: ReportedJobStatus,
+    pods: _Pods,
+    settings: NodeSettings,
+    now: datetime,
 ) -> JobPlan:
     deadline = spec.active_deadline_seconds
     wakes = [] if deadline is None else [deadline - seconds_since(status.start_time, now)]
@@ -207,14 +217,14 @@ def _plan_running(
     return JobPlan(status, creates, deletes, min(wakes, default=None))
 
 
-def _wanted(spec: JobSpec, status: JobStatus) -> int:
+def _wanted(spec: ControlledJobSpec, status: ReportedJobStatus) -> int:
     parallelism = 1 if spec.parallelism is None else spec.parallelism
     if spec.completions is not None:
         return min(parallelism, spec.completions - status.succeeded)
     return parallelism if status.succeeded == 0 else min(parallelism, status.active)
 
 
-def _most_expendable(pods: tuple[Pod, ...]) -> tuple[Pod, ...]:
+def _most_expendable(pods: tuple[KubeletPod, ...]) -> tuple[KubeletPod, ...]:
     """Order pods for deletion: not ready first, then newest."""
     by_age = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
     return tuple(sorted(by_age, key=lambda pod: pod.status.is_true(READY)))
@@ -229,11 +239,13 @@ def _pause_after_failure(pods: _Pods, settings: NodeSettings, now: datetime) -> 
     return pause - min(seconds_since(_failed_at(pod), now) for pod in pods.failed)
 
 
-def _failed_at(pod: Pod) -> str | None:
+def _failed_at(pod: KubeletPod) -> str | None:
     ends = [c.state.terminated.finished_at for c in pod.status.in_order if c.state.terminated]
     return max((end for end in ends if end), default=pod.metadata.creation_timestamp)
 
 
-def _with_condition(status: JobStatus, now: datetime, verdict: ConditionUpdate) -> JobStatus:
+def _with_condition(
+    status: ReportedJobStatus, now: datetime, verdict: ConditionUpdate
+) -> ReportedJobStatus:
     conditions = with_conditions(status.conditions, [verdict], timestamp(now))
     return replace(status, conditions=conditions)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.devcluster.nodes.component_context import ComponentContext
-    from controller.devcluster.nodes.pods import Pod
-    from controller.devcluster.nodes.views import Job, JobStatus
+    from controller.devcluster.nodes.pods import KubeletPod
+    from controller.devcluster.nodes.views import ControlledJob, ReportedJobStatus
     from controller.kube.objects import KubeObject
 
 _BY_JOB = "job uid"
@@ -66,7 +66,7 @@ class JobController(LoopComponent[str]):
             return None  # the cache is behind: the next event enqueues the job again
         return plan.requeue_after
 
-    def _free_names(self, job: Job, count: int) -> Iterator[str]:
+    def _free_names(self, job: ControlledJob, count: int) -> Iterator[str]:
         """The first free pod names; the same state yields the same names."""
         meta, number = job.metadata, 0
         while count > 0:
@@ -77,7 +77,7 @@ class JobController(LoopComponent[str]):
                 count -= 1
                 yield name
 
-    async def _report(self, job: Job, status: JobStatus) -> None:
+    async def _report(self, job: ControlledJob, status: ReportedJobStatus) -> None:
         change = status_patch(job.status, status)
         if not change:
             return
@@ -88,21 +88,21 @@ class JobController(LoopComponent[str]):
         }
         await self._client.merge_patch(JOBS, meta.namespace, meta.name, patch, subresource="status")
 
-    async def _delete(self, pod: Pod) -> None:
+    async def _delete(self, pod: KubeletPod) -> None:
         meta = pod.metadata
         try:
             await self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid)
         except (NotFound, Conflict):
             return
 
-    async def _expire(self, job: Job) -> None:
+    async def _expire(self, job: ControlledJob) -> None:
         meta = job.metadata
         await self._client.delete(
             JOBS, meta.namespace, meta.name, uid=meta.uid, propagation="Foreground"
         )
 
 
-def _pod_body(job: Job, name: str) -> dict[str, Any]:
+def _pod_body(job: ControlledJob, name: str) -> dict[str, Any]:
     meta, template = job.metadata, copy.deepcopy(job.spec.template)
     template_meta: dict[str, Any] = template.get("metadata") or {}
     labels = {
@@ -138,12 +138,12 @@ def _key(obj: KubeObject) -> tuple[str]:
     return (obj.metadata.key,)
 
 
-def _job_uid(pod: Pod) -> tuple[str, ...]:
+def _job_uid(pod: KubeletPod) -> tuple[str, ...]:
     owner = pod.metadata.controller
     return (owner.uid,) if owner and owner.kind == JOBS.kind else ()
 
 
-def _job_key(pod: Pod) -> tuple[str, ...]:
+def _job_key(pod: KubeletPod) -> tuple[str, ...]:
     owner = pod.metadata.controller
     if not owner or owner.kind != JOBS.kind:
         return ()

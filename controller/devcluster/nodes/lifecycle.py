@@ -25,7 +25,11 @@ from controller.devcluster.nodes.pods import READY, RUNNING, SCHEDULED
 
 if TYPE_CHECKING:
     from controller.devcluster.nodes.behaviour import Behaviour
-    from controller.devcluster.nodes.pods import ContainerStatus, Pod, PodStatus
+    from controller.devcluster.nodes.pods import (
+        KubeletPod,
+        ReportedContainerStatus,
+        ReportedPodStatus,
+    )
     from controller.devcluster.nodes.settings import NodeSettings
     from controller.devcluster.nodes.transitions import StepContext
 
@@ -39,7 +43,7 @@ class Bind:
 class Report:
     """Write this status."""
 
-    status: PodStatus
+    status: ReportedPodStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ class Timer:
     head_start: float = 0.0
 
 
-def timer(pod: Pod, *, node_lost: bool = False) -> Timer:
+def timer(pod: KubeletPod, *, node_lost: bool = False) -> Timer:
     """The current wait of `pod`."""
     meta, status = pod.metadata, pod.status
     if node_lost:
@@ -105,7 +109,9 @@ def timer(pod: Pod, *, node_lost: bool = False) -> Timer:
     return Timer("creating", status.start_time)
 
 
-def next_step(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepContext) -> Step:
+def next_step(
+    pod: KubeletPod, behaviour: Behaviour, settings: NodeSettings, here: StepContext
+) -> Step:
     """The next step for `pod`.
 
     A wait with zero delay ends as soon as it begins: the following step is reported in the same
@@ -126,7 +132,7 @@ def next_step(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Step
 
 
 def _single_step(  # noqa: PLR0911  one line for each stage of life
-    pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepContext
+    pod: KubeletPod, behaviour: Behaviour, settings: NodeSettings, here: StepContext
 ) -> Step:
     if here.node_lost and pod.spec.node_name:
         return _lost(pod, settings, here)
@@ -148,7 +154,7 @@ def _single_step(  # noqa: PLR0911  one line for each stage of life
     return _backing_off(pod, settings, here)
 
 
-def _is_over(container: ContainerStatus, restart_policy: str) -> bool:
+def _is_over(container: ReportedContainerStatus, restart_policy: str) -> bool:
     """Whether the container has ended and will not restart, while others may run."""
     end = container.state.terminated
     if end is None or restart_policy == "Always":
@@ -156,7 +162,7 @@ def _is_over(container: ContainerStatus, restart_policy: str) -> bool:
     return restart_policy == "Never" or end.exit_code == 0
 
 
-def _unbound(pod: Pod, behaviour: Behaviour, here: StepContext) -> Step:
+def _unbound(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> Step:
     if pod.spec.scheduling_gates:
         reason, message = GATED, GATED_MESSAGE
     elif behaviour.outcome is Outcome.HANG_PENDING:
@@ -173,7 +179,7 @@ def _unbound(pod: Pod, behaviour: Behaviour, here: StepContext) -> Step:
     return Report(transitions.unscheduled(pod, here, reason=reason, message=message))
 
 
-def _lost(pod: Pod, settings: NodeSettings, here: StepContext) -> Step:
+def _lost(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> Step:
     if pod.status.is_true(READY):
         return Report(transitions.out_of_reach(pod, here))
     if pod.metadata.terminating or pod.is_finished:
@@ -181,7 +187,7 @@ def _lost(pod: Pod, settings: NodeSettings, here: StepContext) -> Step:
     return _due(settings.eviction_delay, here) or Evict()
 
 
-def _terminating(pod: Pod, settings: NodeSettings, here: StepContext) -> Step:
+def _terminating(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> Step:
     if not pod.spec.node_name:
         return Remove()
     if pod.metadata.deletion_grace_period_seconds == 0:
@@ -194,7 +200,9 @@ def _terminating(pod: Pod, settings: NodeSettings, here: StepContext) -> Step:
     return Report(transitions.ended(pod, here, exit_code=settings.termination_exit_code))
 
 
-def _creating(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepContext) -> Step:
+def _creating(
+    pod: KubeletPod, behaviour: Behaviour, settings: NodeSettings, here: StepContext
+) -> Step:
     wait = _due(behaviour.start_delay, here)
     if wait:
         return wait
@@ -203,7 +211,9 @@ def _creating(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: Step
     return Report(transitions.next_started(pod, here))
 
 
-def _pulling(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepContext) -> Step:
+def _pulling(
+    pod: KubeletPod, behaviour: Behaviour, settings: NodeSettings, here: StepContext
+) -> Step:
     waiting = pod.status.in_order[0].state.waiting
     if waiting and waiting.reason == containers.IMAGE_BACK_OFF:
         return Rest()
@@ -213,7 +223,7 @@ def _pulling(pod: Pod, behaviour: Behaviour, settings: NodeSettings, here: StepC
     return Report(transitions.image_missing(pod, containers.IMAGE_ERROR))
 
 
-def _running(pod: Pod, behaviour: Behaviour, here: StepContext) -> Step:
+def _running(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> Step:
     waits: list[Wait] = []
     if behaviour.exit_after is not None:
         wait = _due(behaviour.exit_after, here)
@@ -230,7 +240,7 @@ def _running(pod: Pod, behaviour: Behaviour, here: StepContext) -> Step:
     return min(waits, key=lambda wait: wait.seconds, default=Rest())
 
 
-def _exit(pod: Pod, behaviour: Behaviour, here: StepContext) -> PodStatus:
+def _exit(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> ReportedPodStatus:
     policy = pod.spec.restart_policy
     if behaviour.outcome is Outcome.FAIL:
         failed = transitions.ended(pod, here, exit_code=behaviour.exit_code or 1)
@@ -242,7 +252,7 @@ def _exit(pod: Pod, behaviour: Behaviour, here: StepContext) -> PodStatus:
     return transitions.crashed(pod, here, exit_code=behaviour.exit_code)
 
 
-def _backing_off(pod: Pod, settings: NodeSettings, here: StepContext) -> Step:
+def _backing_off(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> Step:
     if all(container.state.terminated for container in pod.status.container_statuses):
         return Rest()
     restarts = max(container.restart_count for container in pod.status.container_statuses)
@@ -257,6 +267,6 @@ def _due(delay: float, here: StepContext) -> Wait | None:
     return Wait(remaining) if remaining > _INSTANT else None
 
 
-def _grace(pod: Pod) -> float:
+def _grace(pod: KubeletPod) -> float:
     grace = pod.metadata.deletion_grace_period_seconds
     return 30.0 if grace is None else float(grace)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from controller.devcluster.nodes.statuses import Condition, StatusPart
+from controller.devcluster.nodes.statuses import ReportedCondition, StatusPart
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 
@@ -44,7 +44,7 @@ class Terminated(StatusPart, frozen=True, omit_defaults=False):
     signal: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class ContainerState(StatusPart, frozen=True):
+class ReportedContainerState(StatusPart, frozen=True):
     """`state` and `lastState`: at most one member is set."""
 
     waiting: Waiting | None = None
@@ -52,7 +52,7 @@ class ContainerState(StatusPart, frozen=True):
     terminated: Terminated | None = None
 
 
-class ContainerStatus(StatusPart, frozen=True, omit_defaults=False):
+class ReportedContainerStatus(StatusPart, frozen=True, omit_defaults=False):
     """`containerStatuses[]`. Written whole, because the API requires most of it."""
 
     name: str
@@ -62,8 +62,8 @@ class ContainerStatus(StatusPart, frozen=True, omit_defaults=False):
     ready: bool = False
     started: bool | None = False
     restart_count: int = 0
-    state: ContainerState = ContainerState()
-    last_state: ContainerState = ContainerState()
+    state: ReportedContainerState = ReportedContainerState()
+    last_state: ReportedContainerState = ReportedContainerState()
 
 
 class PodIP(StatusPart, frozen=True):
@@ -72,7 +72,7 @@ class PodIP(StatusPart, frozen=True):
     ip: str = ""
 
 
-class PodStatus(StatusPart, frozen=True):
+class ReportedPodStatus(StatusPart, frozen=True):
     """`status`."""
 
     phase: str = ""
@@ -83,12 +83,12 @@ class PodStatus(StatusPart, frozen=True):
     pod_ip: str = msgspec.field(default="", name="podIP")
     pod_ips: tuple[PodIP, ...] = msgspec.field(default=(), name="podIPs")
     start_time: str | None = None
-    conditions: tuple[Condition, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
+    conditions: tuple[ReportedCondition, ...] = ()
+    init_container_statuses: tuple[ReportedContainerStatus, ...] = ()
+    container_statuses: tuple[ReportedContainerStatus, ...] = ()
 
     @property
-    def in_order(self) -> tuple[ContainerStatus, ...]:
+    def in_order(self) -> tuple[ReportedContainerStatus, ...]:
         """All containers in the order in which they start."""
         return self.init_container_statuses + self.container_statuses
 
@@ -99,7 +99,7 @@ class PodStatus(StatusPart, frozen=True):
             c.state.running or c.state.terminated or c.last_state.terminated for c in self.in_order
         )
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> ReportedCondition | None:
         """The condition of that type, if there is one."""
         return next((c for c in self.conditions if c.type == kind), None)
 
@@ -117,7 +117,7 @@ class ContainerPort(View, frozen=True):
     protocol: str = "TCP"
 
 
-class Container(View, frozen=True):
+class KubeletContainer(View, frozen=True):
     """`spec.containers[]` and `spec.initContainers[]`."""
 
     name: str = ""
@@ -131,15 +131,15 @@ class Container(View, frozen=True):
         return self.restart_policy == "Always"
 
 
-class PodSpec(View, frozen=True):
+class KubeletPodSpec(View, frozen=True):
     """`spec`."""
 
     node_name: str = ""
     host_network: bool = False
     restart_policy: str = "Always"
     scheduling_gates: tuple[dict[str, Any], ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    containers: tuple[Container, ...] = ()
+    init_containers: tuple[KubeletContainer, ...] = ()
+    containers: tuple[KubeletContainer, ...] = ()
 
     def is_sidecar(self, name: str) -> bool:
         """Whether `name` is an init container that keeps running."""
@@ -148,11 +148,11 @@ class PodSpec(View, frozen=True):
         )
 
 
-class Pod(KubeObject, frozen=True):
+class KubeletPod(KubeObject, frozen=True):
     """A Pod."""
 
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: KubeletPodSpec = KubeletPodSpec()
+    status: ReportedPodStatus = ReportedPodStatus()
 
     @property
     def is_finished(self) -> bool:
@@ -160,4 +160,4 @@ class Pod(KubeObject, frozen=True):
         return self.status.phase in (SUCCEEDED, FAILED)
 
 
-PODS = Resource("", "v1", "pods", "Pod", Pod)
+PODS = Resource("", "v1", "pods", "Pod", KubeletPod)

@@ -27,7 +27,7 @@ from controller.kube.resources import JOBS, NODES
 if TYPE_CHECKING:
     from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.nodes.lifecycle import Step
-    from controller.devcluster.nodes.pods import Pod, PodStatus
+    from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
     from controller.kube.objects import Node
     from informers import Tombstone
 
@@ -52,7 +52,7 @@ class SimulatedKubelet(Kubelet):
 
     # Called by the informer handlers.
 
-    def pod_appeared(self, pod: Pod, *, initial: bool) -> None:
+    def pod_appeared(self, pod: KubeletPod, *, initial: bool) -> None:
         """Handle a new pod; for an `initial` one only its timestamps tell when the wait began."""
         if pod.status.pod_ip and not pod.spec.host_network:
             self._addresses.hold(pod.metadata.uid, pod.status.pod_ip)
@@ -60,12 +60,12 @@ class SimulatedKubelet(Kubelet):
             self._stopwatches.begin(pod.metadata.uid, self._timer(pod))
         self._loop.add(pod.metadata.key)
 
-    def pod_changed(self, old: Pod, new: Pod) -> None:
+    def pod_changed(self, old: KubeletPod, new: KubeletPod) -> None:
         """Handle a changed pod: a new wait begins now."""
         self._follow(old, new)
         self._loop.add(new.metadata.key)
 
-    def pod_gone(self, pod: Pod) -> None:
+    def pod_gone(self, pod: KubeletPod) -> None:
         """Handle a deleted pod."""
         self._addresses.release(pod.metadata.uid)
         self._stopwatches.forget(pod.metadata.uid)
@@ -89,18 +89,18 @@ class SimulatedKubelet(Kubelet):
         except (NotFound, Conflict):
             return None  # the pod has changed or is deleted: its event enqueues the key again
 
-    def _is_ours(self, pod: Pod) -> bool:
+    def _is_ours(self, pod: KubeletPod) -> bool:
         node = pod.spec.node_name
         return not node or self.nodes.number(node) is not None
 
-    def _timer(self, pod: Pod) -> lifecycle.Timer:
+    def _timer(self, pod: KubeletPod) -> lifecycle.Timer:
         return lifecycle.timer(pod, node_lost=self.nodes.is_lost(pod.spec.node_name))
 
-    def _follow(self, old: Pod, new: Pod) -> None:
+    def _follow(self, old: KubeletPod, new: KubeletPod) -> None:
         if self._timer(old) != self._timer(new):
             self._stopwatches.begin(new.metadata.uid, self._timer(new))
 
-    def _next_step(self, pod: Pod) -> Step:
+    def _next_step(self, pod: KubeletPod) -> Step:
         now = self._wall()
         uid, node = pod.metadata.uid, pod.spec.node_name
         host_ip = node_address(self.nodes.number(node) or 0)
@@ -116,7 +116,7 @@ class SimulatedKubelet(Kubelet):
         behaviour = Behaviour.of(pod.metadata.annotations, self._settings, usual=usual)
         return lifecycle.next_step(pod, behaviour, self._settings, here)
 
-    async def _take(self, step: Step, pod: Pod) -> float | None:
+    async def _take(self, step: Step, pod: KubeletPod) -> float | None:
         match step:
             case Wait(seconds):
                 return seconds
@@ -132,12 +132,12 @@ class SimulatedKubelet(Kubelet):
                 await self._delete(pod, grace_seconds=0)
         return None
 
-    async def _bind(self, pod: Pod) -> None:
+    async def _bind(self, pod: KubeletPod) -> None:
         names = [name for name in self._settings.node_names if not self.nodes.is_lost(name)]
         if names:
             await bind(self._client, pod, names)
 
-    async def _report(self, pod: Pod, status: PodStatus) -> None:
+    async def _report(self, pod: KubeletPod, status: ReportedPodStatus) -> None:
         meta = pod.metadata
         patch = {
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
@@ -148,7 +148,7 @@ class SimulatedKubelet(Kubelet):
         )
         self._follow(pod, answer)
 
-    async def _delete(self, pod: Pod, *, grace_seconds: int | None) -> None:
+    async def _delete(self, pod: KubeletPod, *, grace_seconds: int | None) -> None:
         meta = pod.metadata
         await self._client.delete(
             PODS, meta.namespace, meta.name, uid=meta.uid, grace_seconds=grace_seconds
@@ -159,13 +159,13 @@ class _PodHandler:
     def __init__(self, kubelet: SimulatedKubelet) -> None:
         self._kubelet = kubelet
 
-    def on_add(self, obj: Pod, *, initial: bool) -> None:
+    def on_add(self, obj: KubeletPod, *, initial: bool) -> None:
         self._kubelet.pod_appeared(obj, initial=initial)
 
-    def on_update(self, old: Pod, new: Pod) -> None:
+    def on_update(self, old: KubeletPod, new: KubeletPod) -> None:
         self._kubelet.pod_changed(old, new)
 
-    def on_delete(self, obj: Pod | Tombstone[Pod]) -> None:
+    def on_delete(self, obj: KubeletPod | Tombstone[KubeletPod]) -> None:
         self._kubelet.pod_gone(last_seen(obj))
 
 

@@ -17,7 +17,7 @@ class StatusPart(
     """A part of a status that the kubelet writes; members at their default are left out."""
 
 
-class Condition(StatusPart, frozen=True):
+class ReportedCondition(StatusPart, frozen=True):
     """`conditions[]`."""
 
     type: str
@@ -40,15 +40,15 @@ class ConditionUpdate:
 
 
 def with_conditions(
-    conditions: tuple[Condition, ...], verdicts: Iterable[ConditionUpdate], now: str
-) -> tuple[Condition, ...]:
+    conditions: tuple[ReportedCondition, ...], verdicts: Iterable[ConditionUpdate], now: str
+) -> tuple[ReportedCondition, ...]:
     """`conditions` with `verdicts` in them; transition times move only when a status changes."""
     merged = {condition.type: condition for condition in conditions}
     for verdict in verdicts:
         status = "True" if verdict.is_true else "False"
         old = merged.get(verdict.type)
         unchanged = old is not None and old.status == status
-        merged[verdict.type] = Condition(
+        merged[verdict.type] = ReportedCondition(
             type=verdict.type,
             status=status,
             reason=verdict.reason,

@@ -28,7 +28,12 @@ from controller.devcluster.nodes.timestamps import timestamp
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.devcluster.nodes.pods import Container, ContainerStatus, Pod, PodStatus
+    from controller.devcluster.nodes.pods import (
+        KubeletContainer,
+        KubeletPod,
+        ReportedContainerStatus,
+        ReportedPodStatus,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +60,15 @@ class StepContext:
         return timestamp(self.now)
 
 
-def unscheduled(pod: Pod, here: StepContext, *, reason: str, message: str) -> PodStatus:
+def unscheduled(
+    pod: KubeletPod, here: StepContext, *, reason: str, message: str
+) -> ReportedPodStatus:
     """No node was found, and why."""
     verdict = ConditionUpdate(SCHEDULED, is_true=False, reason=reason, message=message)
     return _with_conditions(pod.status, here, verdict, phase=PENDING)
 
 
-def accepted(pod: Pod, here: StepContext) -> PodStatus:
+def accepted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """The kubelet has seen the pod: images are pulled, nothing runs yet."""
     spec = pod.spec
     reason = containers.INITIALIZING if spec.init_containers else containers.CREATING
@@ -83,13 +90,13 @@ def accepted(pod: Pod, here: StepContext) -> PodStatus:
     )
 
 
-def image_missing(pod: Pod, reason: str) -> PodStatus:
+def image_missing(pod: KubeletPod, reason: str) -> ReportedPodStatus:
     """The image of the first container cannot be pulled; `reason` is one of the image reasons."""
     first = pod.status.in_order[0]
     return _with_container(pod.status, containers.without_image(first, reason))
 
 
-def next_started(pod: Pod, here: StepContext) -> PodStatus:
+def next_started(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """The init container that runs has ended, and the next one or the containers have started."""
     uid, now = pod.metadata.uid, here.timestamp
     status = replace(pod.status, pod_ip=here.pod_ip, pod_ips=(PodIP(ip=here.pod_ip),))
@@ -109,7 +116,7 @@ def next_started(pod: Pod, here: StepContext) -> PodStatus:
     return _with_conditions(status, here, ConditionUpdate(INITIALIZED, is_true=True), phase=RUNNING)
 
 
-def ready(pod: Pod, here: StepContext) -> PodStatus:
+def ready(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """All readiness probes have succeeded."""
     verdicts = (
         ConditionUpdate(CONTAINERS_READY, is_true=True),
@@ -121,7 +128,7 @@ def ready(pod: Pod, here: StepContext) -> PodStatus:
     )
 
 
-def crashed(pod: Pod, here: StepContext, *, exit_code: int) -> PodStatus:
+def crashed(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodStatus:
     """All containers have exited and will run again: the first time at once, then after a pause."""
     status = replace(
         _with_conditions(pod.status, here, *_unready(pod)),
@@ -134,12 +141,12 @@ def crashed(pod: Pod, here: StepContext, *, exit_code: int) -> PodStatus:
     return _restarted(status, pod, here)
 
 
-def restarted(pod: Pod, here: StepContext) -> PodStatus:
+def restarted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """The pause after a crash is over."""
     return _restarted(pod.status, pod, here)
 
 
-def ended(pod: Pod, here: StepContext, *, exit_code: int) -> PodStatus:
+def ended(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodStatus:
     """All containers have exited and none of them will run again."""
     statuses = _all_ended(pod.status.container_statuses, exit_code, here)
     succeeded = all(c.state.terminated and c.state.terminated.exit_code == 0 for c in statuses)
@@ -155,12 +162,12 @@ def ended(pod: Pod, here: StepContext, *, exit_code: int) -> PodStatus:
     )
 
 
-def out_of_reach(pod: Pod, here: StepContext) -> PodStatus:
+def out_of_reach(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """The pod's node is lost."""
     return _with_conditions(pod.status, here, ConditionUpdate(READY, is_true=False))
 
 
-def _restarted(status: PodStatus, pod: Pod, here: StepContext) -> PodStatus:
+def _restarted(status: ReportedPodStatus, pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     return replace(
         status,
         container_statuses=tuple(
@@ -171,8 +178,8 @@ def _restarted(status: PodStatus, pod: Pod, here: StepContext) -> PodStatus:
 
 
 def _all_ended(
-    statuses: tuple[ContainerStatus, ...], exit_code: int, here: StepContext
-) -> tuple[ContainerStatus, ...]:
+    statuses: tuple[ReportedContainerStatus, ...], exit_code: int, here: StepContext
+) -> tuple[ReportedContainerStatus, ...]:
     return tuple(
         c if c.state.terminated else containers.terminated(c, exit_code, here.timestamp)
         for c in statuses
@@ -180,17 +187,24 @@ def _all_ended(
 
 
 def _with_conditions(
-    status: PodStatus, here: StepContext, *verdicts: ConditionUpdate, phase: str | None = None
-) -> PodStatus:
+    status: ReportedPodStatus,
+    here: StepContext,
+    *verdicts: ConditionUpdate,
+    phase: str | None = None,
+) -> ReportedPodStatus:
     """`status` with these conditions, and with this phase if one is given."""
     conditions = with_conditions(status.conditions, verdicts, here.timestamp)
     return replace(status, conditions=conditions, phase=phase or status.phase)
 
 
-def _with_container(status: PodStatus, changed: ContainerStatus) -> PodStatus:
+def _with_container(
+    status: ReportedPodStatus, changed: ReportedContainerStatus
+) -> ReportedPodStatus:
     """`status` with the container of that name replaced."""
 
-    def substitute(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
+    def substitute(
+        statuses: tuple[ReportedContainerStatus, ...],
+    ) -> tuple[ReportedContainerStatus, ...]:
         return tuple(changed if present.name == changed.name else present for present in statuses)
 
     return replace(
@@ -200,7 +214,7 @@ def _with_container(status: PodStatus, changed: ContainerStatus) -> PodStatus:
     )
 
 
-def _initialised(init_containers: tuple[Container, ...]) -> ConditionUpdate:
+def _initialised(init_containers: tuple[KubeletContainer, ...]) -> ConditionUpdate:
     if not init_containers:
         return ConditionUpdate(INITIALIZED, is_true=True)
     names = " ".join(container.name for container in init_containers)
@@ -212,7 +226,7 @@ def _initialised(init_containers: tuple[Container, ...]) -> ConditionUpdate:
     )
 
 
-def _unready(pod: Pod) -> tuple[ConditionUpdate, ConditionUpdate]:
+def _unready(pod: KubeletPod) -> tuple[ConditionUpdate, ConditionUpdate]:
     names = " ".join(container.name for container in pod.spec.containers)
     reason, message = "ContainersNotReady", f"containers with unready status: [{names}]"
     return (

@@ -11,19 +11,19 @@ from typing import Any
 import msgspec
 
 from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.nodes.statuses import Condition, StatusPart
+from controller.devcluster.nodes.statuses import ReportedCondition, StatusPart
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import NAMESPACES, NODES, SERVICES, Resource
 
 
-class EndpointSlice(KubeObject, frozen=True):
+class RawEndpointSlice(KubeObject, frozen=True):
     """An EndpointSlice. Endpoints and ports stay plain data, to be compared and written."""
 
     endpoints: list[dict[str, Any]] | None = None
     ports: list[dict[str, Any]] | None = None
 
 
-class JobSpec(View, frozen=True):
+class ControlledJobSpec(View, frozen=True):
     """`spec` of a Job. The template stays plain data: it is passed on to pods."""
 
     parallelism: int | None = None
@@ -35,7 +35,7 @@ class JobSpec(View, frozen=True):
     template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
-class JobStatus(StatusPart, frozen=True):
+class ReportedJobStatus(StatusPart, frozen=True):
     """`status` of a Job."""
 
     active: int = 0
@@ -45,23 +45,23 @@ class JobStatus(StatusPart, frozen=True):
     failed: int = 0
     start_time: str | None = None
     completion_time: str | None = None
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ReportedCondition, ...] = ()
 
-    def condition(self, kind: str) -> Condition | None:
+    def condition(self, kind: str) -> ReportedCondition | None:
         """The condition of that type if it is there and True."""
         return next((c for c in self.conditions if (c.type, c.status) == (kind, "True")), None)
 
 
-class Job(KubeObject, frozen=True):
+class ControlledJob(KubeObject, frozen=True):
     """A Job."""
 
-    spec: JobSpec = JobSpec()
-    status: JobStatus = JobStatus()
+    spec: ControlledJobSpec = ControlledJobSpec()
+    status: ReportedJobStatus = ReportedJobStatus()
 
 
-JOBS = Resource("batch", "v1", "jobs", "Job", Job)
+JOBS = Resource("batch", "v1", "jobs", "Job", ControlledJob)
 ENDPOINT_SLICES = Resource(
-    "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", EndpointSlice
+    "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", RawEndpointSlice
 )
 
 KNOWN: dict[str, Resource[Any]] = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.specification import (
         Action,
-        Container,
+        ContainerSpecification,
         HttpAction,
         TcpAction,
     )
@@ -22,7 +22,11 @@ _LONGEST_BODY = 10 * 1024
 
 
 async def run_action(
-    action: Action, container: Container, run: ContainerProcess, pod_ip: str, seconds: float | None
+    action: Action,
+    container: ContainerSpecification,
+    run: ContainerProcess,
+    pod_ip: str,
+    seconds: float | None,
 ) -> ActionResult:
     """Run the action of a probe or hook, for at most `seconds` (None for no limit)."""
     if action.exec:
@@ -44,7 +48,7 @@ async def run_action(
     )
 
 
-async def _get(action: HttpAction, container: Container, pod_ip: str) -> ActionResult:
+async def _get(action: HttpAction, container: ContainerSpecification, pod_ip: str) -> ActionResult:
     port = container.port(action.port)
     if port is None:
         return ActionResult(is_good=False, text=f"no port is named {action.port!r}")
@@ -68,7 +72,9 @@ async def _get(action: HttpAction, container: Container, pod_ip: str) -> ActionR
         return ActionResult(is_good=False, text=f'Get "{url}": {error or type(error).__name__}')
 
 
-async def _connect(action: TcpAction, container: Container, pod_ip: str) -> ActionResult:
+async def _connect(
+    action: TcpAction, container: ContainerSpecification, pod_ip: str
+) -> ActionResult:
     port = container.port(action.port)
     if port is None:
         return ActionResult(is_good=False, text=f"no port is named {action.port!r}")

@@ -11,7 +11,7 @@ _FORGIVEN_AFTER = 2.0  # times the longest pause
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class RestartBackoff:
     """The restart back-off of one container, in seconds.
 
     Attributes:
@@ -24,10 +24,10 @@ class Backoff:
     longest: float
     crashes: int = 0
 
-    def after_run(self, seconds: float) -> Backoff:
+    def after_run(self, seconds: float) -> RestartBackoff:
         """The back-off after one more run of that many seconds."""
         forgiven = seconds > _FORGIVEN_AFTER * self.longest
-        return Backoff(self.first, self.longest, 1 if forgiven else self.crashes + 1)
+        return RestartBackoff(self.first, self.longest, 1 if forgiven else self.crashes + 1)
 
     @property
     def pause(self) -> float:

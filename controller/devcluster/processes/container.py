@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.actions import run_action
-from controller.devcluster.processes.backoff import Backoff
+from controller.devcluster.processes.backoff import RestartBackoff
 from controller.devcluster.processes.container_process import ContainerProcess
 from controller.devcluster.processes.environment import (
     InvalidConfiguration,
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from controller.devcluster.nodes.pods import ContainerStatus
+    from controller.devcluster.nodes.pods import ReportedContainerStatus
     from controller.devcluster.processes.environment import Invocation
     from controller.devcluster.processes.images import Image
     from controller.devcluster.processes.isolation.protocols import ContainerDir
     from controller.devcluster.processes.output import Output
     from controller.devcluster.processes.pod_runtime import ContainerContext
-    from controller.devcluster.processes.specification import Container
+    from controller.devcluster.processes.specification import ContainerSpecification
 
 _LEAST_AFTER_HOOK = (
     2.0  # seconds between SIGTERM and SIGKILL, even if a hook used up the grace period
@@ -61,7 +61,10 @@ class ContainerRuns:
     """
 
     def __init__(
-        self, context: ContainerContext, container: Container, status: ContainerStatus
+        self,
+        context: ContainerContext,
+        container: ContainerSpecification,
+        status: ReportedContainerStatus,
     ) -> None:
         self.container = container
         self.status = status
@@ -69,7 +72,7 @@ class ContainerRuns:
         self._context = context
         self._is_step = container in context.pod.spec.init_containers and not container.is_sidecar
         settings = context.runtime.settings
-        self._backoff = Backoff(settings.crash_back_off, settings.crash_back_off_cap)
+        self._backoff = RestartBackoff(settings.crash_back_off, settings.crash_back_off_cap)
         self._run: ContainerProcess | None = None
         self._output: Output | None = None
         self._message: Path | None = None
@@ -312,7 +315,7 @@ class ContainerRuns:
         self._set(states.waiting(self.status, states.CRASH_LOOP, message))
         await asyncio.sleep(seconds)
 
-    def _set(self, status: ContainerStatus) -> None:
+    def _set(self, status: ReportedContainerStatus) -> None:
         if status != self.status:
             self.status = status
             self._context.changed()

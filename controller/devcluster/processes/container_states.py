@@ -9,15 +9,15 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.devcluster.nodes.pods import (
-    ContainerState,
-    ContainerStatus,
+    ReportedContainerState,
+    ReportedContainerStatus,
     Running,
     Terminated,
     Waiting,
 )
 
 if TYPE_CHECKING:
-    from controller.devcluster.processes.specification import Container
+    from controller.devcluster.processes.specification import ContainerSpecification
 
 CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
 PULL_ERROR, PULL_BACK_OFF, NEVER_PULLED = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
@@ -29,32 +29,32 @@ KILLED_CODE = 137
 _LONGEST_MESSAGE = 4096
 
 
-def expected(container: Container, reason: str) -> ContainerStatus:
+def expected(container: ContainerSpecification, reason: str) -> ReportedContainerStatus:
     """Of a container that has never run."""
-    return ContainerStatus(
+    return ReportedContainerStatus(
         name=container.name,
         image=container.image,
-        state=ContainerState(waiting=Waiting(reason=reason)),
+        state=ReportedContainerState(waiting=Waiting(reason=reason)),
     )
 
 
-def waiting(status: ContainerStatus, reason: str, message: str) -> ContainerStatus:
+def waiting(status: ReportedContainerStatus, reason: str, message: str) -> ReportedContainerStatus:
     """Of a container that cannot start, and why; a previous exit moves to `lastState`."""
-    last = ContainerState(terminated=status.state.terminated)
+    last = ReportedContainerState(terminated=status.state.terminated)
     return replace(
         status,
         ready=False,
         started=False,
-        state=ContainerState(waiting=Waiting(reason=reason, message=message)),
+        state=ReportedContainerState(waiting=Waiting(reason=reason, message=message)),
         last_state=last if status.state.terminated else status.last_state,
     )
 
 
 def running(
-    status: ContainerStatus, pod_uid: str, image_id: str, restarts: int, now: str
-) -> ContainerStatus:
+    status: ReportedContainerStatus, pod_uid: str, image_id: str, restarts: int, now: str
+) -> ReportedContainerStatus:
     """Of a container that has just been started, after `restarts` restarts."""
-    last = ContainerState(terminated=status.state.terminated)
+    last = ReportedContainerState(terminated=status.state.terminated)
     return replace(
         status,
         container_id=f"process://{_digest(pod_uid, status.name, str(restarts))}",
@@ -62,19 +62,26 @@ def running(
         restart_count=restarts,
         ready=False,
         started=False,
-        state=ContainerState(running=Running(started_at=now)),
+        state=ReportedContainerState(running=Running(started_at=now)),
         last_state=last if status.state.terminated else status.last_state,
     )
 
 
-def probed(status: ContainerStatus, *, started: bool, ready: bool) -> ContainerStatus:
+def probed(
+    status: ReportedContainerStatus, *, started: bool, ready: bool
+) -> ReportedContainerStatus:
     """Of a running container, after a probe result."""
     return replace(status, started=started, ready=ready)
 
 
 def ended(
-    status: ContainerStatus, exit_code: int, now: str, *, reason: str = "", message: str = ""
-) -> ContainerStatus:
+    status: ReportedContainerStatus,
+    exit_code: int,
+    now: str,
+    *,
+    reason: str = "",
+    message: str = "",
+) -> ReportedContainerStatus:
     """Of a container that has ended.
 
     `exit_code` is 128 + n after signal n, as container runtimes have it.
@@ -88,21 +95,21 @@ def ended(
         container_id=status.container_id,
         message=message[-_LONGEST_MESSAGE:] or msgspec.UNSET,
     )
-    return replace(status, ready=False, started=False, state=ContainerState(terminated=end))
+    return replace(status, ready=False, started=False, state=ReportedContainerState(terminated=end))
 
 
-def initialized(status: ContainerStatus) -> ContainerStatus:
+def initialized(status: ReportedContainerStatus) -> ReportedContainerStatus:
     """Of an init container that has completed."""
     return replace(status, ready=True)
 
 
-def lost(status: ContainerStatus, now: str) -> ContainerStatus:
+def lost(status: ReportedContainerStatus, now: str) -> ReportedContainerStatus:
     """Of a container that ran under an earlier kubelet."""
     message = "The container could not be located when the pod was deleted or the kubelet started."
     return ended(status, KILLED_CODE, now, reason=LOST, message=message)
 
 
-def exit_code(status: ContainerStatus) -> int | None:
+def exit_code(status: ReportedContainerStatus) -> int | None:
     """The exit code of the container, None if it has not ended."""
     return status.state.terminated.exit_code if status.state.terminated else None
 

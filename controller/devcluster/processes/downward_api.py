@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.devcluster.processes.specification import (
-        Container,
+        ContainerSpecification,
         FieldReference,
-        Pod,
         ResourceReference,
+        SpecifiedPod,
     )
     from controller.kube.objects import ObjectMeta
 
@@ -46,7 +46,7 @@ class DownwardValues:
 
 
 def field_value(
-    reference: FieldReference, pod: Pod, meta: ObjectMeta, downward: DownwardValues
+    reference: FieldReference, pod: SpecifiedPod, meta: ObjectMeta, downward: DownwardValues
 ) -> str:
     """The value of a `fieldRef`.
 
@@ -82,7 +82,10 @@ def field_value(
 
 
 def resource_value(
-    reference: ResourceReference, pod: Pod, container: Container | None, downward: DownwardValues
+    reference: ResourceReference,
+    pod: SpecifiedPod,
+    container: ContainerSpecification | None,
+    downward: DownwardValues,
 ) -> str:
     """The value of a `resourceFieldRef`: a whole number of divisors, rounded up.
 

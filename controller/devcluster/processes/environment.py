@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.downward_api import DownwardValues
     from controller.devcluster.processes.images import Image
     from controller.devcluster.processes.specification import (
-        Container,
+        ContainerSpecification,
         EnvFrom,
         EnvVar,
         ObjectKey,
-        Pod,
+        SpecifiedPod,
     )
 
 
@@ -32,7 +32,7 @@ class InvalidConfiguration(Exception):  # noqa: N818  Kubernetes calls it Create
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceReference:
     """Names a config map, a secret or a claim of the pod's namespace."""
 
     kind: str
@@ -46,20 +46,20 @@ class Source:
 CONFIG_MAP, SECRET, CLAIM = "configmap", "secret", "persistentvolumeclaim"
 
 
-def env_sources(container: Container) -> frozenset[Source]:
+def env_sources(container: ContainerSpecification) -> frozenset[SourceReference]:
     """The objects that `invocation` needs."""
-    found: set[Source] = set()
+    found: set[SourceReference] = set()
     for group in container.env_from:
         if group.config_map_ref:
-            found.add(Source(CONFIG_MAP, group.config_map_ref.name))
+            found.add(SourceReference(CONFIG_MAP, group.config_map_ref.name))
         if group.secret_ref:
-            found.add(Source(SECRET, group.secret_ref.name))
+            found.add(SourceReference(SECRET, group.secret_ref.name))
     for variable in container.env:
         origin = variable.value_from
         if origin and origin.config_map_key_ref:
-            found.add(Source(CONFIG_MAP, origin.config_map_key_ref.name))
+            found.add(SourceReference(CONFIG_MAP, origin.config_map_key_ref.name))
         if origin and origin.secret_key_ref:
-            found.add(Source(SECRET, origin.secret_key_ref.name))
+            found.add(SourceReference(SECRET, origin.secret_key_ref.name))
     return frozenset(found)
 
 
@@ -79,12 +79,12 @@ class Invocation:
 
 
 def invocation(
-    pod: Pod,
-    container: Container,
+    pod: SpecifiedPod,
+    container: ContainerSpecification,
     image: Image,
     *,
     downward: DownwardValues,
-    sources: Mapping[Source, Mapping[str, bytes] | None],
+    sources: Mapping[SourceReference, Mapping[str, bytes] | None],
 ) -> Invocation:
     """How `container` is to be started.
 
@@ -117,14 +117,14 @@ def invocation(
 
 
 def _taken_over(
-    group: EnvFrom, sources: Mapping[Source, Mapping[str, bytes] | None]
+    group: EnvFrom, sources: Mapping[SourceReference, Mapping[str, bytes] | None]
 ) -> Iterator[tuple[str, str]]:
     for kind, reference in ((CONFIG_MAP, group.config_map_ref), (SECRET, group.secret_ref)):
         if reference is None:
             continue
-        data = sources[Source(kind, reference.name)]
+        data = sources[SourceReference(kind, reference.name)]
         if data is None and not reference.optional:
-            raise InvalidConfiguration(f"{Source(kind, reference.name)} not found")
+            raise InvalidConfiguration(f"{SourceReference(kind, reference.name)} not found")
         for key, value in sorted((data or {}).items()):
             if "=" not in key:
                 yield group.prefix + key, _text(value)
@@ -133,11 +133,11 @@ def _taken_over(
 def _value(
     variable: EnvVar,
     declared: Mapping[str, str],
-    pod: Pod,
-    container: Container,
+    pod: SpecifiedPod,
+    container: ContainerSpecification,
     *,
     downward: DownwardValues,
-    sources: Mapping[Source, Mapping[str, bytes] | None],
+    sources: Mapping[SourceReference, Mapping[str, bytes] | None],
 ) -> str | None:
     """The value of one variable, None if it is optional and missing."""
     origin = variable.value_from
@@ -158,9 +158,12 @@ def _value(
 
 
 def _keyed(
-    kind: str, wanted: ObjectKey, pod: Pod, sources: Mapping[Source, Mapping[str, bytes] | None]
+    kind: str,
+    wanted: ObjectKey,
+    pod: SpecifiedPod,
+    sources: Mapping[SourceReference, Mapping[str, bytes] | None],
 ) -> str | None:
-    source = Source(kind, wanted.name)
+    source = SourceReference(kind, wanted.name)
     data = sources[source]
     if data is not None and wanted.key in data:
         return _text(data[wanted.key])

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.devcluster.nodes.component_context import ComponentContext
-    from controller.devcluster.nodes.pods import Pod
+    from controller.devcluster.nodes.pods import KubeletPod
     from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.isolation.protocols import Isolation
     from controller.devcluster.processes.output import Outputs
@@ -120,7 +120,7 @@ class ProcessKubelet(Kubelet):
             self._follow(key, pod)
         return None
 
-    async def _bind(self, pod: Pod) -> None:
+    async def _bind(self, pod: KubeletPod) -> None:
         try:
             if pod.spec.scheduling_gates:
                 await gated(self._runtime.client, pod, self._runtime.wall())
@@ -129,7 +129,7 @@ class ProcessKubelet(Kubelet):
         except (NotFound, Conflict):
             pass  # the pod has changed or is deleted: its event enqueues the key again
 
-    def _follow(self, key: str, pod: Pod) -> None:
+    def _follow(self, key: str, pod: KubeletPod) -> None:
         runs = self._runs.setdefault(key, {})
         run = runs.get(pod.metadata.uid)
         if run is None and not pod.is_finished:

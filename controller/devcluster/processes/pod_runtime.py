@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.isolation.protocols import Isolation, PodSandbox
     from controller.devcluster.processes.output import Outputs
     from controller.devcluster.processes.sources import Sources
-    from controller.devcluster.processes.specification import Container, Pod
+    from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
     from controller.devcluster.processes.volumes import Volumes
     from controller.kube.client import Client
 
@@ -77,13 +77,15 @@ class ContainerContext:
     """
 
     runtime: PodRuntime
-    pod: Pod
+    pod: SpecifiedPod
     sandbox: PodSandbox
     downward: DownwardValues
     volumes: Volumes
     changed: Callable[[], None]
 
-    def record_event(self, kind: str, reason: str, message: str, container: Container) -> None:
+    def record_event(
+        self, kind: str, reason: str, message: str, container: ContainerSpecification
+    ) -> None:
         """Record an event about one of the containers."""
         group = "initContainers" if container in self.pod.spec.init_containers else "containers"
         path = f"spec.{group}{{{container.name}}}"

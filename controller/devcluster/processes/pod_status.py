@@ -21,8 +21,8 @@ from controller.devcluster.nodes.pods import (
 from controller.devcluster.nodes.statuses import ConditionUpdate, with_conditions
 
 if TYPE_CHECKING:
-    from controller.devcluster.nodes.pods import ContainerStatus, PodStatus
-    from controller.devcluster.processes.specification import Pod
+    from controller.devcluster.nodes.pods import ReportedContainerStatus, ReportedPodStatus
+    from controller.devcluster.processes.specification import SpecifiedPod
 
 READY_TO_START = "PodReadyToStartContainers"
 
@@ -50,11 +50,13 @@ class PodFacts:
     has_sandbox: bool
     reason: str
     message: str
-    init: tuple[ContainerStatus, ...]
-    main: tuple[ContainerStatus, ...]
+    init: tuple[ReportedContainerStatus, ...]
+    main: tuple[ReportedContainerStatus, ...]
 
 
-def pod_status(pod: Pod, present: PodStatus, facts: PodFacts, now: str) -> PodStatus:
+def pod_status(
+    pod: SpecifiedPod, present: ReportedPodStatus, facts: PodFacts, now: str
+) -> ReportedPodStatus:
     """The status to report.
 
     Args:
@@ -96,7 +98,7 @@ def _condition_update(kind: str, why_not: tuple[str, str] | None) -> ConditionUp
     return ConditionUpdate(kind, is_true=False, reason=reason, message=message or None)
 
 
-def _phase(pod: Pod, facts: PodFacts) -> str:
+def _phase(pod: SpecifiedPod, facts: PodFacts) -> str:
     """The phase; it is not final while any container may run."""
     if facts.is_over:
         ends = [*facts.main, *_one_time(pod, facts)]
@@ -108,23 +110,23 @@ def _phase(pod: Pod, facts: PodFacts) -> str:
     return RUNNING
 
 
-def _last_code(status: ContainerStatus) -> int | None:
+def _last_code(status: ReportedContainerStatus) -> int | None:
     ended = status.state.terminated or status.last_state.terminated
     return ended.exit_code if ended else None
 
 
-def _one_time(pod: Pod, facts: PodFacts) -> list[ContainerStatus]:
+def _one_time(pod: SpecifiedPod, facts: PodFacts) -> list[ReportedContainerStatus]:
     sidecars = {c.name for c in pod.spec.init_containers if c.is_sidecar}
     return [status for status in facts.init if status.name not in sidecars]
 
 
-def _is_initialised(status: ContainerStatus, pod: Pod) -> bool:
+def _is_initialised(status: ReportedContainerStatus, pod: SpecifiedPod) -> bool:
     if any(c.is_sidecar and c.name == status.name for c in pod.spec.init_containers):
         return status.started is True or status.restart_count > 0
     return _last_code(status) == 0 and status.state.terminated is not None
 
 
-def _initialised(pod: Pod, facts: PodFacts, phase: str) -> ConditionUpdate:
+def _initialised(pod: SpecifiedPod, facts: PodFacts, phase: str) -> ConditionUpdate:
     if phase == SUCCEEDED:
         return ConditionUpdate(INITIALIZED, is_true=True, reason="PodCompleted")
     names = [status.name for status in facts.init if not _is_initialised(status, pod)]
@@ -138,7 +140,7 @@ def _initialised(pod: Pod, facts: PodFacts, phase: str) -> ConditionUpdate:
     )
 
 
-def _unready(pod: Pod, facts: PodFacts, phase: str) -> tuple[str, str] | None:
+def _unready(pod: SpecifiedPod, facts: PodFacts, phase: str) -> tuple[str, str] | None:
     """Why the containers are not ready, as reason and message; None if they are."""
     if phase in (SUCCEEDED, FAILED):
         return "PodCompleted" if phase == SUCCEEDED else "PodFailed", ""
@@ -150,7 +152,7 @@ def _unready(pod: Pod, facts: PodFacts, phase: str) -> tuple[str, str] | None:
     return "ContainersNotReady", f"containers with unready status: [{' '.join(names)}]"
 
 
-def _gated(gates: list[str], present: PodStatus) -> tuple[str, str] | None:
+def _gated(gates: list[str], present: ReportedPodStatus) -> tuple[str, str] | None:
     """Why a pod whose containers are ready is not; None if it is."""
     texts = [
         f'the status of pod readiness gate "{gate}" is not "True"'

@@ -21,7 +21,7 @@ from controller.devcluster.processes.grace_period import RECHECK_SECONDS, GraceP
 from controller.devcluster.processes.pod_runtime import ContainerContext, machine_memory
 from controller.devcluster.processes.pod_status import PodFacts, pod_status
 from controller.devcluster.processes.specification import PODS
-from controller.devcluster.processes.specification import Pod as WholePod
+from controller.devcluster.processes.specification import SpecifiedPod as WholePod
 from controller.devcluster.processes.status_manager import StatusManager
 from controller.devcluster.processes.volumes import Volumes
 from controller.kube.errors import KubeError, NotFound
@@ -30,10 +30,14 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any
 
-    from controller.devcluster.nodes.pods import ContainerStatus, Pod, PodStatus
+    from controller.devcluster.nodes.pods import (
+        KubeletPod,
+        ReportedContainerStatus,
+        ReportedPodStatus,
+    )
     from controller.devcluster.processes.isolation.protocols import PodSandbox
     from controller.devcluster.processes.pod_runtime import PodRuntime
-    from controller.devcluster.processes.specification import Container
+    from controller.devcluster.processes.specification import ContainerSpecification
     from controller.kube.objects import ObjectMeta
 
 _API_RETRY = 2.0  # seconds after a failure of the API server
@@ -51,7 +55,7 @@ class PodWorker:
         pod: the pod in the cache.
     """
 
-    def __init__(self, runtime: PodRuntime, pod: Pod) -> None:
+    def __init__(self, runtime: PodRuntime, pod: KubeletPod) -> None:
         self.uid = pod.metadata.uid
         self._runtime = runtime
         self._meta: ObjectMeta = pod.metadata
@@ -61,7 +65,7 @@ class PodWorker:
         self._volumes: Volumes | None = None
         self._init: list[ContainerRuns] = []
         self._main: list[ContainerRuns] = []
-        self._expected: tuple[ContainerStatus, ...] = ()
+        self._expected: tuple[ReportedContainerStatus, ...] = ()
         self._start_time = ""
         self._is_over = False
         self._reason = self._message = ""
@@ -74,7 +78,7 @@ class PodWorker:
 
     # Called by the kubelet.
 
-    def seen(self, pod: Pod) -> None:
+    def seen(self, pod: KubeletPod) -> None:
         """Update the pod from the cache."""
         self._reports.seen(pod)
         self._changed()  # readiness depends on conditions that others write
@@ -207,8 +211,11 @@ class PodWorker:
 
     @staticmethod
     def _known(
-        container: Container, status: ContainerStatus | None, reason: str, now: str
-    ) -> ContainerStatus:
+        container: ContainerSpecification,
+        status: ReportedContainerStatus | None,
+        reason: str,
+        now: str,
+    ) -> ReportedContainerStatus:
         if status is None:
             return states.expected(container, reason)
         return states.lost(status, now) if status.state.running else status
@@ -354,7 +361,7 @@ class PodWorker:
     def _changed(self) -> None:
         self._reports.changed()
 
-    def _status(self, present: PodStatus) -> PodStatus:
+    def _status(self, present: ReportedPodStatus) -> ReportedPodStatus:
         if self._pod is None:
             return present
         here = {runs.container.name: runs.status for runs in (*self._init, *self._main)}

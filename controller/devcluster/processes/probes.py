@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
     from controller.devcluster.processes.container_process import ContainerProcess
-    from controller.devcluster.processes.specification import Container, Probe
+    from controller.devcluster.processes.specification import (
+        ContainerSpecification,
+        ProbeSpecification,
+    )
 
 
 class ProbeListener(Protocol):
@@ -32,7 +35,7 @@ class FailedProbe:
     """A failed `startup` or `liveness` probe, for which the container must be stopped."""
 
     name: str
-    probe: Probe
+    probe: ProbeSpecification
 
 
 class ContainerProbes:
@@ -48,7 +51,7 @@ class ContainerProbes:
 
     def __init__(
         self,
-        container: Container,
+        container: ContainerSpecification,
         run: ContainerProcess,
         pod_ip: str,
         probed: ProbeListener,
@@ -74,7 +77,7 @@ class ContainerProbes:
             finally:
                 readiness.cancel()
 
-    async def _has_started(self, probe: Probe, began: float) -> bool:
+    async def _has_started(self, probe: ProbeSpecification, began: float) -> bool:
         async for verdict in self._verdicts("startup", probe, began):
             if verdict is not None:
                 return verdict
@@ -98,7 +101,7 @@ class ContainerProbes:
         raise AssertionError("probes go on for ever")
 
     async def _verdicts(
-        self, name: str, probe: Probe, began: float
+        self, name: str, probe: ProbeSpecification, began: float
     ) -> AsyncGenerator[bool | None, None]:
         """The state after each result; the initial delay counts from the start of the container."""
         probe = self._expanded(probe)
@@ -116,7 +119,7 @@ class ContainerProbes:
             yield threshold.verdict
             await asyncio.sleep(max(0.0, next_time - loop.time()))
 
-    def _expanded(self, probe: Probe) -> Probe:
+    def _expanded(self, probe: ProbeSpecification) -> ProbeSpecification:
         """Expand the variables in a probe's command whose values are in the pod."""
         if probe.exec is None:
             return probe

@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.control import Enqueue
-from controller.devcluster.processes.environment import CLAIM, CONFIG_MAP, SECRET, Source
+from controller.devcluster.processes.environment import CLAIM, CONFIG_MAP, SECRET, SourceReference
 from controller.devcluster.processes.specification import CONFIG_MAPS, SECRETS
 from controller.kube.errors import NotFound
 from controller.kube.objects import KubeObject
@@ -32,14 +32,14 @@ class Sources:
 
     def __init__(self, context: ComponentContext) -> None:
         self._client = context.client
-        self._waiting: dict[tuple[str, Source], set[asyncio.Event]] = {}
+        self._waiting: dict[tuple[str, SourceReference], set[asyncio.Event]] = {}
         for kind, resource in _WATCHED.items():
             informer = context.caches.informer(resource)
             informer.add_handler(Enqueue(self._changed, _Keys(kind)), name="kubelet")
 
     async def read(
-        self, namespace: str, wanted: Iterable[Source]
-    ) -> dict[Source, Mapping[str, bytes] | None]:
+        self, namespace: str, wanted: Iterable[SourceReference]
+    ) -> dict[SourceReference, Mapping[str, bytes] | None]:
         """The present data of each, None if it does not exist.
 
         Raises:
@@ -47,11 +47,11 @@ class Sources:
         """
         return {source: await self._read(namespace, source) for source in wanted}
 
-    def watch(self, namespace: str, wanted: Iterable[Source]) -> Subscription:
+    def watch(self, namespace: str, wanted: Iterable[SourceReference]) -> SourceSubscription:
         """An event that is set whenever one of them has changed; close it after use."""
-        return Subscription(self._waiting, [(namespace, source) for source in wanted])
+        return SourceSubscription(self._waiting, [(namespace, source) for source in wanted])
 
-    async def _read(self, namespace: str, source: Source) -> Mapping[str, bytes] | None:
+    async def _read(self, namespace: str, source: SourceReference) -> Mapping[str, bytes] | None:
         try:
             if source.kind == CLAIM:
                 claim = await self._client.get(CLAIMS, namespace, source.name)
@@ -64,18 +64,18 @@ class Sources:
         texts = {key: text.encode() for key, text in (found.data or {}).items()}
         return texts | (found.binary_data or {})
 
-    def _changed(self, key: tuple[str, Source]) -> None:
+    def _changed(self, key: tuple[str, SourceReference]) -> None:
         for event in self._waiting.get(key, ()):
             event.set()
 
 
-class Subscription:
+class SourceSubscription:
     """A context manager that subscribes to changes."""
 
     def __init__(
         self,
-        registry: dict[tuple[str, Source], set[asyncio.Event]],
-        keys: list[tuple[str, Source]],
+        registry: dict[tuple[str, SourceReference], set[asyncio.Event]],
+        keys: list[tuple[str, SourceReference]],
     ) -> None:
         self._registry = registry
         self._keys = keys
@@ -100,6 +100,6 @@ class _Keys:
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
-    def __call__(self, obj: Any) -> tuple[tuple[str, Source]]:
+    def __call__(self, obj: Any) -> tuple[tuple[str, SourceReference]]:
         meta = obj.metadata
-        return ((meta.namespace, Source(self._kind, meta.name)),)
+        return ((meta.namespace, SourceReference(self._kind, meta.name)),)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from controller.devcluster.nodes.pods import PodStatus
+from controller.devcluster.nodes.pods import ReportedPodStatus
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 
@@ -132,7 +132,7 @@ class Action(View, frozen=True):
     sleep: SleepAction | None = None
 
 
-class Probe(Action, frozen=True):
+class ProbeSpecification(Action, frozen=True):
     """`startupProbe`, `readinessProbe` and `livenessProbe`. Times are in seconds."""
 
     initial_delay_seconds: float = 0
@@ -164,7 +164,7 @@ class Resources(View, frozen=True):
     limits: dict[str, str | float] = msgspec.field(default_factory=dict[str, str | float])
 
 
-class Container(View, frozen=True):
+class ContainerSpecification(View, frozen=True):
     """`containers[]` and `initContainers[]`."""
 
     name: str = ""
@@ -179,9 +179,9 @@ class Container(View, frozen=True):
     resources: Resources = Resources()
     restart_policy: str | None = None
     volume_mounts: tuple[VolumeMount, ...] = ()
-    startup_probe: Probe | None = None
-    readiness_probe: Probe | None = None
-    liveness_probe: Probe | None = None
+    startup_probe: ProbeSpecification | None = None
+    readiness_probe: ProbeSpecification | None = None
+    liveness_probe: ProbeSpecification | None = None
     lifecycle: Lifecycle = Lifecycle()
     termination_message_path: str = "/dev/termination-log"
     termination_message_policy: str = "File"
@@ -304,7 +304,7 @@ class ReadinessGate(View, frozen=True):
     condition_type: str = ""
 
 
-class PodSpec(View, frozen=True):
+class PodSpecification(View, frozen=True):
     """`spec`."""
 
     node_name: str = ""
@@ -317,26 +317,26 @@ class PodSpec(View, frozen=True):
     termination_grace_period_seconds: float = 30
     readiness_gates: tuple[ReadinessGate, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    containers: tuple[Container, ...] = ()
+    init_containers: tuple[ContainerSpecification, ...] = ()
+    containers: tuple[ContainerSpecification, ...] = ()
 
     @property
-    def all_containers(self) -> tuple[Container, ...]:
+    def all_containers(self) -> tuple[ContainerSpecification, ...]:
         """In the order in which they start."""
         return self.init_containers + self.containers
 
 
-class Pod(KubeObject, frozen=True):
+class SpecifiedPod(KubeObject, frozen=True):
     """A Pod."""
 
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
+    spec: PodSpecification = PodSpecification()
+    status: ReportedPodStatus = ReportedPodStatus()
 
 
-PODS = Resource("", "v1", "pods", "Pod", Pod)
+PODS = Resource("", "v1", "pods", "Pod", SpecifiedPod)
 
 
-class ConfigMap(KubeObject, frozen=True):
+class ConfigMapData(KubeObject, frozen=True):
     """A ConfigMap; `binaryData` is base64."""
 
     data: dict[str, str] | None = None
@@ -349,5 +349,5 @@ class Secret(KubeObject, frozen=True):
     data: dict[str, bytes] | None = None
 
 
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMap)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMapData)
 SECRETS = Resource("", "v1", "secrets", "Secret", Secret)

@@ -15,7 +15,7 @@ from informers import is_older
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from controller.devcluster.nodes.pods import Pod, PodStatus
+    from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
     from controller.kube.client import Client
 
 _PAUSES = (0.2, 1.0, 5.0)  # seconds after failures in a row
@@ -32,7 +32,12 @@ class StatusManager:
         compose: computes the desired status from the stored one.
     """
 
-    def __init__(self, client: Client, pod: Pod, compose: Callable[[PodStatus], PodStatus]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        pod: KubeletPod,
+        compose: Callable[[ReportedPodStatus], ReportedPodStatus],
+    ) -> None:
         self._client = client
         self._pod = pod
         self._compose = compose
@@ -41,7 +46,7 @@ class StatusManager:
         self._settled.set()
         self._is_gone = False
 
-    def seen(self, pod: Pod) -> None:
+    def seen(self, pod: KubeletPod) -> None:
         """Update the pod from the API server."""
         if not is_older(pod.metadata.resource_version, self._pod.metadata.resource_version):
             self._pod = pod

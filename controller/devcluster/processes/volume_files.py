@@ -10,7 +10,7 @@ from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
     InvalidConfiguration,
-    Source,
+    SourceReference,
 )
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
         ConfigMapSource,
         DownwardSource,
         KeyToPath,
-        Pod,
         SecretSource,
+        SpecifiedPod,
         Volume,
     )
     from controller.kube.objects import ObjectMeta
 
-    Sources = Mapping[Source, Mapping[str, bytes] | None]
+    Sources = Mapping[SourceReference, Mapping[str, bytes] | None]
 
 _USUAL_MODE = 0o644
 
@@ -45,25 +45,25 @@ def is_made_of_objects(volume: Volume) -> bool:
     return bool(volume.config_map or volume.secret or volume.downward_api or volume.projected)
 
 
-def volume_sources(volume: Volume) -> frozenset[Source]:
+def volume_sources(volume: Volume) -> frozenset[SourceReference]:
     """The config maps and secrets that `volume` uses."""
     return frozenset(_sources(volume))
 
 
-def _sources(volume: Volume) -> Iterator[Source]:
+def _sources(volume: Volume) -> Iterator[SourceReference]:
     if volume.config_map:
-        yield Source(CONFIG_MAP, volume.config_map.name)
+        yield SourceReference(CONFIG_MAP, volume.config_map.name)
     if volume.secret:
-        yield Source(SECRET, volume.secret.secret_name)
+        yield SourceReference(SECRET, volume.secret.secret_name)
     for projection in volume.projected.sources if volume.projected else ():
         if projection.config_map:
-            yield Source(CONFIG_MAP, projection.config_map.name)
+            yield SourceReference(CONFIG_MAP, projection.config_map.name)
         if projection.secret:
-            yield Source(SECRET, projection.secret.name)
+            yield SourceReference(SECRET, projection.secret.name)
 
 
 def volume_files(
-    volume: Volume, pod: Pod, meta: ObjectMeta, downward: DownwardValues, sources: Sources
+    volume: Volume, pod: SpecifiedPod, meta: ObjectMeta, downward: DownwardValues, sources: Sources
 ) -> dict[str, VolumeFile]:
     """The files of a volume by relative path.
 
@@ -105,19 +105,24 @@ def _mode(given: int | None) -> int:
 
 
 def _config_map(reference: ConfigMapSource, sources: Sources, mode: int) -> dict[str, VolumeFile]:
-    source = Source(CONFIG_MAP, reference.name)
+    source = SourceReference(CONFIG_MAP, reference.name)
     return _chosen(source, reference.items, sources, mode, optional=reference.optional)
 
 
 def _secret(
     reference: SecretSource, name: str, sources: Sources, mode: int
 ) -> dict[str, VolumeFile]:
-    source = Source(SECRET, name)
+    source = SourceReference(SECRET, name)
     return _chosen(source, reference.items, sources, mode, optional=reference.optional)
 
 
 def _chosen(
-    source: Source, items: tuple[KeyToPath, ...], sources: Sources, mode: int, *, optional: bool
+    source: SourceReference,
+    items: tuple[KeyToPath, ...],
+    sources: Sources,
+    mode: int,
+    *,
+    optional: bool,
 ) -> dict[str, VolumeFile]:
     data = sources[source]
     if data is None:
@@ -136,7 +141,11 @@ def _chosen(
 
 
 def _downward(
-    reference: DownwardSource, pod: Pod, meta: ObjectMeta, downward: DownwardValues, mode: int
+    reference: DownwardSource,
+    pod: SpecifiedPod,
+    meta: ObjectMeta,
+    downward: DownwardValues,
+    mode: int,
 ) -> dict[str, VolumeFile]:
     found: dict[str, VolumeFile] = {}
     for item in reference.items:
@@ -153,7 +162,7 @@ def _downward(
     return found
 
 
-def _token(pod: Pod, meta: ObjectMeta) -> bytes:
+def _token(pod: SpecifiedPod, meta: ObjectMeta) -> bytes:
     """A token of the embedded API server is the name of its user."""
     account = pod.spec.service_account_name or "default"
     return f"system:serviceaccount:{meta.namespace}:{account}".encode()

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.environment import CLAIM, InvalidConfiguration, Source
+from controller.devcluster.processes.environment import CLAIM, InvalidConfiguration, SourceReference
 from controller.devcluster.processes.expansion import expand
 from controller.devcluster.processes.isolation.protocols import Mount
 from controller.devcluster.processes.volume_files import (
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.devcluster.processes.downward_api import DownwardValues
-    from controller.devcluster.processes.specification import Container, HostPath, Pod, Volume
+    from controller.devcluster.processes.specification import (
+        ContainerSpecification,
+        HostPath,
+        SpecifiedPod,
+        Volume,
+    )
     from controller.devcluster.processes.volume_files import VolumeFile
     from controller.kube.objects import ObjectMeta
 
@@ -38,7 +43,7 @@ class Volumes:
         claims: folder that outlives pods, for claims.
     """
 
-    def __init__(self, pod: Pod, root: Path, memory: Path, claims: Path) -> None:
+    def __init__(self, pod: SpecifiedPod, root: Path, memory: Path, claims: Path) -> None:
         self._pod = pod
         self._root = root
         self._memory = memory
@@ -47,19 +52,19 @@ class Volumes:
         self._written: dict[str, dict[str, VolumeFile]] = {}
 
     @property
-    def sources(self) -> frozenset[Source]:
+    def sources(self) -> frozenset[SourceReference]:
         """The objects that `prepare` needs."""
         found = {source for volume in self._pod.spec.volumes for source in volume_sources(volume)}
         for volume in self._pod.spec.volumes:
             if volume.persistent_volume_claim:
-                found.add(Source(CLAIM, volume.persistent_volume_claim.claim_name))
+                found.add(SourceReference(CLAIM, volume.persistent_volume_claim.claim_name))
         return frozenset(found)
 
     def prepare(
         self,
         meta: ObjectMeta,
         downward: DownwardValues,
-        sources: Mapping[Source, Mapping[str, bytes] | None],
+        sources: Mapping[SourceReference, Mapping[str, bytes] | None],
     ) -> None:
         """Create all volumes, or update those that come from objects.
 
@@ -81,7 +86,9 @@ class Volumes:
                 text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
                 raise InvalidConfiguration(text) from error
 
-    def mounts(self, container: Container, variables: Mapping[str, str]) -> list[Mount]:
+    def mounts(
+        self, container: ContainerSpecification, variables: Mapping[str, str]
+    ) -> list[Mount]:
         """The mounts of `container`.
 
         Args:
@@ -116,7 +123,7 @@ class Volumes:
         volume: Volume,
         meta: ObjectMeta,
         downward: DownwardValues,
-        sources: Mapping[Source, Mapping[str, bytes] | None],
+        sources: Mapping[SourceReference, Mapping[str, bytes] | None],
     ) -> None:
         if is_made_of_objects(volume):
             files = volume_files(volume, self._pod, meta, downward, sources)
@@ -129,12 +136,15 @@ class Volumes:
             self._folders[volume.name] = self._folder(number, volume, sources)
 
     def _folder(
-        self, number: int, volume: Volume, sources: Mapping[Source, Mapping[str, bytes] | None]
+        self,
+        number: int,
+        volume: Volume,
+        sources: Mapping[SourceReference, Mapping[str, bytes] | None],
     ) -> Path:
         if volume.host_path:
             return _host_path(volume.host_path)
         if volume.persistent_volume_claim:
-            claim = sources[Source(CLAIM, volume.persistent_volume_claim.claim_name)]
+            claim = sources[SourceReference(CLAIM, volume.persistent_volume_claim.claim_name)]
             if claim is None:
                 name = volume.persistent_volume_claim.claim_name
                 raise InvalidConfiguration(f'persistentvolumeclaim "{name}" not found')

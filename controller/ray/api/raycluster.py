@@ -36,7 +36,7 @@ class RayCluster(RayObject, frozen=True, gc=True, weakref=True):
 RAYCLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", "RayCluster", RayCluster)
 
 
-class UpgradeStrategy(View, frozen=True):
+class RayClusterUpgradeStrategy(View, frozen=True):
     """`spec.upgradeStrategy`."""
 
     type: str | None = None
@@ -209,7 +209,7 @@ class ClusterSpec(View, frozen=True):
     managed_by: str | None = None
     enable_in_tree_autoscaling: bool | None = None
     autoscaler_options: AutoscalerOptions | None = None
-    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
+    upgrade_strategy: RayClusterUpgradeStrategy = RayClusterUpgradeStrategy()
     auth_options: AuthOptions | None = None
     head_service_annotations: dict[str, str] | None = None
     gcs_fault_tolerance_options: GcsFaultToleranceOptions | None = None

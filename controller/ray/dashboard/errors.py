@@ -2,9 +2,9 @@
 
 DashboardError              no definite response, unless it is `RefusedByRay`
 +-- FenceClosed             this process does not lead: the command was not sent
-+-- NoAnswer                time-out, reset, response cut short: the request may have been served
++-- NoResponse              time-out, reset, response cut short: the request may have been served
 |   +-- Unreachable           certain: it was not (refused connection, no such name, no token)
-+-- UnexpectedAnswer        a response that no dashboard gives: HTML, 5xx, no JSON
++-- UnusableResponse        a response that no dashboard gives: HTML, 5xx, no JSON
 |   +-- Redirected            3xx; never followed, for the token would go along
 |   +-- TooLarge              more bytes than any valid response has
 |   +-- NotAuthorized         401 or 403: the token is missing, wrong or out of date
@@ -30,19 +30,19 @@ class Unreachable(NoResponse):
     """The request certainly never reached the dashboard."""
 
 
-class UnexpectedResponse(DashboardError):  # noqa: N818
+class UnusableResponse(DashboardError):  # noqa: N818
     """A response that says nothing about the request."""
 
 
-class Redirected(UnexpectedResponse):
+class Redirected(UnusableResponse):
     """A redirect, which is not followed."""
 
 
-class TooLarge(UnexpectedResponse):
+class TooLarge(UnusableResponse):
     """The response was longer than allowed; the rest was not read."""
 
 
-class NotAuthorized(UnexpectedResponse):
+class NotAuthorized(UnusableResponse):
     """The dashboard did not accept the token."""
 
 

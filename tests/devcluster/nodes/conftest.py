@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
-from controller.devcluster.nodes.pods import PODS, Pod
+from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import NODES
@@ -134,7 +134,7 @@ class World:
         owners: list[dict[str, Any]] | None = None,
         finalizers: list[str] | None = None,
         **spec: Any,
-    ) -> Pod:
+    ) -> KubeletPod:
         told = {f"sim.manta.dev/{key}": value for key, value in (annotations or {}).items()}
         spec.setdefault("containers", [{"name": "main", "image": "ray:1"}])
         body = {
@@ -152,7 +152,7 @@ class World:
         }
         return await self.user.create(PODS, "default", body)
 
-    async def pod(self, name: str) -> Pod:
+    async def pod(self, name: str) -> KubeletPod:
         return await self.user.get(PODS, "default", name)
 
     async def is_ready(self, name: str) -> bool:

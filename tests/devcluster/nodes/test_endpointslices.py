@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from controller.devcluster.nodes.endpoints import MOST_ENDPOINTS, selects, slices_of
-from controller.devcluster.nodes.pods import PODS, Pod
+from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.devcluster.nodes.views import ENDPOINT_SLICES
 from controller.kube.objects import Service
 from controller.kube.resources import SERVICES
@@ -26,7 +26,7 @@ def service(*ports: dict[str, Any], **spec: Any) -> Service:
     return msgspec.convert(body, Service)
 
 
-def pod(name: str, *, ready: bool = True, deleted: bool = False, **more: Any) -> Pod:
+def pod(name: str, *, ready: bool = True, deleted: bool = False, **more: Any) -> KubeletPod:
     body = {
         "metadata": {
             "name": name,
@@ -46,7 +46,7 @@ def pod(name: str, *, ready: bool = True, deleted: bool = False, **more: Any) ->
             "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
         },
     }
-    return msgspec.convert(body, Pod)
+    return msgspec.convert(body, KubeletPod)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from controller.devcluster.nodes.job_plan import JobPlan, plan_job
-from controller.devcluster.nodes.pods import PODS, Pod
+from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.devcluster.nodes.timestamps import timestamp
-from controller.devcluster.nodes.views import JOBS, Job
+from controller.devcluster.nodes.views import JOBS, ControlledJob
 from tests.faults.faulty_transport import LostResponse, Rule, watch_lag
 
 if TYPE_CHECKING:
@@ -26,18 +26,18 @@ def ago(seconds: float) -> str:
     return timestamp(NOW - timedelta(seconds=seconds))
 
 
-def job(*, status: Any = None, **spec: Any) -> Job:
+def job(*, status: Any = None, **spec: Any) -> ControlledJob:
     body = {
         "metadata": {"name": "j", "namespace": "default", "uid": "u-j"},
         "spec": {"parallelism": 1, "completions": 1, **spec},
         "status": {"startTime": ago(100), **(status or {})},
     }
-    return msgspec.convert(body, Job)
+    return msgspec.convert(body, ControlledJob)
 
 
 def pod(
     phase: str = "Running", *, deleted: bool = False, ended: float = 50.0, restarts: int = 0
-) -> Pod:
+) -> KubeletPod:
     state = {"terminated": {"exitCode": 1, "finishedAt": ago(ended)}}
     finished = phase in {"Failed", "Succeeded"}
     body = {
@@ -55,10 +55,10 @@ def pod(
             ],
         },
     }
-    return msgspec.convert(body, Pod)
+    return msgspec.convert(body, KubeletPod)
 
 
-def plan(planned: Job, *pods: Pod) -> JobPlan:
+def plan(planned: ControlledJob, *pods: KubeletPod) -> JobPlan:
     return plan_job(planned, pods, NodeSettings(), NOW)
 
 
@@ -224,7 +224,7 @@ async def finished(world: World) -> str:
     return ends[0].type + " " + ends[0].reason if ends else ""
 
 
-async def pods(world: World) -> list[Pod]:
+async def pods(world: World) -> list[KubeletPod]:
     return (await world.user.list(PODS, "default")).items
 
 

@@ -21,7 +21,7 @@ from controller.devcluster.nodes.lifecycle import (
     next_step,
     timer,
 )
-from controller.devcluster.nodes.pods import Pod
+from controller.devcluster.nodes.pods import KubeletPod
 from controller.devcluster.nodes.settings import NodeSettings
 from controller.devcluster.nodes.statuses import status_patch
 from controller.devcluster.nodes.stopwatches import Stopwatches
@@ -69,8 +69,8 @@ class Life:
         return EPOCH + timedelta(seconds=self.now)
 
     @property
-    def pod(self) -> Pod:
-        return msgspec.convert(self.body, Pod)
+    def pod(self) -> KubeletPod:
+        return msgspec.convert(self.body, KubeletPod)
 
     def step(self) -> Step:
         current = self.pod
@@ -120,7 +120,7 @@ class Life:
         self.body["metadata"]["deletionTimestamp"] = timestamp(self.wall + timedelta(seconds=grace))
         self.body["metadata"]["deletionGracePeriodSeconds"] = grace
 
-    def follow(self, old: Pod) -> None:
+    def follow(self, old: KubeletPod) -> None:
         after = timer(self.pod, node_lost=self.node_lost)
         if after != timer(old, node_lost=self.node_lost):
             self.stopwatches.begin("u-1", after)

@@ -18,7 +18,7 @@ from controller.devcluster.processes.images import Image, Images
 from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.logs import ProcessLogs
 from controller.devcluster.processes.output import Outputs
-from controller.devcluster.processes.specification import PODS, Pod
+from controller.devcluster.processes.specification import PODS, SpecifiedPod
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import CONFIG_MAPS, SECRETS
@@ -74,7 +74,7 @@ class World:
         ):
             yield
 
-    async def create(self, name: str, *containers: Json, **spec: Any) -> Pod:
+    async def create(self, name: str, *containers: Json, **spec: Any) -> SpecifiedPod:
         """A pod that is never restarted, unless `spec` says otherwise."""
         spec.setdefault("restartPolicy", "Never")
         body = {
@@ -107,10 +107,12 @@ class World:
         else:
             await self.user.merge_patch(resource, "default", name, content)
 
-    async def pod(self, name: str) -> Pod:
+    async def pod(self, name: str) -> SpecifiedPod:
         return await self.user.get(PODS, "default", name)
 
-    async def until(self, name: str, reached: Callable[[Pod], Any], *, seconds: float = 20) -> Pod:
+    async def until(
+        self, name: str, reached: Callable[[SpecifiedPod], Any], *, seconds: float = 20
+    ) -> SpecifiedPod:
         """Watch the pod until `reached` gives something true; the pod as it was then."""
         table = self.server.store.table("pods")
         async with asyncio.timeout(seconds):
@@ -120,10 +122,10 @@ class World:
                     return pod
                 await table.next_change()
 
-    async def phase(self, name: str, phase: str) -> Pod:
+    async def phase(self, name: str, phase: str) -> SpecifiedPod:
         return await self.until(name, lambda pod: pod.status.phase == phase)
 
-    def folder_of(self, pod: Pod, volume: int = 0) -> Path:
+    def folder_of(self, pod: SpecifiedPod, volume: int = 0) -> Path:
         """The folder of an `emptyDir` of a pod."""
         return self.isolation.sandboxes[pod.metadata.uid].root / f"v{volume}"
 

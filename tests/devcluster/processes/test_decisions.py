@@ -5,18 +5,18 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.pods import PodStatus
+from controller.devcluster.nodes.pods import ReportedPodStatus
 from controller.devcluster.processes import container_states as states
-from controller.devcluster.processes.backoff import Backoff
+from controller.devcluster.processes.backoff import RestartBackoff
 from controller.devcluster.processes.pod_status import PodFacts, pod_status
 from controller.devcluster.processes.probe_threshold import ProbeThreshold
-from controller.devcluster.processes.specification import Container, Pod
+from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
 
 NOW = "2026-01-01T00:00:00Z"
 
 
 def test_the_first_restart_is_immediate_and_pauses_double():
-    backoff = Backoff(10, 300)
+    backoff = RestartBackoff(10, 300)
     pauses = []
     for _ in range(8):
         backoff = backoff.after_run(1.0)
@@ -25,7 +25,7 @@ def test_the_first_restart_is_immediate_and_pauses_double():
 
 
 def test_a_long_run_is_forgiven():
-    backoff = Backoff(10, 300, crashes=7)
+    backoff = RestartBackoff(10, 300, crashes=7)
     assert backoff.after_run(601.0).pause == 0
     assert backoff.after_run(599.0).pause == 300
 
@@ -51,8 +51,8 @@ def test_results_become_a_verdict_in_a_row(successes, failures, seen, verdicts):
     assert results(ProbeThreshold(successes, failures), seen) == verdicts
 
 
-def container(name: str, **more) -> Container:
-    return msgspec.convert({"name": name, **more}, Container)
+def container(name: str, **more) -> ContainerSpecification:
+    return msgspec.convert({"name": name, **more}, ContainerSpecification)
 
 
 WAITING = states.expected(container("x"), "ContainerCreating")
@@ -84,7 +84,9 @@ def status_of(init, main, *, is_over=False, policy="Always", reason="", sidecar=
         init=tuple(msgspec.structs.replace(s, name=f"i{n}") for n, s in enumerate(init)),
         main=tuple(msgspec.structs.replace(s, name=f"c{n}") for n, s in enumerate(main)),
     )
-    return pod_status(msgspec.convert({"spec": spec}, Pod), PodStatus(), facts, NOW)
+    return pod_status(
+        msgspec.convert({"spec": spec}, SpecifiedPod), ReportedPodStatus(), facts, NOW
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_a_pod_that_is_ended_as_a_whole_says_why_when_it_has_ended():
     assert status_of((), (DONE,), reason="DeadlineExceeded", is_over=True).reason
 
 
-def conditions(status: PodStatus) -> dict[str, tuple[str, str | None]]:
+def conditions(status: ReportedPodStatus) -> dict[str, tuple[str, str | None]]:
     return {c.type: (c.status, c.reason) for c in status.conditions}
 
 

@@ -12,19 +12,19 @@ from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
     InvalidConfiguration,
-    Source,
+    SourceReference,
     env_sources,
     invocation,
 )
 from controller.devcluster.processes.expansion import expand
 from controller.devcluster.processes.images import Image, Images, UnknownImage
-from controller.devcluster.processes.specification import Pod
+from controller.devcluster.processes.specification import SpecifiedPod
 
 AROUND = DownwardValues(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=8 * 1024**3)
 IMAGE = Image(Path("/venv"), env={"FROM_IMAGE": "1"}, command=("python3",))
 
 
-def a_pod(**container) -> Pod:
+def a_pod(**container) -> SpecifiedPod:
     body = {
         "metadata": {
             "name": "p",
@@ -39,7 +39,7 @@ def a_pod(**container) -> Pod:
             "containers": [{"name": "main", "image": "ray", **container}],
         },
     }
-    return msgspec.convert(body, Pod)
+    return msgspec.convert(body, SpecifiedPod)
 
 
 def called(sources=None, **container):
@@ -162,9 +162,9 @@ def test_keys_and_whole_objects():
         ],
     }
     sources = {
-        Source(CONFIG_MAP, "c"): {"a": b"1"},
-        Source(SECRET, "gone"): None,
-        Source(SECRET, "s"): {"k": b"v"},
+        SourceReference(CONFIG_MAP, "c"): {"a": b"1"},
+        SourceReference(SECRET, "gone"): None,
+        SourceReference(SECRET, "s"): {"k": b"v"},
     }
     assert env_sources(a_pod(**container).spec.containers[0]) == sources.keys()
     env = called(sources, **container).env
@@ -182,13 +182,13 @@ def test_keys_and_whole_objects():
 def test_what_is_missing_is_named(data, message):
     reference = {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
     with pytest.raises(InvalidConfiguration) as failure:
-        called({Source(SECRET, "s"): data}, env=[reference])
+        called({SourceReference(SECRET, "s"): data}, env=[reference])
     assert str(failure.value) == message
 
 
 def test_a_missing_object_of_env_from_is_named():
     with pytest.raises(InvalidConfiguration, match='configmap "c" not found'):
-        called({Source(CONFIG_MAP, "c"): None}, envFrom=[{"configMapRef": {"name": "c"}}])
+        called({SourceReference(CONFIG_MAP, "c"): None}, envFrom=[{"configMapRef": {"name": "c"}}])
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.devcluster.nodes.views import EndpointSlice
+from controller.devcluster.nodes.views import RawEndpointSlice
 from controller.devcluster.processes.network.backends import Backend, addresses, backends
 from controller.devcluster.processes.network.names import hosts_file
 from controller.kube.objects import ObjectMeta, Service, ServicePort, ServiceSpec
@@ -29,7 +29,7 @@ def service(cluster_ip="10.96.0.7", *ports):
 
 
 def endpoint_slice(*endpoints, port=6379, name="gcs"):
-    return EndpointSlice(
+    return RawEndpointSlice(
         endpoints=[
             {"addresses": [ip], "conditions": {"ready": ready, "serving": ready}}
             for ip, ready in endpoints

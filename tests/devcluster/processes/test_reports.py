@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.pods import Pod, PodStatus
+from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
 from controller.devcluster.processes.status_manager import StatusManager
 from controller.kube.errors import Conflict, NotFound, NotSent, Status
 from controller.kube.objects import ObjectMeta
@@ -30,17 +30,19 @@ class Server:
             raise self.failures.pop(0)
         if body["metadata"]["resourceVersion"] != self.pod.metadata.resource_version:
             raise Conflict(Status(409))
-        self.pod = replace(self.pod, status=PodStatus(phase=body["status"]["phase"]))
+        self.pod = replace(self.pod, status=ReportedPodStatus(phase=body["status"]["phase"]))
         return self.pod
 
 
-def pod(version: str, uid: str = "u") -> Pod:
-    return Pod(metadata=ObjectMeta(name="p", namespace="n", uid=uid, resource_version=version))
+def pod(version: str, uid: str = "u") -> KubeletPod:
+    return KubeletPod(
+        metadata=ObjectMeta(name="p", namespace="n", uid=uid, resource_version=version)
+    )
 
 
 async def settled(server: Server) -> float:
     """Seconds until a report of phase Running has settled."""
-    reports = StatusManager(server, pod(version="1"), lambda _: PodStatus(phase="Running"))
+    reports = StatusManager(server, pod(version="1"), lambda _: ReportedPodStatus(phase="Running"))
     running = asyncio.create_task(reports.run())
     reports.changed()
     began = asyncio.get_running_loop().time()

@@ -15,8 +15,8 @@ from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.container_states import expected
 from controller.devcluster.processes.grace_period import GracePeriod
 from controller.devcluster.processes.pod_runtime import ContainerContext
-from controller.devcluster.processes.specification import Container
-from controller.devcluster.processes.specification import Pod as WholePod
+from controller.devcluster.processes.specification import ContainerSpecification
+from controller.devcluster.processes.specification import SpecifiedPod as WholePod
 from controller.kube.errors import NotFound
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CLAIMS
@@ -323,7 +323,7 @@ class Ended(SimpleNamespace):
 
 @pytest.mark.parametrize("steps", range(8))
 async def test_no_moment_is_wrong_to_stop_watching_a_container(steps):
-    container = Container(name="main")
+    container = ContainerSpecification(name="main")
     pod = WholePod(metadata=ObjectMeta(name="a"))
     settings = SimpleNamespace(crash_back_off=9.0, crash_back_off_cap=9.0)
     events = SimpleNamespace(record=lambda *_, **__: None)

@@ -11,16 +11,16 @@ from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
     InvalidConfiguration,
-    Source,
+    SourceReference,
 )
-from controller.devcluster.processes.specification import Pod
+from controller.devcluster.processes.specification import SpecifiedPod
 from controller.devcluster.processes.volume_files import VolumeFile
 from controller.devcluster.processes.volumes import Volumes, write_atomically
 
 AROUND = DownwardValues(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=1)
 
 
-def a_pod(volume, mount=None) -> Pod:
+def a_pod(volume, mount=None) -> SpecifiedPod:
     mounts = [{"name": "v", "mountPath": "/v", **(mount or {})}]
     return msgspec.convert(
         {
@@ -30,7 +30,7 @@ def a_pod(volume, mount=None) -> Pod:
                 "containers": [{"name": "main", "volumeMounts": mounts}],
             },
         },
-        Pod,
+        SpecifiedPod,
     )
 
 
@@ -38,7 +38,7 @@ def mounted(tmp_path, volume, mount=None, **sources):
     """The one mount of a pod with one volume."""
     pod = a_pod(volume, mount)
     kinds = {"config": CONFIG_MAP, "secret": SECRET, "claim": CLAIM}
-    data = {Source(kinds[name], "x"): value for name, value in sources.items()}
+    data = {SourceReference(kinds[name], "x"): value for name, value in sources.items()}
     volumes = Volumes(pod, tmp_path, tmp_path / "memory", tmp_path / "claims")
     assert volumes.sources == data.keys()
     volumes.prepare(pod.metadata, AROUND, data)

@@ -17,8 +17,8 @@ from controller.ray.dashboard.errors import (
     NoResponse,
     Redirected,
     TooLarge,
-    UnexpectedResponse,
     Unreachable,
+    UnusableResponse,
 )
 from controller.ray.dashboard.transport.connector import TOKEN_KEY, Connector
 from controller.ray.dashboard.transport.direct import DirectTransports
@@ -103,10 +103,10 @@ async def test_a_job_is_read_whatever_its_id_looks_like():
         (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"100000\r\n" * 9, NoResponse),
         (http(b"", status="302 Found", extra="location: http://127.0.0.1:1/\r\n"), Redirected),
         (http(RUNNING)[:-50], NoResponse),
-        (http(RUNNING[:-50]), UnexpectedResponse),
-        (http(RUNNING, extra="content-encoding: gzip\r\n", kind="text/html"), UnexpectedResponse),
-        (http(b"<html/>", kind="text/html"), UnexpectedResponse),
-        (http(RUNNING, status="500 Internal Server Error"), UnexpectedResponse),
+        (http(RUNNING[:-50]), UnusableResponse),
+        (http(RUNNING, extra="content-encoding: gzip\r\n", kind="text/html"), UnusableResponse),
+        (http(b"<html/>", kind="text/html"), UnusableResponse),
+        (http(RUNNING, status="500 Internal Server Error"), UnusableResponse),
         (b"SSH-2.0-OpenSSH_9.9\r\n", NoResponse),
         (b"", NoResponse),
     ],
@@ -166,7 +166,7 @@ async def test_a_proxied_request_goes_through_the_api_server_with_the_token():
         (lambda: answer(400, status_body(400, "BadRequest", "no such port")), NoResponse),
         (lambda: answer(200, b" " * (10 << 20)), TooLarge),
         (lambda: answer(302, b""), Redirected),
-        (lambda: answer(502, b"<html/>", content_type="text/html"), UnexpectedResponse),
+        (lambda: answer(502, b"<html/>", content_type="text/html"), UnusableResponse),
         (NotSent("refused"), Unreachable),
         (OutcomeUnknown("reset"), NoResponse),
     ],

@@ -25,7 +25,7 @@ from controller.ray.dashboard.errors import (
     NotAuthorized,
     Redirected,
     RefusedByRay,
-    UnexpectedResponse,
+    UnusableResponse,
 )
 from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.recorded import NAMES, recorded
@@ -120,7 +120,7 @@ def test_other_recorded_answers_are_what_they_were():
 def test_recorded_refusals_say_why():
     with pytest.raises(RefusedByRay, match="missing 1 required positional argument: 'entrypoint'"):
         answers.submission(recorded("job-submit-invalid-400"), "x")
-    with pytest.raises(UnexpectedResponse, match="non-terminal state RUNNING"):
+    with pytest.raises(UnusableResponse, match="non-terminal state RUNNING"):
         answers.deletion(recorded("job-delete-running-500"), "demo-long")
     with pytest.raises(NotAuthorized, match="Missing authentication token"):
         answers.job(recorded("auth-missing-token-401"), "x")
@@ -180,7 +180,7 @@ JSON_JOB = recorded("job-get-running").body
 def test_anything_else_is_unknown(read: str, answer: DashboardResponse):
     if read == "submission" and answer.status == 200 and b'"demo-long"' in answer.body:
         answer = replace(answer, body=answer.body.replace(b'"demo-long"', b'"another"'))
-    with pytest.raises(UnexpectedResponse):
+    with pytest.raises(UnusableResponse):
         READS[read](answer)
 
 
@@ -191,7 +191,7 @@ def test_a_redirect_is_told_as_one(status: int):
 
 
 def test_a_page_of_a_proxy_is_no_refusal():
-    with pytest.raises(UnexpectedResponse):
+    with pytest.raises(UnusableResponse):
         answers.submission(DashboardResponse(400, "text/html", b"<html>Bad Request</html>"), "job")
 
 

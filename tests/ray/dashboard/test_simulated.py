@@ -15,7 +15,7 @@ from controller.ray.dashboard import (
     Stopped,
     Submitted,
 )
-from controller.ray.dashboard.errors import NoResponse, UnexpectedResponse, Unreachable
+from controller.ray.dashboard.errors import NoResponse, Unreachable, UnusableResponse
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 
 HEAD = Head("cluster", "pod", 0, "default", "head-svc")
@@ -72,11 +72,11 @@ async def test_a_new_head_knows_no_job():
         (Fault.REFUSES, Unreachable),
         (Fault.SILENT, NoResponse),
         (Fault.LOSES_ANSWERS, NoResponse),
-        (Fault.ERROR, UnexpectedResponse),
-        (Fault.ERROR_JSON, UnexpectedResponse),
-        (Fault.HTML, UnexpectedResponse),
-        (Fault.TRUNCATED, UnexpectedResponse),
-        (Fault.FORBIDDEN, UnexpectedResponse),
+        (Fault.ERROR, UnusableResponse),
+        (Fault.ERROR_JSON, UnusableResponse),
+        (Fault.HTML, UnusableResponse),
+        (Fault.TRUNCATED, UnusableResponse),
+        (Fault.FORBIDDEN, UnusableResponse),
     ],
 )
 async def test_faults_are_never_a_status(fault: Fault, error: type[Exception]):

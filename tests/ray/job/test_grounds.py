@@ -12,7 +12,7 @@ from controller.ray.job.state_machine.facts import (
     RayFact,
     SubmitterFact,
 )
-from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.states import State
 from controller.ray.job.state_machine.transitions import Step, next_step
 from tests.ray.job.exploring import explore
@@ -22,7 +22,7 @@ RESULTS = {RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED}
 LOST = {HeadFact.GONE, HeadFact.TERMINATING, HeadFact.REPLACED}
 
 
-def _grounds(known: dict[str, Any]) -> dict[Reason, bool]:
+def _grounds(known: dict[str, Any]) -> dict[FailureReason, bool]:
     """What must be known for an attempt that runs to fail for each reason."""
     ray, submitter = known["ray"], known.get("submitter")
     not_found, no_answer = ray is RayFact.NOT_FOUND, ray is RayFact.NO_ANSWER
@@ -31,30 +31,33 @@ def _grounds(known: dict[str, Any]) -> dict[Reason, bool]:
     late = submitter in ENDED and grace
     settled = submitter is not SubmitterFact.ACTIVE or bool(known.get("suspend"))
     return {
-        Reason.APP_FAILED: (ray is RayFact.FAILED and settled)
+        FailureReason.APP_FAILED: (ray is RayFact.FAILED and settled)
         or (not_found and bool(known.get("was_known"))),
-        Reason.DEADLINE_EXCEEDED: bool(known.get("deadline_passed") and known.get("stopped")),
-        Reason.PRE_RUNNING_DEADLINE_EXCEEDED: bool(known.get("pre_running_deadline_passed"))
+        FailureReason.DEADLINE_EXCEEDED: bool(
+            known.get("deadline_passed") and known.get("stopped")
+        ),
+        FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED: bool(known.get("pre_running_deadline_passed"))
         and submitter is SubmitterFact.ABSENT
         and known.get("head") is HeadFact.SAME
         and not known.get("was_known"),
-        Reason.SUBMISSION_FAILED: (bool(known.get("submission_refused")) and not_found)
+        FailureReason.SUBMISSION_FAILED: (bool(known.get("submission_refused")) and not_found)
         or (late and submitter is SubmitterFact.FAILED and not_found),
-        Reason.HEAD_LOST: known.get("cluster") in {ClusterFact.ABSENT, ClusterFact.TERMINATING}
+        FailureReason.HEAD_LOST: known.get("cluster")
+        in {ClusterFact.ABSENT, ClusterFact.TERMINATING}
         or known.get("head") is HeadFact.REPLACED_WITHOUT_STATE
         or (known.get("head") is HeadFact.REPLACED and not_found)
         or (known.get("head") in LOST and no_answer and outage > OutageLength.SHORT),
-        Reason.TRANSITION_GRACE_PERIOD_EXCEEDED: (
+        FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED: (
             ray is RayFact.FAILED and bool(known.get("result_grace_passed"))
         )
         or (late and submitter is SubmitterFact.SUCCEEDED and not_found)
         or (late and no_answer and outage is OutageLength.TOO_LONG),
-        Reason.STATUS_CHECK_TIMEOUT_EXCEEDED: no_answer and outage is OutageLength.TOO_LONG,
+        FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED: no_answer and outage is OutageLength.TOO_LONG,
     }
 
 
 def test_an_attempt_fails_only_for_a_reason_that_there_is():
-    told: set[Reason] = set()
+    told: set[FailureReason] = set()
     for known, step in explore(lambda facts: next_step(State.RUNNING, facts)):
         if step is not None and step.failed:
             assert step.reason is not None
@@ -77,7 +80,7 @@ def test_a_job_completes_only_by_the_word_of_ray():
         if step is None or step.state is not State.COMPLETE:
             continue
         assert known["ray"] in {RayFact.SUCCEEDED, RayFact.STOPPED}
-        late = step.reason is Reason.TRANSITION_GRACE_PERIOD_EXCEEDED
+        late = step.reason is FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED
         assert late == (known.get("submitter") is SubmitterFact.ACTIVE and not known.get("suspend"))
         assert not late or known["result_grace_passed"]
 
@@ -89,4 +92,6 @@ def test_a_waiting_job_runs_when_its_id_is_given_and_its_head_recorded():
             due = id_given and head is HeadFact.SAME
             assert next_step(State.WAITING, facts) == (Step(State.RUNNING) if due else None)
     lost = Facts(cluster=ClusterFact.TERMINATING, interactive=True)
-    assert next_step(State.WAITING, lost) == Step(State.FAILED, Reason.HEAD_LOST, failed=True)
+    assert next_step(State.WAITING, lost) == Step(
+        State.FAILED, FailureReason.HEAD_LOST, failed=True
+    )

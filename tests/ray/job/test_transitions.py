@@ -15,7 +15,7 @@ from controller.ray.job.state_machine.facts import (
     RayFact,
     SubmitterFact,
 )
-from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.states import State
 from controller.ray.job.state_machine.transitions import TABLE, Step, after_failure, next_step
 from tests.ray.job.exploring import explore, values
@@ -29,9 +29,9 @@ RUNNING: dict[str, Any] = {
     "leftovers": True,
 }
 NEVER_RETRIED = {
-    Reason.VALIDATION_FAILED,
-    Reason.DEADLINE_EXCEEDED,
-    Reason.STATUS_CHECK_TIMEOUT_EXCEEDED,
+    FailureReason.VALIDATION_FAILED,
+    FailureReason.DEADLINE_EXCEEDED,
+    FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED,
 }
 GOES_BY_ITSELF = {State.SUSPENDING, State.RETRYING}
 
@@ -117,10 +117,10 @@ def _progress(state: State, known: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("reason", FailureReason)
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_a_retry_follows_while_attempts_are_left_and_the_reason_allows_it(
-    reason: Reason, limit: int
+    reason: FailureReason, limit: int
 ):
     for failed in range(1, limit + 3):
         state = after_failure(reason, failed=failed, backoff_limit=limit)
@@ -174,7 +174,7 @@ def test_the_exit_of_the_submitter_is_never_the_result_of_the_job(
     succeeded = running(submitter=submitter, submitter_grace_passed=late, ray=RayFact.SUCCEEDED)
     assert succeeded == Step(State.COMPLETE)
     failed = running(submitter=submitter, submitter_grace_passed=late, ray=RayFact.FAILED)
-    assert failed == Step(State.FAILED, Reason.APP_FAILED, failed=True)
+    assert failed == Step(State.FAILED, FailureReason.APP_FAILED, failed=True)
 
 
 def test_a_result_waits_for_the_submitter_within_the_grace_period():
@@ -182,7 +182,7 @@ def test_a_result_waits_for_the_submitter_within_the_grace_period():
         assert running(ray=ray) is None
         hangs = running(ray=ray, result_grace_passed=True)
         assert hangs is not None
-        assert hangs.reason is Reason.TRANSITION_GRACE_PERIOD_EXCEEDED
+        assert hangs.reason is FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED
         assert running(ray=ray, submitter=SubmitterFact.NONE) is not None
 
 
@@ -203,7 +203,7 @@ def test_what_ray_says_stands_whatever_has_become_of_cluster_deadline_and_suspen
 
 def test_a_deadline_stops_the_job_first_and_its_stop_is_no_success():
     assert running(deadline_passed=True, stopped=False) is None
-    over = Step(State.FAILED, Reason.DEADLINE_EXCEEDED, failed=True)
+    over = Step(State.FAILED, FailureReason.DEADLINE_EXCEEDED, failed=True)
     assert running(deadline_passed=True, stopped=True) == over
     none = SubmitterFact.NONE
     assert running(deadline_passed=True, ray=RayFact.STOPPED, submitter=none) == over
@@ -213,11 +213,11 @@ def test_a_healthy_dashboard_that_does_not_know_the_id_gives_the_submitter_thirt
     failed = {"ray": RayFact.NOT_FOUND, "submitter": SubmitterFact.FAILED}
     assert running(**failed) is None
     step = running(**failed, submitter_grace_passed=True)
-    assert step == Step(State.FAILED, Reason.SUBMISSION_FAILED, failed=True)
+    assert step == Step(State.FAILED, FailureReason.SUBMISSION_FAILED, failed=True)
     ended = {"ray": RayFact.NOT_FOUND, "submitter": SubmitterFact.SUCCEEDED}
     assert running(**ended) is None
     step = running(**ended, submitter_grace_passed=True)
-    assert step == Step(State.FAILED, Reason.TRANSITION_GRACE_PERIOD_EXCEEDED, failed=True)
+    assert step == Step(State.FAILED, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED, failed=True)
 
 
 def test_a_dashboard_out_of_reach_counts_after_five_minutes_only():
@@ -233,14 +233,14 @@ def test_a_dashboard_out_of_reach_counts_after_five_minutes_only():
         ended = submitter in {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}
         assert step is not None
         assert step.reason is (
-            Reason.TRANSITION_GRACE_PERIOD_EXCEEDED
+            FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED
             if ended
-            else Reason.STATUS_CHECK_TIMEOUT_EXCEEDED
+            else FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED
         )
 
 
 def test_a_lost_head_is_the_end_of_the_attempt_unless_the_new_one_knows_the_job():
-    lost = Step(State.FAILED, Reason.HEAD_LOST, failed=True)
+    lost = Step(State.FAILED, FailureReason.HEAD_LOST, failed=True)
     assert running(head=HeadFact.REPLACED, ray=RayFact.NOT_FOUND) == lost
     assert running(head=HeadFact.REPLACED, ray=RayFact.ACTIVE) is None
     for ray in RayFact:
@@ -256,7 +256,7 @@ def test_a_lost_head_is_the_end_of_the_attempt_unless_the_new_one_knows_the_job(
 
 def test_a_refused_submission_is_over_at_once_but_not_if_ray_has_the_job_after_all():
     step = running(submission_refused=True, ray=RayFact.NOT_FOUND, submitter=SubmitterFact.NONE)
-    assert step == Step(State.FAILED, Reason.SUBMISSION_FAILED, failed=True)
+    assert step == Step(State.FAILED, FailureReason.SUBMISSION_FAILED, failed=True)
     for ray in (RayFact.ACTIVE, RayFact.NO_ANSWER):
         assert running(submission_refused=True, ray=ray, submitter=SubmitterFact.NONE) is None
 
@@ -267,13 +267,13 @@ def test_a_failure_is_not_final_while_it_cannot_be_read_how_often_to_retry():
             step = running(
                 ray=ray, submitter=submitter, valid=False, was_known=True, result_grace_passed=True
             )
-            assert step == Step(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
+            assert step == Step(State.VALIDATION_FAILED, FailureReason.VALIDATION_FAILED)
 
 
 def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
     absent: dict[str, Any] = {"submitter": SubmitterFact.ABSENT, "ray": RayFact.NOT_FOUND}
     step = running(**absent, pre_running_deadline_passed=True)
-    assert step == Step(State.FAILED, Reason.PRE_RUNNING_DEADLINE_EXCEEDED, failed=True)
+    assert step == Step(State.FAILED, FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED, failed=True)
     assert running(**absent) is None
     assert running(**absent, pre_running_deadline_passed=True, head=HeadFact.UNRECORDED) is None
     active = absent | {"ray": RayFact.ACTIVE}

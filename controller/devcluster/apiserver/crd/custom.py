@@ -15,7 +15,7 @@ from controller.devcluster.apiserver.typed import decode_metadata
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.apply.structure import Structure
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.status import Cause
+    from controller.devcluster.apiserver.status import StatusCause
 
 
 _FORMAT = re.compile(r'"number"|of type date-time')
@@ -71,6 +71,6 @@ class CustomStrategy(Strategy):
             if "/" not in name and name not in known and name not in STANDARD_FINALIZERS
         ]
 
-    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
         """Metadata and schema."""
         return self._schema.validate_root(object_, old, super().validate(object_, old))

@@ -13,7 +13,7 @@ from controller.devcluster.apiserver.delete_options import DeleteOptions
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.resource import ApiResource
-from controller.devcluster.apiserver.status import Cause, invalid_value, required
+from controller.devcluster.apiserver.status import StatusCause, invalid_value, required
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class CrdStrategy(Strategy):
             "acceptedNames": old["status"]["acceptedNames"] | names,
         }
 
-    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
         """Validate name, versions, schemas and rules; refuse what this server would ignore."""
         causes = super().validate(object_, old)
         spec: Json = object_["spec"]
@@ -124,8 +124,8 @@ class CrdStrategy(Strategy):
         return causes + _version_causes(spec)
 
 
-def _version_causes(spec: Json) -> list[Cause]:
-    causes: list[Cause] = []
+def _version_causes(spec: Json) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     versions: list[Json] = entries(spec, "versions")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
@@ -146,7 +146,7 @@ def _version_causes(spec: Json) -> list[Cause]:
             custom_columns(version)
         except (SchemaError, PathError) as error:
             causes.append(
-                Cause(
+                StatusCause(
                     "FieldValueInvalid",
                     f"{field}.schema.openAPIV3Schema",
                     f"Invalid value: {error}",

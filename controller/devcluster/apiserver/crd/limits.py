@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.apiserver.jsondata import entries
 from controller.devcluster.apiserver.status import (
-    Cause,
+    StatusCause,
     invalid_type,
     invalid_value,
     shown,
@@ -82,7 +82,7 @@ class Limits:
             max_properties=source.get("maxProperties"),
         )
 
-    def check(self, value: Any, path: str) -> tuple[list[Cause], bool]:
+    def check(self, value: Any, path: str) -> tuple[list[StatusCause], bool]:
         """The causes for a value itself, and whether its type is right."""
         expected = self._expected_instead(value)
         if expected:
@@ -100,7 +100,7 @@ class Limits:
             causes += self._check_number(value, path)
         return causes, True
 
-    def _check_choice(self, value: Any, path: str) -> list[Cause]:
+    def _check_choice(self, value: Any, path: str) -> list[StatusCause]:
         if not self.enum or value in self.enum:
             return []
         return [unsupported_value(path, value, self.enum)]
@@ -114,10 +114,10 @@ class Limits:
             return ""
         return "" if json_type(value) in _FITTING.get(self.type, {self.type}) else self.type
 
-    def _check_text(self, value: str, path: str) -> list[Cause]:
+    def _check_text(self, value: str, path: str) -> list[StatusCause]:
         if self.max_length is not None and len(value) > self.max_length:
             message = f"Too long: may not be more than {self.max_length} bytes"
-            return [Cause("FieldValueTooLong", path, message)]
+            return [StatusCause("FieldValueTooLong", path, message)]
         if self.min_length is not None and len(value) < self.min_length:
             detail = f"{path} in body should be at least {self.min_length} chars long"
             return [invalid_value(path, value, detail)]
@@ -128,7 +128,7 @@ class Limits:
             return [invalid_type(path, value, detail)]
         return []
 
-    def _check_number(self, value: float, path: str) -> list[Cause]:
+    def _check_number(self, value: float, path: str) -> list[StatusCause]:
         details: list[str] = []
         low, high = self.minimum, self.maximum
         if low is not None and (value < low or (self.above and value == low)):
@@ -145,13 +145,13 @@ class Limits:
 
 def _check_count(
     fewest: int | None, most: int | None, value: Any, path: str, what: str
-) -> list[Cause]:
+) -> list[StatusCause]:
     if fewest is not None and len(value) < fewest:
         detail = f"{path} in body should have at least {fewest} {what}"
         return [invalid_value(path, len(value), detail)]
     if most is not None and len(value) > most:
         message = f"Too many: {len(value)}: must have at most {most} items"
-        return [Cause("FieldValueTooMany", path, message)]
+        return [StatusCause("FieldValueTooMany", path, message)]
     return []
 
 
@@ -168,7 +168,7 @@ def json_type(value: Any) -> str:
     return {str: "string", dict: "object", list: "array"}[type(value)]
 
 
-def _wrong_type(path: str, value: Any, expected: str) -> Cause:
+def _wrong_type(path: str, value: Any, expected: str) -> StatusCause:
     found = shown(json_type(value))
     detail = f"{path} in body must be of type {expected}: {found}"
-    return Cause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {detail}")
+    return StatusCause("FieldValueTypeInvalid", path, f"Invalid value: {found}: {detail}")

@@ -10,7 +10,13 @@ import msgspec
 from controller.devcluster.apiserver.crd.cel import EvaluationError, Rule, RuleError, compile_rule
 from controller.devcluster.apiserver.crd.limits import CHECKED_FORMATS, Limits, json_type
 from controller.devcluster.apiserver.jsondata import Json, child, entries
-from controller.devcluster.apiserver.status import Cause, duplicate, invalid_value, required, shown
+from controller.devcluster.apiserver.status import (
+    StatusCause,
+    duplicate,
+    invalid_value,
+    required,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -182,8 +188,8 @@ class Schema:
                 node.default(value[name])
 
     def validate_root(
-        self, object_: Json, old: Json | None, found: Iterable[Cause] = ()
-    ) -> list[Cause]:
+        self, object_: Json, old: Json | None, found: Iterable[StatusCause] = ()
+    ) -> list[StatusCause]:
         """All that is wrong with an object, not looking at kind and metadata.
 
         Args:
@@ -203,7 +209,7 @@ class Schema:
             causes.append(_RULES_UNCHECKED)
         return causes
 
-    def check_rules(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+    def check_rules(self, value: Any, old: Any, path: str, causes: list[StatusCause]) -> None:
         """Note the rules that do not hold for a value and below it."""
         if not self.has_rules or value is None or (old is not _MISSING and old == value):
             return
@@ -220,7 +226,7 @@ class Schema:
                 before = known.get(self._key(item) or "", _MISSING)
                 self._items.check_rules(item, before, f"{path}[{index}]", causes)
 
-    def validate(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+    def validate(self, value: Any, old: Any, path: str, causes: list[StatusCause]) -> None:
         """Note all that is wrong with a value; `old` is its version before, if there is one."""
         if old is not _MISSING and old == value:
             return
@@ -235,7 +241,7 @@ class Schema:
         elif isinstance(value, list):
             self._validate_list(cast("list[Any]", value), old, path, causes)
 
-    def _validate_map(self, value: Json, old: Any, path: str, causes: list[Cause]) -> None:
+    def _validate_map(self, value: Json, old: Any, path: str, causes: list[StatusCause]) -> None:
         before: Json = cast("Json", old) if isinstance(old, dict) else {}
         causes += [required(_join(path, name)) for name in self._required if name not in value]
         for name, item in value.items():
@@ -245,7 +251,9 @@ class Schema:
             if node is not None:
                 node.validate(item, before.get(name, _MISSING), _join(path, name), causes)
 
-    def _validate_list(self, value: list[Any], old: Any, path: str, causes: list[Cause]) -> None:
+    def _validate_list(
+        self, value: list[Any], old: Any, path: str, causes: list[StatusCause]
+    ) -> None:
         before = self._by_key(old)
         seen: set[str] = set()
         for index, item in enumerate(value):
@@ -279,7 +287,7 @@ class Schema:
         keyed = ((self._key(item), item) for item in cast("list[Any]", old))
         return {key: item for key, item in keyed if key is not None}
 
-    def _check_own_rules(self, value: Any, old: Any, path: str, causes: list[Cause]) -> None:
+    def _check_own_rules(self, value: Any, old: Any, path: str, causes: list[StatusCause]) -> None:
         for rule in self._rules:
             if rule.is_transition and old is _MISSING:
                 continue
@@ -294,7 +302,7 @@ class Schema:
 
 _HARMLESS = frozenset({"FieldValueInvalid", "FieldValueDuplicate"})
 """What does not keep rules from being checked."""
-_RULES_UNCHECKED = Cause(
+_RULES_UNCHECKED = StatusCause(
     "FieldValueInvalid",
     "<nil>",
     "Invalid value: null: some validation rules were not checked because the object was invalid; "
@@ -322,10 +330,10 @@ def _compile_rules(source: Json, path: str) -> list[Rule]:
         raise SchemaError(f"{path}: {error}") from error
 
 
-def _broken(rule: Rule, value: Any, path: str) -> Cause:
+def _broken(rule: Rule, value: Any, path: str) -> StatusCause:
     """A rule that does not hold; structures are not quoted."""
     quoted = "" if isinstance(value, (dict, list)) else f"{shown(value)}: "
-    return Cause(rule.reason, path, f"Invalid value: {quoted}{rule.message}")
+    return StatusCause(rule.reason, path, f"Invalid value: {quoted}{rule.message}")
 
 
 def _join(path: str, name: str) -> str:

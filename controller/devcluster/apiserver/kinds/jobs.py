@@ -13,7 +13,7 @@ from controller.devcluster.apiserver.status import invalid_value, required, unsu
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.status import Cause
+    from controller.devcluster.apiserver.status import StatusCause
 
 HOSTNAME_WARNING = (
     "metadata.name: this is used in Pod names and hostnames, which can result in surprising "
@@ -81,7 +81,7 @@ class JobStrategy(WorkloadStrategy):
         problems = [] if old else is_name_label(object_["metadata"]["name"])
         return [HOSTNAME_WARNING % ", ".join(problems)] if problems else []
 
-    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
         """Numbers, the selector, the template, and what may not change."""
         spec: Json = object_["spec"]
         causes = super().validate(object_, old) + _validate_numbers(spec)
@@ -98,7 +98,7 @@ class JobStrategy(WorkloadStrategy):
         return causes + (_validate_change(spec, old) if old else [])
 
 
-def _validate_numbers(spec: Json) -> list[Cause]:
+def _validate_numbers(spec: Json) -> list[StatusCause]:
     return [
         invalid_value(f"spec.{name}", spec[name], "must be greater than or equal to 0")
         for name in _NUMBERS
@@ -106,12 +106,12 @@ def _validate_numbers(spec: Json) -> list[Cause]:
     ]
 
 
-def _validate_selector(job: Json) -> list[Cause]:
+def _validate_selector(job: Json) -> list[StatusCause]:
     spec: Json = job["spec"]
     selector = _sorted(child(spec, "selector"))
     labels = _sorted(child(child(spec["template"], "metadata"), "labels"))
     wanted = child(selector, "matchLabels")
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if not spec.get("manualSelector") and wanted != {UID_LABEL: job["metadata"]["uid"]}:
         why = "`selector` not auto-generated"
         causes.append(invalid_value("spec.selector", selector, why))
@@ -126,11 +126,11 @@ def _sorted(value: Json) -> Json:
     return msgspec.json.decode(msgspec.json.encode(value, order="sorted"))
 
 
-def _validate_change(spec: Json, old: Json) -> list[Cause]:
+def _validate_change(spec: Json, old: Json) -> list[StatusCause]:
     """Refuse changes; only a suspended job that has not started may change its template."""
     before: Json = old["spec"]
     waits = bool(before.get("suspend")) and not child(old, "status").get("startTime")
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     for name in ("completions", "selector", "template", "completionMode"):
         new: Any = spec.get(name)
         fixed: Any = before.get(name)

@@ -9,7 +9,7 @@ from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.meta import is_label, is_subdomain, validate_labels
 from controller.devcluster.apiserver.quantity import quantity_value
 from controller.devcluster.apiserver.status import (
-    Cause,
+    StatusCause,
     duplicate,
     forbidden_field,
     invalid_value,
@@ -36,9 +36,9 @@ _ENV_RULE = (
 )
 
 
-def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
+def validate_pod_spec(spec: Json, field: str) -> list[StatusCause]:
     """Containers with names and images, ports and policies that exist."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if not spec.get("containers"):
         causes.append(required(f"{field}.containers"))
     names: set[str] = set()
@@ -65,13 +65,13 @@ def validate_pod_spec(spec: Json, field: str) -> list[Cause]:
                 path = f"{field}.{group}[{index}].volumeMounts[{at}]"
                 if (name := mount.get("name")) not in volumes:
                     detail = f'Not found: "{name}"'
-                    causes.append(Cause("FieldValueNotFound", f"{path}.name", detail))
+                    causes.append(StatusCause("FieldValueNotFound", f"{path}.name", detail))
                 if not mount.get("mountPath"):
                     causes.append(required(f"{path}.mountPath"))
     return causes
 
 
-def _validate_tolerations(tolerations: list[Json], field: str) -> list[Cause]:
+def _validate_tolerations(tolerations: list[Json], field: str) -> list[StatusCause]:
     return [
         invalid_value(f"{field}[{index}].operator", one.get("operator", ""), _KEYLESS)
         for index, one in enumerate(tolerations)
@@ -79,7 +79,7 @@ def _validate_tolerations(tolerations: list[Json], field: str) -> list[Cause]:
     ]
 
 
-def _validate_names(spec: Json, field: str) -> list[Cause]:
+def _validate_names(spec: Json, field: str) -> list[StatusCause]:
     rules = {"hostname": is_label, "subdomain": is_label, "serviceAccountName": is_subdomain}
     return [
         invalid_value(f"{field}.{name}", spec[name], problem)
@@ -89,8 +89,8 @@ def _validate_names(spec: Json, field: str) -> list[Cause]:
     ]
 
 
-def _validate_volumes(volumes: list[Json], field: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _validate_volumes(volumes: list[Json], field: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     names: set[str] = set()
     for index, volume in enumerate(volumes):
         path = f"{field}[{index}]"
@@ -103,7 +103,7 @@ def _validate_volumes(volumes: list[Json], field: str) -> list[Cause]:
     return causes
 
 
-def _validate_unique_name(entry: Json, field: str, names: set[str]) -> list[Cause]:
+def _validate_unique_name(entry: Json, field: str, names: set[str]) -> list[StatusCause]:
     """Check that `entry` has a DNS label as its name that is not in `names`, and add it there."""
     name = entry.get("name") or ""
     field = f"{field}.name"
@@ -117,8 +117,8 @@ def _validate_unique_name(entry: Json, field: str, names: set[str]) -> list[Caus
     return causes
 
 
-def _validate_resources(resources: Json, field: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _validate_resources(resources: Json, field: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     limits, requests = child(resources, "limits"), child(resources, "requests")
     for group, amounts in (("limits", limits), ("requests", requests)):
         causes += [
@@ -133,8 +133,8 @@ def _validate_resources(resources: Json, field: str) -> list[Cause]:
     return causes
 
 
-def _validate_env(variables: list[Json], field: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _validate_env(variables: list[Json], field: str) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     for index, variable in enumerate(variables):
         name = variable.get("name") or ""
         if not name:
@@ -144,7 +144,7 @@ def _validate_env(variables: list[Json], field: str) -> list[Cause]:
     return causes
 
 
-def _validate_container(container: Json, field: str, names: set[str]) -> list[Cause]:
+def _validate_container(container: Json, field: str, names: set[str]) -> list[StatusCause]:
     causes = _validate_unique_name(container, field, names)
     if not container.get("image"):
         causes.append(required(f"{field}.image"))
@@ -157,7 +157,7 @@ def _validate_container(container: Json, field: str, names: set[str]) -> list[Ca
     return causes + _validate_resources(child(container, "resources"), f"{field}.resources")
 
 
-def _validate_port(port: Json, field: str) -> list[Cause]:
+def _validate_port(port: Json, field: str) -> list[StatusCause]:
     number = port.get("containerPort")
     if not number:
         return [required(f"{field}.containerPort")]

@@ -12,7 +12,7 @@ from controller.devcluster.apiserver.status import ResourceName, forbidden, forb
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.status import Cause
+    from controller.devcluster.apiserver.status import StatusCause
     from controller.devcluster.apiserver.store import Store
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
@@ -94,7 +94,7 @@ class PodStrategy(Strategy):
         problems = [] if old else is_name_label(object_["metadata"]["name"])
         return [HOSTNAME_WARNING % ", ".join(problems)] if problems else []
 
-    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
         """Metadata and spec."""
         causes = super().validate(object_, old)
         causes += validate_pod_spec(object_["spec"], "spec")
@@ -111,7 +111,7 @@ class PodStrategy(Strategy):
         return spec["terminationGracePeriodSeconds"] if asked is None else max(asked, 0)
 
 
-def _validate_change(spec: Json, old: Json) -> list[Cause]:
+def _validate_change(spec: Json, old: Json) -> list[StatusCause]:
     for group in ("containers", "initContainers"):
         if len(entries(spec, group)) != len(entries(old, group)):
             what = "pod updates may not add or remove containers"
@@ -122,7 +122,7 @@ def _validate_change(spec: Json, old: Json) -> list[Cause]:
     return causes
 
 
-def _changed_tolerations(spec: Json, old: Json) -> list[Cause]:
+def _changed_tolerations(spec: Json, old: Json) -> list[StatusCause]:
     """Tolerations can only be added, or change their seconds."""
     kept = [_untimed(one) for one in entries(spec, "tolerations")]
     if all(_untimed(one) in kept for one in entries(old, "tolerations")):
@@ -135,7 +135,7 @@ def _untimed(toleration: Json) -> Json:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 
-def _added_gates(spec: Json, old: Json) -> list[Cause]:
+def _added_gates(spec: Json, old: Json) -> list[StatusCause]:
     """Scheduling gates can only be removed."""
     present = [gate["name"] for gate in entries(old, "schedulingGates")]
     return [

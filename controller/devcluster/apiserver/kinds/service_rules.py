@@ -10,7 +10,7 @@ from controller.devcluster.apiserver.jsondata import child, entries
 from controller.devcluster.apiserver.kinds.allocation import SERVICE_NETWORK
 from controller.devcluster.apiserver.meta import is_label, is_subdomain, validate_labels
 from controller.devcluster.apiserver.status import (
-    Cause,
+    StatusCause,
     duplicate,
     forbidden_field,
     invalid_value,
@@ -36,7 +36,7 @@ def moved(spec: Json, before: Json) -> bool:
     return spec["clusterIP"] != before["clusterIP"]
 
 
-def validate_service(service: Json) -> list[Cause]:
+def validate_service(service: Json) -> list[StatusCause]:
     """Rules for spec and status."""
     spec: Json = service["spec"]
     refused = [] if spec["type"] == "ExternalName" else _validate_address(spec["clusterIP"])
@@ -58,14 +58,14 @@ def validate_service(service: Json) -> list[Cause]:
     return causes
 
 
-def _validate_headless(spec: Json) -> list[Cause]:
+def _validate_headless(spec: Json) -> list[StatusCause]:
     if spec["type"] not in EXPOSED or spec["clusterIP"] != "None":
         return []
     why = f"may not be set to 'None' for {spec['type']} services"
     return [invalid_value("spec.clusterIPs[0]", "None", why)]
 
 
-def _validate_closed(spec: Json) -> list[Cause]:
+def _validate_closed(spec: Json) -> list[StatusCause]:
     """Refuse external fields on internal services."""
     why = "may not be used when `type` is 'ClusterIP'"
     causes = [
@@ -79,8 +79,8 @@ def _validate_closed(spec: Json) -> list[Cause]:
     return causes
 
 
-def _validate_external(spec: Json) -> list[Cause]:
-    causes: list[Cause] = []
+def _validate_external(spec: Json) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     if spec.get("clusterIP"):
         why = "may not be set for ExternalName services"
         causes.append(forbidden_field("spec.clusterIPs", why))
@@ -90,7 +90,7 @@ def _validate_external(spec: Json) -> list[Cause]:
     return causes + [invalid_value("spec.externalName", name, why) for why in is_subdomain(name)]
 
 
-def _validate_address(address: str) -> list[Cause]:
+def _validate_address(address: str) -> list[StatusCause]:
     if address == "None":
         return []
     try:
@@ -106,9 +106,9 @@ def _validate_address(address: str) -> list[Cause]:
     return [invalid_value("spec.clusterIPs", [address], detail)]
 
 
-def _validate_ports(spec: Json) -> list[Cause]:
+def _validate_ports(spec: Json) -> list[StatusCause]:
     ports = entries(spec, "ports")
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
         causes.append(required("spec.ports"))
     names: set[str] = set()
@@ -133,8 +133,8 @@ def _quoted(number: tuple[Any, Any]) -> Json:
     return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": port} | blank
 
 
-def _validate_port(port: Json, field: str, *, several: bool) -> list[Cause]:
-    causes: list[Cause] = []
+def _validate_port(port: Json, field: str, *, several: bool) -> list[StatusCause]:
+    causes: list[StatusCause] = []
     name, target = port.get("name", ""), port.get("targetPort", 0)
     if several and not name:
         causes.append(required(f"{field}.name"))

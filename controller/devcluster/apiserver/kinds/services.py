@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.kinds.service_rules import EXPOSED, moved, validate_service
 from controller.devcluster.apiserver.meta import is_name_label
-from controller.devcluster.apiserver.status import Cause, invalid_value
+from controller.devcluster.apiserver.status import StatusCause, invalid_value
 from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class ServiceStrategy(Strategy):
             return ["spec.SessionAffinity is ignored for headless services"]
         return []
 
-    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
         """Metadata, ports, and the address, which never changes."""
         causes = validate_service(object_)
         known_address = not any("valid IP address" in cause.message for cause in causes)

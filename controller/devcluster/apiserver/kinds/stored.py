@@ -14,7 +14,7 @@ from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.status import Cause
+    from controller.devcluster.apiserver.status import StatusCause
 
 CONFIG_KEY_RULE = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
@@ -79,7 +79,7 @@ class NodeStrategy(WithStatus):
 class ConfigMapStrategy(Plain):
     """Config maps, whose keys become file names."""
 
-    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
         """Metadata and keys."""
         causes = super().validate(object_, old) + [
             invalid_value(f"{field}[{key}]", key, problem)
@@ -104,9 +104,9 @@ def _key_problems(key: str) -> list[str]:
     return problems
 
 
-def _thawed(new: Json, old: Json) -> list[Cause]:
+def _thawed(new: Json, old: Json) -> list[StatusCause]:
     """Causes for changes of an immutable config map or secret."""
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     if not new.get("immutable"):
         causes.append(forbidden_field("immutable", "field is immutable when `immutable` is set"))
     causes += [

@@ -12,7 +12,7 @@ from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.status import Cause
+    from controller.devcluster.apiserver.status import StatusCause
 
 
 class WorkloadStrategy(Strategy):
@@ -32,7 +32,7 @@ class WorkloadStrategy(Strategy):
                 spec[name] = copy.deepcopy(value)
         default_pod_spec(spec.setdefault("template", {}).setdefault("spec", {}))
 
-    def validate(self, object_: Json, old: Json | None) -> list[Cause]:
+    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
         """Metadata, selector and pod template."""
         spec: Json = object_["spec"]
         causes = super().validate(object_, old)

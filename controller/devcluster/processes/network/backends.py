@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from controller.devcluster.nodes.views import EndpointSlice
+    from controller.devcluster.nodes.views import RawEndpointSlice
     from controller.kube.objects import Service, ServicePort
 
 HEADLESS = "None"
@@ -22,7 +22,7 @@ class Backend:
     port: int
 
 
-def backends(port: ServicePort, slices: Iterable[EndpointSlice]) -> tuple[Backend, ...]:
+def backends(port: ServicePort, slices: Iterable[RawEndpointSlice]) -> tuple[Backend, ...]:
     """The ready pods behind one port of a service, in order."""
     found = {
         Backend(address, entry["port"])
@@ -34,14 +34,14 @@ def backends(port: ServicePort, slices: Iterable[EndpointSlice]) -> tuple[Backen
     return tuple(sorted(found))
 
 
-def addresses(service: Service, slices: Iterable[EndpointSlice]) -> tuple[str, ...]:
+def addresses(service: Service, slices: Iterable[RawEndpointSlice]) -> tuple[str, ...]:
     """The addresses of the service's name: its own, or those of ready pods if it is headless."""
     if service.spec.cluster_ip != HEADLESS:
         return (service.spec.cluster_ip,) if service.spec.cluster_ip else ()
     return tuple(sorted({address for item in slices for address in _ready(item)}))
 
 
-def _ready(item: EndpointSlice) -> list[str]:
+def _ready(item: RawEndpointSlice) -> list[str]:
     return [
         address
         for endpoint in item.endpoints or ()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controller.devcluster.nodes.component_context import ComponentContext
-    from controller.devcluster.nodes.pods import Pod
-    from controller.devcluster.nodes.views import EndpointSlice
+    from controller.devcluster.nodes.pods import KubeletPod
+    from controller.devcluster.nodes.views import RawEndpointSlice
     from controller.devcluster.processes.isolation.protocols import Isolation
     from controller.kube.objects import KubeObject, Service
 
@@ -88,11 +88,11 @@ class ServiceNetwork:
         """The service in the cache."""
         return self._services.get(f"{namespace}/{name}")
 
-    def pod(self, namespace: str, name: str) -> Pod | None:
+    def pod(self, namespace: str, name: str) -> KubeletPod | None:
         """The pod in the cache."""
         return self._pods.get(f"{namespace}/{name}")
 
-    def _slices_of(self, service: Service) -> list[EndpointSlice]:
+    def _slices_of(self, service: Service) -> list[RawEndpointSlice]:
         return list(self._slices.by_index(_BY_SERVICE, service.metadata.key))
 
     async def _sync(self, key: str) -> float | None:
@@ -145,7 +145,7 @@ class ServiceNetwork:
         self._forwarders[endpoint] = forwarder
 
 
-def service_of_slice(item: EndpointSlice) -> list[str]:
+def service_of_slice(item: RawEndpointSlice) -> list[str]:
     """Key of the service that a slice belongs to."""
     labels = item.metadata.labels or {}
     name = labels.get(_SERVICE_LABEL)

@@ -12,7 +12,7 @@ from controller.ray.api.version import KUBERNETES_AUTH_SINCE, TOKEN_AUTH_SINCE, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from controller.apimachinery.template import Container
+    from controller.apimachinery.template import ContainerShape
     from controller.ray.api.validation.context import ValidationContext
 
 _HISTORY: Final = "spec.historyServerOptions.collectorOptions"
@@ -113,7 +113,7 @@ def _auth(context: ValidationContext) -> Iterator[Problem]:
             )
 
 
-def _all_containers(context: ValidationContext) -> Iterator[tuple[str, Container]]:
+def _all_containers(context: ValidationContext) -> Iterator[tuple[str, ContainerShape]]:
     shapes = [("spec.headGroupSpec", context.head)]
     shapes += [(f"spec.workerGroupSpecs[{i}]", shape) for i, shape in enumerate(context.workers)]
     for path, shape in shapes:

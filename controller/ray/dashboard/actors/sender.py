@@ -14,7 +14,7 @@ from controller.ray.dashboard.errors import (
     FenceClosed,
     NoResponse,
     RefusedByRay,
-    UnexpectedResponse,
+    UnusableResponse,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ T_co = TypeVar("T_co", covariant=True)
 _log = structlog.stdlib.get_logger("manta.dashboard")
 
 
-class Request(Protocol[T_co]):
+class HeadRequest(Protocol[T_co]):
     """What probes and commands have in common."""
 
     name: ClassVar[str]
@@ -68,7 +68,7 @@ class RequestSender:
         self._metrics = metrics
 
     async def send(
-        self, actor: HeadActor, request: Request[T], fence: Fence | None = None
+        self, actor: HeadActor, request: HeadRequest[T], fence: Fence | None = None
     ) -> T | DashboardError:
         """The response, or the error in place of one.
 
@@ -88,7 +88,7 @@ class RequestSender:
             if _is_cancelled():
                 raise
             _log.exception("dashboard.request_failed", head=str(actor.head), request=request.name)
-            response, result = UnexpectedResponse(f"{type(error).__name__}: {error}"), "unusable"
+            response, result = UnusableResponse(f"{type(error).__name__}: {error}"), "unusable"
         self._metrics.record_request(request.name, result, self._clock.time() - started)
         return response
 

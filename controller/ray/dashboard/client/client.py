@@ -1,4 +1,4 @@
-"""Ray's job API, typed, over any `Transport`: each call is one request.
+"""Ray's job API, typed, over any `DashboardTransport`: each call is one request.
 
 Nothing is repeated here: the actors do that. Every call is limited in time and in bytes.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Submitted,
     )
     from controller.ray.dashboard.client.submission import JobSubmission
-    from controller.ray.dashboard.transport.transport import DashboardResponse, Transport
+    from controller.ray.dashboard.transport.transport import DashboardResponse, DashboardTransport
 
 TIMEOUT: Final = 2.0
 """Seconds for a request that goes straight to the dashboard (KubeRay)."""
@@ -50,7 +50,9 @@ class DashboardClient:
         timeout: seconds that a call may take.
     """
 
-    def __init__(self, send: Transport, *, token: str = "", timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, send: DashboardTransport, *, token: str = "", timeout: float = TIMEOUT
+    ) -> None:
         self._send = send
         self._headers = {"accept": "application/json, text/plain"}
         if token:
@@ -72,7 +74,7 @@ class DashboardClient:
         return responses.stop(await self._ask("POST", f"{_JOBS}{job_id}/stop"), job_id)
 
     async def delete(self, job_id: str) -> Deleted | NoSuchJob:
-        """Make Ray forget an ended job. `UnexpectedResponse` while it runs."""
+        """Make Ray forget an ended job. `UnusableResponse` while it runs."""
         return responses.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
 
     async def version(self) -> RayVersion:

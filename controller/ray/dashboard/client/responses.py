@@ -24,7 +24,7 @@ from controller.ray.dashboard.errors import (
     NotAuthorized,
     Redirected,
     RefusedByRay,
-    UnexpectedResponse,
+    UnusableResponse,
 )
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ _delete = msgspec.json.Decoder(_Delete)
 
 
 def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
-    """The response to `GET /api/jobs/<id>`. Raises `UnexpectedResponse`."""
+    """The response to `GET /api/jobs/<id>`. Raises `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     found = _decoded(answer, _job)
     if job_id not in (found.submission_id, found.job_id):
-        raise UnexpectedResponse(f"the answer is about job {found.submission_id}, not {job_id}")
+        raise UnusableResponse(f"the answer is about job {found.submission_id}, not {job_id}")
     return JobInfo(
         submission_id=job_id,
         status=found.status,
@@ -110,7 +110,7 @@ def submission(answer: DashboardResponse, job_id: str) -> Submitted:
 
     Raises:
         RefusedByRay: the submission is wrong.
-        UnexpectedAnswer: anything else.
+        UnusableResponse: anything else.
     """
     words = _text(answer)
     if answer.status in {400, 500} and _DUPLICATE in words and job_id in words:
@@ -120,12 +120,12 @@ def submission(answer: DashboardResponse, job_id: str) -> Submitted:
         raise RefusedByRay(last_line(words))
     made = _decoded(answer, _submission)
     if job_id not in (made.submission_id, made.job_id):
-        raise UnexpectedResponse(f"job {job_id} was submitted, the answer names another")
+        raise UnusableResponse(f"job {job_id} was submitted, the answer names another")
     return Submitted(job_id)
 
 
 def stop(answer: DashboardResponse, job_id: str) -> Stopped | NoSuchJob:
-    """The response to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnexpectedResponse`."""
+    """The response to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     _check_refusal(answer)
@@ -133,23 +133,23 @@ def stop(answer: DashboardResponse, job_id: str) -> Stopped | NoSuchJob:
 
 
 def deletion(answer: DashboardResponse, job_id: str) -> Deleted | NoSuchJob:
-    """The response to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnexpectedResponse`."""
+    """The response to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     _check_refusal(answer)
     if not _decoded(answer, _delete).deleted:
-        raise UnexpectedResponse(f"Ray did not delete job {job_id}")
+        raise UnusableResponse(f"Ray did not delete job {job_id}")
     return Deleted()
 
 
 def version(answer: DashboardResponse) -> RayVersion:
-    """The response to `GET /api/version`. Raises `UnexpectedResponse`."""
+    """The response to `GET /api/version`. Raises `UnusableResponse`."""
     found = _decoded(answer, _version)
     return RayVersion(found.ray_version, found.session_name or "")
 
 
 def gcs_health(answer: DashboardResponse) -> None:
-    """The response to `GET /api/gcs_healthz`. Raises `UnexpectedResponse` unless it is well."""
+    """The response to `GET /api/gcs_healthz`. Raises `UnusableResponse` unless it is well."""
     if answer.status != 200 or answer.body.strip() != b"success":
         raise _unexpected(answer)
 
@@ -175,16 +175,16 @@ def _decoded(answer: DashboardResponse, decoder: msgspec.json.Decoder[T]) -> T:
     try:
         return decoder.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UnexpectedResponse(f"the answer cannot be read: {error}") from error
+        raise UnusableResponse(f"the answer cannot be read: {error}") from error
 
 
-def _unexpected(answer: DashboardResponse) -> UnexpectedResponse:
+def _unexpected(answer: DashboardResponse) -> UnusableResponse:
     if 300 <= answer.status < 400:
         return Redirected(f"HTTP {answer.status}: redirects are not followed")
     text = f"HTTP {answer.status}: {_reason(answer)}"
     if answer.status in {401, 403}:
         return NotAuthorized(text)
-    return UnexpectedResponse(text)
+    return UnusableResponse(text)
 
 
 def _reason(answer: DashboardResponse) -> str:
@@ -220,7 +220,7 @@ def _moment(milliseconds: int | None) -> datetime | None:
     try:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError as error:
-        raise UnexpectedResponse(f"{milliseconds} is no time") from error
+        raise UnusableResponse(f"{milliseconds} is no time") from error
 
 
 def _bounded(message: str) -> str:

@@ -16,7 +16,7 @@ from controller.ray.dashboard.errors import NoResponse, TooLarge, Unreachable
 from controller.ray.dashboard.transport.transport import DashboardResponse
 
 if TYPE_CHECKING:
-    from controller.ray.dashboard.transport.transport import DashboardRequest, Transport
+    from controller.ray.dashboard.transport.transport import DashboardRequest, DashboardTransport
 
 _PATH_SAFE = "/:~!$&'()*+,;=@"
 
@@ -37,7 +37,7 @@ class DirectTransports:
         # that, and the first response to a command is the one that says what happened.
         self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
-    def to(self, host: str, port: int) -> Transport:
+    def to(self, host: str, port: int) -> DashboardTransport:
         """The transport to one dashboard."""
         base = f"http://{host}:{port}"
 

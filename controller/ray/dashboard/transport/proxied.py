@@ -40,7 +40,7 @@ class ProxiedTransport:
         self._target = (namespace, service, port)
 
     async def __call__(self, request: DashboardRequest) -> DashboardResponse:
-        """See `Transport`."""
+        """See `DashboardTransport`."""
         try:
             answer = await self._client.proxy_service(
                 *self._target,

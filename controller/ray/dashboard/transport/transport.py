@@ -49,14 +49,14 @@ class DashboardResponse:
     body: bytes
 
 
-class Transport(Protocol):
+class DashboardTransport(Protocol):
     """Sends a request once. The caller sets the time limit, and cancels."""
 
     async def __call__(self, request: DashboardRequest, /) -> DashboardResponse:
         """Send it and read the whole response. A redirect is a response like any other.
 
         Raises:
-            NoAnswer: none came back, or not all of it.
+            NoResponse: none came back, or not all of it.
             TooLarge: it had more bytes than `request.limit`.
         """
         ...

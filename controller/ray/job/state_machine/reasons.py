@@ -23,51 +23,47 @@ class ReasonInfo:
     kuberay: str = ""
 
 
-class Reason(Enum):
+def _retriable(name: str, description: str, kuberay: str = "") -> ReasonInfo:
+    return ReasonInfo(name=name, retriable=True, description=description, kuberay=kuberay)
+
+
+def _final(name: str, description: str) -> ReasonInfo:
+    return ReasonInfo(name=name, retriable=False, description=description)
+
+
+class FailureReason(Enum):
     """All reasons for which an attempt or the whole job fails."""
 
     _value_: ReasonInfo
 
-    VALIDATION_FAILED = ReasonInfo(
-        name="ValidationFailed",
-        retriable=False,
-        description="the specification is not valid; the job continues once it is corrected",
+    VALIDATION_FAILED = _final(
+        "ValidationFailed", "the specification is not valid; the job continues once it is corrected"
     )
-    DEADLINE_EXCEEDED = ReasonInfo(
-        name="DeadlineExceeded",
-        retriable=False,
-        description="the attempt took longer than activeDeadlineSeconds",
+    DEADLINE_EXCEEDED = _final(
+        "DeadlineExceeded", "the attempt took longer than activeDeadlineSeconds"
     )
-    PRE_RUNNING_DEADLINE_EXCEEDED = ReasonInfo(
-        name="PreRunningDeadlineExceeded",
-        retriable=True,
-        description="the job did not start to run within preRunningDeadlineSeconds",
+    PRE_RUNNING_DEADLINE_EXCEEDED = _retriable(
+        "PreRunningDeadlineExceeded",
+        "the job did not start to run within preRunningDeadlineSeconds",
     )
-    APP_FAILED = ReasonInfo(
-        name="AppFailed",
-        retriable=True,
-        description="Ray reports that the job failed, or no longer knows a job that it knew",
+    APP_FAILED = _retriable(
+        "AppFailed", "Ray reports that the job failed, or no longer knows a job that it knew"
     )
-    SUBMISSION_FAILED = ReasonInfo(
-        name="SubmissionFailed",
-        retriable=True,
-        description="Ray refused the job, or the submitter ended and Ray does not know the job",
+    SUBMISSION_FAILED = _retriable(
+        "SubmissionFailed",
+        "Ray refused the job, or the submitter ended and Ray does not know the job",
     )
-    HEAD_LOST = ReasonInfo(
-        name="HeadLost",
-        retriable=True,
-        description="the head on which the job ran was lost, replaced or restarted",
+    HEAD_LOST = _retriable(
+        "HeadLost",
+        "the head on which the job ran was lost, replaced or restarted",
         kuberay="AppFailed",
     )
-    TRANSITION_GRACE_PERIOD_EXCEEDED = ReasonInfo(
-        name="JobDeploymentStatusTransitionGracePeriodExceeded",
-        retriable=True,
-        description="either the submitter or the Ray job ended, and the other did not end in time",
+    TRANSITION_GRACE_PERIOD_EXCEEDED = _retriable(
+        "JobDeploymentStatusTransitionGracePeriodExceeded",
+        "either the submitter or the Ray job ended, and the other did not end in time",
     )
-    STATUS_CHECK_TIMEOUT_EXCEEDED = ReasonInfo(
-        name="JobStatusCheckTimeoutExceeded",
-        retriable=False,
-        description="the dashboard of the head did not answer for five minutes",
+    STATUS_CHECK_TIMEOUT_EXCEEDED = _final(
+        "JobStatusCheckTimeoutExceeded", "the dashboard of the head did not answer for five minutes"
     )
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from controller.ray.job.state_machine import predicates as when
-from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.states import State
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class Enter:
     """Enter a state; `reason` is set where KubeRay sets one."""
 
     state: State
-    reason: Reason | None = None
+    reason: FailureReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
     """The attempt has failed; `after_failure` decides the next state."""
 
-    reason: Reason
+    reason: FailureReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,109 +61,102 @@ class Step:
     """
 
     state: State
-    reason: Reason | None = None
+    reason: FailureReason | None = None
     failed: bool = False
 
 
 _STAY: Final = Stay()
+_INVALID: Final = Enter(State.VALIDATION_FAILED, FailureReason.VALIDATION_FAILED)
 
 TABLE: Final[tuple[Transition, ...]] = (
     # New: nothing has been created.
-    Transition(
-        State.NEW, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
-    ),
+    Transition(State.NEW, when.is_invalid, _INVALID),
     Transition(State.NEW, when.is_to_be_suspended, Enter(State.SUSPENDED)),
     Transition(State.NEW, when.always, Enter(State.INITIALIZING)),
     # Initializing: the names are stored, and the cluster is being created.
-    Transition(
-        State.INITIALIZING,
-        when.is_invalid,
-        Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED),
-    ),
+    Transition(State.INITIALIZING, when.is_invalid, _INVALID),
     Transition(State.INITIALIZING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
-    Transition(State.INITIALIZING, when.deadline_has_passed, Fail(Reason.DEADLINE_EXCEEDED)),
+    Transition(State.INITIALIZING, when.deadline_has_passed, Fail(FailureReason.DEADLINE_EXCEEDED)),
     Transition(
         State.INITIALIZING,
         when.pre_running_deadline_has_passed,
-        Fail(Reason.PRE_RUNNING_DEADLINE_EXCEEDED),
+        Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
     ),
     Transition(State.INITIALIZING, when.is_ready_and_interactive, Enter(State.WAITING)),
     Transition(State.INITIALIZING, when.is_ready, Enter(State.RUNNING)),
     # Waiting: for a person to submit the job and to set spec.jobId.
-    Transition(
-        State.WAITING, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
-    ),
+    Transition(State.WAITING, when.is_invalid, _INVALID),
     Transition(State.WAITING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
     Transition(
         State.WAITING,
         when.pre_running_deadline_has_passed,
-        Fail(Reason.PRE_RUNNING_DEADLINE_EXCEEDED),
+        Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
     ),
-    Transition(State.WAITING, when.cluster_is_lost, Fail(Reason.HEAD_LOST)),
+    Transition(State.WAITING, when.cluster_is_lost, Fail(FailureReason.HEAD_LOST)),
     Transition(State.WAITING, when.id_is_given, Enter(State.RUNNING)),
     # Running: a result that Ray reports comes first.
     Transition(State.RUNNING, when.has_succeeded, Enter(State.COMPLETE)),
     Transition(
         State.RUNNING,
         when.has_succeeded_but_submitter_does_not_end,
-        Enter(State.COMPLETE, Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+        Enter(State.COMPLETE, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
-    Transition(
-        State.RUNNING, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
-    ),
-    Transition(State.RUNNING, when.has_failed, Fail(Reason.APP_FAILED)),
+    Transition(State.RUNNING, when.is_invalid, _INVALID),
+    Transition(State.RUNNING, when.has_failed, Fail(FailureReason.APP_FAILED)),
     Transition(
         State.RUNNING,
         when.has_failed_but_submitter_does_not_end,
-        Fail(Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+        Fail(FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
     Transition(State.RUNNING, when.has_ended_and_submitter_still_runs, _STAY),
     Transition(State.RUNNING, when.is_to_be_suspended, Enter(State.SUSPENDING)),
     Transition(
-        State.RUNNING, when.deadline_has_passed_and_is_stopped, Fail(Reason.DEADLINE_EXCEEDED)
+        State.RUNNING,
+        when.deadline_has_passed_and_is_stopped,
+        Fail(FailureReason.DEADLINE_EXCEEDED),
     ),
     Transition(State.RUNNING, when.deadline_has_passed, _STAY),
     Transition(State.RUNNING, when.was_stopped, Enter(State.COMPLETE)),
     Transition(
         State.RUNNING,
         when.was_stopped_but_submitter_does_not_end,
-        Enter(State.COMPLETE, Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+        Enter(State.COMPLETE, FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
     Transition(State.RUNNING, when.was_stopped_and_submitter_still_runs, _STAY),
     Transition(
         State.RUNNING,
         when.pre_running_deadline_has_passed_without_submitter,
-        Fail(Reason.PRE_RUNNING_DEADLINE_EXCEEDED),
+        Fail(FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED),
     ),
-    Transition(State.RUNNING, when.submission_is_refused, Fail(Reason.SUBMISSION_FAILED)),
-    Transition(State.RUNNING, when.cluster_is_lost, Fail(Reason.HEAD_LOST)),
-    Transition(State.RUNNING, when.head_has_lost_its_state, Fail(Reason.HEAD_LOST)),
-    Transition(State.RUNNING, when.new_head_does_not_know_the_job, Fail(Reason.HEAD_LOST)),
-    Transition(State.RUNNING, when.head_is_lost_and_does_not_answer, Fail(Reason.HEAD_LOST)),
-    Transition(State.RUNNING, when.ray_no_longer_knows_the_job, Fail(Reason.APP_FAILED)),
-    Transition(State.RUNNING, when.submitter_failed_to_submit, Fail(Reason.SUBMISSION_FAILED)),
+    Transition(State.RUNNING, when.submission_is_refused, Fail(FailureReason.SUBMISSION_FAILED)),
+    Transition(State.RUNNING, when.cluster_is_lost, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.RUNNING, when.head_has_lost_its_state, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.RUNNING, when.new_head_does_not_know_the_job, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.RUNNING, when.head_is_lost_and_does_not_answer, Fail(FailureReason.HEAD_LOST)),
+    Transition(State.RUNNING, when.ray_no_longer_knows_the_job, Fail(FailureReason.APP_FAILED)),
+    Transition(
+        State.RUNNING, when.submitter_failed_to_submit, Fail(FailureReason.SUBMISSION_FAILED)
+    ),
     Transition(
         State.RUNNING,
         when.submitter_ended_without_a_job,
-        Fail(Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+        Fail(FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
     Transition(
         State.RUNNING,
         when.submitter_ended_and_dashboard_is_unreachable,
-        Fail(Reason.TRANSITION_GRACE_PERIOD_EXCEEDED),
+        Fail(FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED),
     ),
     Transition(
         State.RUNNING,
         when.dashboard_is_unreachable,
-        Fail(Reason.STATUS_CHECK_TIMEOUT_EXCEEDED),
+        Fail(FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED),
     ),
     # Suspending and Retrying: completed whatever the specification says.
     Transition(State.SUSPENDING, when.nothing_is_left, Enter(State.SUSPENDED)),
     Transition(State.RETRYING, when.nothing_is_left, Enter(State.NEW)),
     # Suspended: until somebody resumes it.
-    Transition(
-        State.SUSPENDED, when.is_invalid, Enter(State.VALIDATION_FAILED, Reason.VALIDATION_FAILED)
-    ),
+    Transition(State.SUSPENDED, when.is_invalid, _INVALID),
     Transition(State.SUSPENDED, when.is_resumed, Enter(State.NEW)),
     # ValidationFailed: until the specification is valid.
     Transition(
@@ -187,7 +180,7 @@ def next_step(state: State, facts: Facts) -> Step | None:
     return None
 
 
-def after_failure(reason: Reason, *, failed: int, backoff_limit: int) -> State:
+def after_failure(reason: FailureReason, *, failed: int, backoff_limit: int) -> State:
     """The state after a failed attempt: the only place that decides a retry.
 
     Args:

@@ -13,7 +13,7 @@ from controller.ray.job.state_machine.collect_facts import (
     info_of,
     result_of,
 )
-from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.status.readiness import job_readiness
 from controller.ray.job.status.redaction import excerpt
 
@@ -26,34 +26,34 @@ LONGEST_MESSAGE: Final = 2048
 
 
 def failure_message(
-    seen: JobObservation, reason: Reason, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, reason: FailureReason, settings: JobSettings, deadlines: Deadlines
 ) -> str:
     """The sentence with secrets redacted, at most `LONGEST_MESSAGE` characters."""
     return excerpt(_sentence(seen, reason, settings, deadlines), characters=LONGEST_MESSAGE)
 
 
 def _sentence(  # noqa: PLR0911  one for each reason
-    seen: JobObservation, reason: Reason, settings: JobSettings, deadlines: Deadlines
+    seen: JobObservation, reason: FailureReason, settings: JobSettings, deadlines: Deadlines
 ) -> str:
     match reason:
-        case Reason.VALIDATION_FAILED:
+        case FailureReason.VALIDATION_FAILED:
             return str(seen.spec) if isinstance(seen.spec, Problem) else reason.value.description
-        case Reason.DEADLINE_EXCEEDED:
+        case FailureReason.DEADLINE_EXCEEDED:
             seconds = seen.valid_spec.active_deadline_seconds
             return f"the attempt took longer than activeDeadlineSeconds ({seconds} s)"
-        case Reason.PRE_RUNNING_DEADLINE_EXCEEDED:
+        case FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED:
             seconds = seen.valid_spec.pre_running_deadline_seconds
             cause = job_readiness(seen, settings, deadlines).message
             return f"the job did not start to run within {seconds} s: {cause}"
-        case Reason.APP_FAILED:
+        case FailureReason.APP_FAILED:
             return _app_failed(seen)
-        case Reason.SUBMISSION_FAILED:
+        case FailureReason.SUBMISSION_FAILED:
             return _submission_failed(seen)
-        case Reason.HEAD_LOST:
+        case FailureReason.HEAD_LOST:
             return _head_lost(seen)
-        case Reason.TRANSITION_GRACE_PERIOD_EXCEEDED:
+        case FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED:
             return _grace_period_exceeded(seen, settings, deadlines)
-        case Reason.STATUS_CHECK_TIMEOUT_EXCEEDED:
+        case FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED:
             return _unreachable(seen, settings, deadlines)
 
 

@@ -13,7 +13,7 @@ from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.dashboard import JobStatus
 from controller.ray.job.state_machine.collect_facts import result_of
 from controller.ray.job.state_machine.facts import SubmitterFact
-from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.states import State
 from controller.ray.job.status import attempts
 from controller.ray.job.status.conditions import JobConditions
@@ -97,7 +97,10 @@ class _TransitionPatch:
             case State.COMPLETE:
                 return self._complete()
             case State.VALIDATION_FAILED:
-                return {"reason": Reason.VALIDATION_FAILED.for_status, "message": self._message}
+                return {
+                    "reason": FailureReason.VALIDATION_FAILED.for_status,
+                    "message": self._message,
+                }
             case State.SUSPENDING:
                 return self._attempt(endTime=rfc3339(self._now), result="Suspended")
             case State.SUSPENDED | State.NEW if self._seen.state is not State.NEW:
@@ -170,7 +173,10 @@ class _TransitionPatch:
         seen, reason = self._seen, self._step.reason
         assert reason is not None
         said = ray_fields(seen)
-        if reason is Reason.DEADLINE_EXCEEDED and said.get("jobStatus") == JobStatus.STOPPED.value:
+        if (
+            reason is FailureReason.DEADLINE_EXCEEDED
+            and said.get("jobStatus") == JobStatus.STOPPED.value
+        ):
             said = {}  # the operator stopped it: what Ray said before stays (KubeRay)
         changes = said | {
             "failed": self._failed,
@@ -185,7 +191,7 @@ class _TransitionPatch:
                 log=_log(seen),
             ),
         }
-        if reason is Reason.TRANSITION_GRACE_PERIOD_EXCEEDED:
+        if reason is FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED:
             changes["jobStatus"] = JobStatus.FAILED.value
         return changes
 
