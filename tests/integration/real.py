@@ -1,8 +1,9 @@
-"""`make test-real`: start a real API server, run the integration tests on it, stop it.
+"""`make test-real [ARGS=PATH]`: start a real API server, run tests on it, stop it.
 
 `KUBEBUILDER_ASSETS` names the folder with `etcd`, `kube-apiserver` and
 `kube-controller-manager`, as controller-runtime's envtest has it. There is no kubelet and no
-scheduler: the simulated kubelet is the only node. Arguments are handed to pytest.
+scheduler: the simulated kubelet is the only node. Arguments are handed to pytest; paths among them
+replace the tests that are run by default.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+TESTS = ("tests/integration", "tests/devcluster/apiserver", "tests/devcluster/fidelity")
 TOKEN = "test-admin"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 START_SECONDS = 60.0
@@ -45,14 +47,9 @@ def main(arguments: Sequence[str]) -> int:
         tempfile.TemporaryDirectory(prefix="manta-real-") as folder,
         real_cluster(Path(assets), Path(folder)) as kubeconfig,
     ):
-        tests = [
-            "tests/integration",
-            "tests/devcluster/apiserver",
-            "tests/devcluster/fidelity",
-            *arguments,
-        ]
+        chosen = any(Path(argument.partition("::")[0]).exists() for argument in arguments)
         return subprocess.run(
-            [sys.executable, "-m", "pytest", *tests],
+            [sys.executable, "-m", "pytest", *(() if chosen else TESTS), *arguments],
             env=os.environ | {"MANTA_TEST_KUBECONFIG": str(kubeconfig)},
             check=False,
         ).returncode

@@ -1,10 +1,11 @@
-"""The table of built-in types: which fields each has, and how patches and apply merge them.
+"""The table of built-in types: their fields, how patches and apply merge them, their encoding.
 
 `fields.txt` lists the fields of each type as `name=type`. Types are scalars, names of other types,
 `[T]` for lists and `{T}` for maps with string keys. After the type may follow `/key` (strategic
 merge patch merges the list by that key, or as a set if the key is empty), `(keys)` (the list is a
-map by these keys, or a set), `~` (a patch may retain keys), `!` (required) and `+` (upstream shows
-the field even if it is empty).
+map by these keys, or a set), `~` (a patch may retain keys), `!` (required), `+` (upstream shows
+the field even if it is empty) and `*` (Go's JSON has the field even if it is zero). `#` precedes
+the field's number in protobuf; `#2.4` is field 4 of the message in field 2, which JSON inlines.
 """
 
 from __future__ import annotations
@@ -13,11 +14,17 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
 _FIELD = re.compile(
-    r"(?P<name>[^=]+)=(?P<type>[^/(~!+]+)(?P<merge>/(?P<merge_key>\w*))?"
+    r"(?P<name>[^=]+)=(?P<type>[^/(~!+*#]+)(?P<merge>/(?P<merge_key>\w*))?"
     r"(?P<map>\((?P<map_keys>[\w,]*)\))?(?P<retain>~)?(?P<required>!)?(?P<always>\+)?"
+    r"(?P<keeps_zero>\*)?#(?P<numbers>[\d.]+)"
 )
+
+ANY = frozenset({"any", "schema-or-bool", "schema-or-schemas", "schema-or-strings"})
+"""Scalar types that are any JSON; those of schemas have protobuf messages of their own."""
+_LEFT_OUT_IF_ZERO = frozenset({"bool", "bytes", "double", "int32", "int64", "string"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +40,23 @@ class Field:
         retains_keys: whether a patch may say which keys to keep.
         required: whether it must be given; empty lists are then shown as null.
         always: whether it is shown even if it was not given.
+        numbers: its number in protobuf, after those of the inlined messages around it.
+        keeps_zero: whether a zero is a value of its own, rather than the lack of one.
     """
 
     name: str
     type: str
+    numbers: tuple[int, ...] = ()
     merge_key: str | None = None
     map_keys: tuple[str, ...] | None = None
     retains_keys: bool = False
     required: bool = False
     always: bool = False
+    keeps_zero: bool = False
+
+    def leaves_out(self, value: Any) -> bool:
+        """Whether upstream leaves a value of this field out of JSON, because it is zero."""
+        return not value and not self.keeps_zero and self.type in _LEFT_OUT_IF_ZERO
 
 
 @cache
@@ -73,9 +88,11 @@ def _parse_field(text: str) -> Field:
     return Field(
         match["name"],
         match["type"],
+        tuple(map(int, match["numbers"].split("."))),
         merge_key,
         map_keys,
         retains_keys=bool(match["retain"]),
         required=bool(match["required"]),
         always=bool(match["always"]),
+        keeps_zero=bool(match["keeps_zero"]),
     )

@@ -16,10 +16,17 @@ from controller.devcluster.apiserver.messages import (
     Response,
     bytes_response,
     error_response,
+    in_protobuf,
     json_response,
     plain_not_found,
 )
-from controller.devcluster.apiserver.negotiation import JSON, accepted, content_type, decode_object
+from controller.devcluster.apiserver.negotiation import (
+    JSON,
+    accepted,
+    content_type,
+    decode_object,
+    prefers_protobuf,
+)
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
 from controller.devcluster.apiserver.query import flag, revision
 from controller.devcluster.apiserver.representation import MetadataOnly, WholeObjects
@@ -124,11 +131,22 @@ class ResourceHandler:
     async def answer(
         self, request: Request, where: ResourcePath, resource: ApiResource
     ) -> Response:
-        """Answer one request.
+        """Answer one request, in protobuf if the client prefers it and the kind is built in.
 
         Raises:
             ApiError: the request fails.
         """
+        if resource.custom or not prefers_protobuf(request.headers.get("accept", "")):
+            return await self._answer(request, where, resource)
+        try:
+            answer = await self._answer(request, where, resource)
+        except ApiError as error:
+            answer = error_response(error)
+        return await in_protobuf(answer)
+
+    async def _answer(
+        self, request: Request, where: ResourcePath, resource: ApiResource
+    ) -> Response:
         verb = _verb(request, where, custom=resource.custom)
         self._authorise(request, where, verb)
         if where.subresource and where.subresource not in resource.subresources:
@@ -161,7 +179,8 @@ class ResourceHandler:
         )
 
     def _representation(self, request: Request, resource: ApiResource) -> Representation:
-        for entry in accepted(request.headers.get("accept", "")):
+        header = request.headers.get("accept", "")
+        for entry in accepted(header, protobuf=not resource.custom):
             if entry.form == "Table":
                 return TableRows(resource, self._wall, request.query.get("includeObject", ""))
             if entry.form.startswith("PartialObjectMetadata"):

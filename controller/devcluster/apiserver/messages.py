@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.negotiation import JSON
+from controller.devcluster.apiserver.protobuf import (
+    MEDIA_TYPE,
+    STREAM_MEDIA_TYPE,
+    encode_event,
+    encode_protobuf,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -76,6 +85,26 @@ def error_response(error: ApiError) -> Response:
     if error.details and "retryAfterSeconds" in error.details:
         answer.headers["retry-after"] = str(error.details["retryAfterSeconds"])
     return answer
+
+
+async def in_protobuf(answer: Response) -> Response:
+    """The same answer in protobuf; logs and other text stay as they are."""
+    if answer.headers.get("content-type") != JSON:
+        return answer
+    if "content-length" not in answer.headers:
+        headers = answer.headers | {"content-type": STREAM_MEDIA_TYPE}
+        return Response(answer.status, _frames(answer.chunks), headers)
+    body = b"".join([chunk async for chunk in answer.chunks])
+    encoded = bytes_response(answer.status, encode_protobuf(msgspec.json.decode(body)), MEDIA_TYPE)
+    encoded.headers = answer.headers | encoded.headers
+    return encoded
+
+
+async def _frames(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The events of a watch, each chunk of which holds whole lines."""
+    async with aclosing(lines):
+        async for chunk in lines:
+            yield b"".join(encode_event(msgspec.json.decode(line)) for line in chunk.splitlines())
 
 
 def plain_not_found() -> Response:

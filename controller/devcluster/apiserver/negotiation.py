@@ -39,22 +39,37 @@ class MediaType:
         return self.parameters.get("as", "")
 
 
-def accepted(header: str) -> list[MediaType]:
+def accepted(header: str, *, protobuf: bool = False) -> list[MediaType]:
     """The entries of an Accept header that this server could serve, in the client's order.
+
+    Args:
+        header: its value.
+        protobuf: whether the resource has a protobuf encoding; tables have none.
 
     Raises:
         ApiError: 406, there is none.
     """
+    names = _UNDERSTOOD | {MEDIA_TYPE} if protobuf else _UNDERSTOOD
     entries = [_parse(text) for text in (header or JSON).split(",")]
-    served = [entry for entry in entries if entry.name in _UNDERSTOOD]
+    served = [
+        entry
+        for entry in entries
+        if entry.name in names and (entry.name, entry.form) != (MEDIA_TYPE, "Table")
+    ]
     if not served:
+        available = f"{JSON}, {MEDIA_TYPE}" if protobuf else JSON
         raise ApiError(
             406,
             "NotAcceptable",
-            "406: Not Acceptable\n\nAvailable representations: application/json",
+            f"406: Not Acceptable\n\nAvailable representations: {available}",
             {},
         )
     return served
+
+
+def prefers_protobuf(header: str) -> bool:
+    """Whether protobuf is the first encoding in an Accept header that a built-in kind has."""
+    return accepted(header, protobuf=True)[0].name == MEDIA_TYPE
 
 
 def _parse(text: str) -> MediaType:

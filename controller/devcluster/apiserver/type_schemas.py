@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.apiserver.field_table import Field, table
+from controller.devcluster.apiserver.field_table import ANY, Field, table
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
 
 _SCALARS: dict[str, Json] = {
-    "any": {"type": "object"},
+    **{any_: {"type": "object"} for any_ in ANY},
     "bool": {"type": "boolean"},
     "bytes": {"type": "string", "format": "byte"},
     "double": {"type": "number", "format": "double"},

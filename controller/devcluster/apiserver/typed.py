@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from controller.devcluster.apiserver.field_table import Field, table
+from controller.devcluster.apiserver.field_table import ANY, Field, table
 from controller.devcluster.apiserver.quantity import QuantityError, canonical_quantity
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ class Decoded:
 def decode_kind(kind: str, object_: Json) -> list[str]:
     """Bring an object of a built-in kind into its typed form, in place.
 
-    Nulls and empty optional lists and maps are dropped, quantities become canonical.
+    Nulls, empty optional lists and maps, and zeros that upstream leaves out are dropped; quantities
+    become canonical.
 
     Returns:
         Paths of unknown fields, which are dropped, too.
@@ -115,7 +116,8 @@ def _decode_struct(name: str, value: Json, place: Place, decoded: Decoded) -> Js
         if item is not None:
             path = f"{place.path}.{key}" if place.path else key
             item = _decode(known.type, item, Place(name, path, exact), decoded)
-        if item is None or (item in ([], {}) and known.type[0] in "[{"):
+        is_empty = item in ([], {}) and known.type[0] in "[{"
+        if item is None or is_empty or known.leaves_out(item):
             del value[key]
         else:
             value[key] = item
@@ -151,7 +153,7 @@ def blank_object(kind: str) -> Json:
 
 
 def _decode(type_: str, value: Any, place: Place, decoded: Decoded) -> Any:
-    if type_ == "any":
+    if type_ in ANY:
         return value
     if type_[0] == "[":
         return _decode_list(type_, value, place, decoded)

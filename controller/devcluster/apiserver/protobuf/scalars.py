@@ -1,0 +1,146 @@
+"""Scalar types, as JSON and in protobuf; some are messages on the wire: times, quantities."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controller.devcluster.apiserver.jsondata import encode
+from controller.devcluster.apiserver.protobuf.wire import (
+    ProtobufError,
+    bytes_field,
+    double_field,
+    read_double,
+    read_fields,
+    signed,
+    varint_field,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INTEGERS = frozenset({"int32", "int64"})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NANOSECONDS = 10**9
+_AN_INTEGER, _A_STRING = 0, 1
+"""What an int-or-string says of itself."""
+
+
+def bytes_of(value: int | bytes) -> bytes:
+    """The value of a field that must have a length.
+
+    Raises:
+        ProtobufError: it is a number.
+    """
+    if isinstance(value, int):
+        raise ProtobufError("a number where a string or a message belongs")
+    return value
+
+
+def text_of(value: int | bytes) -> str:
+    """The value of a string field.
+
+    Raises:
+        ProtobufError: it is a number, or not UTF-8.
+    """
+    try:
+        return bytes_of(value).decode()
+    except UnicodeDecodeError as error:
+        raise ProtobufError(f"a string is not UTF-8: {error}") from None
+
+
+def _integer_of(value: int | bytes) -> int:
+    if isinstance(value, bytes):
+        raise ProtobufError("a string or a message where a number belongs")
+    return signed(value)
+
+
+def _read_moment(value: int | bytes) -> datetime | None:
+    """The moment in a Timestamp; None if it is zero."""
+    found = {number: _integer_of(item) for number, item in read_fields(bytes_of(value))}
+    seconds, nanoseconds = found.get(1, 0), found.get(2, 0)
+    if not seconds and not nanoseconds:
+        return None
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
+    except OverflowError:
+        raise ProtobufError(f"the time {seconds} is out of range") from None
+
+
+def _read_time(value: int | bytes) -> str | None:
+    moment = _read_moment(value)
+    return moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _read_microtime(value: int | bytes) -> str | None:
+    moment = _read_moment(value)
+    return moment and moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _write_time(value: str) -> bytes:
+    since = datetime.fromisoformat(value) - _EPOCH
+    seconds = since.days * 86400 + since.seconds
+    return varint_field(1, seconds) + varint_field(
+        2, since.microseconds * (_NANOSECONDS // 1_000_000)
+    )
+
+
+def _read_quantity(value: int | bytes) -> str:
+    return next(
+        (text_of(item) for number, item in read_fields(bytes_of(value)) if number == 1), "0"
+    )
+
+
+def _read_int_or_string(value: int | bytes) -> int | str:
+    found = dict(read_fields(bytes_of(value)))
+    if found.get(1, _AN_INTEGER) == _A_STRING:
+        return text_of(found.get(3, b""))
+    return _integer_of(found.get(2, 0))
+
+
+def _write_int_or_string(value: int | str) -> bytes:
+    if isinstance(value, str):
+        return varint_field(1, _A_STRING) + varint_field(2, 0) + bytes_field(3, value.encode())
+    return varint_field(1, _AN_INTEGER) + varint_field(2, value) + bytes_field(3, b"")
+
+
+def _read_any(value: int | bytes) -> Any:
+    raw = next((item for number, item in read_fields(bytes_of(value)) if number == 1), b"")
+    try:
+        return msgspec.json.decode(bytes_of(raw)) if raw else None
+    except msgspec.DecodeError as error:
+        raise ProtobufError(f"JSON inside of protobuf is malformed: {error}") from None
+
+
+READERS: dict[str, Callable[[int | bytes], Any]] = {
+    "any": _read_any,
+    "bool": lambda value: bool(_integer_of(value)),
+    "bytes": lambda value: base64.b64encode(bytes_of(value)).decode(),
+    "double": lambda value: read_double(bytes_of(value)),
+    "int-or-string": _read_int_or_string,
+    "int32": _integer_of,
+    "int64": _integer_of,
+    "microtime": _read_microtime,
+    "quantity": _read_quantity,
+    "string": text_of,
+    "time": _read_time,
+}
+"""By type: the JSON value of a field's value on the wire; None stands for JSON's null."""
+
+WRITERS: dict[str, Callable[[int, Any], bytes]] = {
+    "any": lambda number, value: bytes_field(number, bytes_field(1, encode(value))),
+    "bool": varint_field,
+    "bytes": lambda number, value: bytes_field(number, base64.b64decode(value)),
+    "double": double_field,
+    "int-or-string": lambda number, value: bytes_field(number, _write_int_or_string(value)),
+    "int32": varint_field,
+    "int64": varint_field,
+    "microtime": lambda number, value: bytes_field(number, _write_time(value)),
+    "quantity": lambda number, value: bytes_field(number, bytes_field(1, value.encode())),
+    "string": lambda number, value: bytes_field(number, value.encode()),
+    "time": lambda number, value: bytes_field(number, _write_time(value)),
+}
+"""By type: the field on the wire of a number and a JSON value."""

@@ -1,0 +1,229 @@
+"""Protobuf, which Go clients speak by default, on the embedded server and on a real one.
+
+A body that this codec has encoded is understood by the real server, and what the real server
+encodes is decoded to what it says in JSON: so field numbers and types are right.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from controller.devcluster.apiserver.kinds.builtin import builtin_resources
+from controller.devcluster.apiserver.protobuf import (
+    MEDIA_TYPE,
+    STREAM_MEDIA_TYPE,
+    ProtobufError,
+    decode_protobuf,
+    encode_protobuf,
+)
+from controller.devcluster.apiserver.protobuf.wire import bytes_field, read_fields
+from tests.devcluster.apiserver.definitions import definition
+from tests.devcluster.apiserver.support import METADATA, config_map, pod
+
+OBJECTS = yaml.safe_load(Path(__file__).with_name("builtin_objects.yaml").read_text())
+BY_DEFAULT = f"{MEDIA_TYPE},application/json"
+"""What client-go accepts."""
+
+
+def without_nulls(value: Any) -> Any:
+    """Protobuf has no nulls, and no difference between an empty list and none."""
+    if isinstance(value, dict):
+        clean = {key: without_nulls(item) for key, item in value.items()}
+        return {key: item for key, item in clean.items() if item is not None and item != []}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def sample(entry: dict[str, Any], api: Any) -> tuple[str, dict[str, Any]]:
+    """The path of a collection and an object for it, with a name of its own."""
+    name = f"n{uuid.uuid4().hex[:8]}"
+    text = json.dumps(entry).replace("NAMESPACE", api.namespace).replace("NAME", name)
+    body = json.loads(text)
+    plural, cluster_scoped = body.pop("plural"), body.pop("clusterScoped", False)
+    metadata = {"name": body.pop("name", name), "labels": {"a": ""}, "finalizers": []}
+    root = "/api/v1" if body["apiVersion"] == "v1" else f"/apis/{body['apiVersion']}"
+    inner = "" if cluster_scoped else f"/namespaces/{api.namespace}"
+    if not cluster_scoped:
+        metadata["namespace"] = api.namespace
+    return f"{root}{inner}/{plural}", body | {"metadata": metadata}
+
+
+def test_each_built_in_kind_has_a_sample(embedded):
+    known = {
+        (resource.api_version, resource.kind)
+        for resource in builtin_resources(embedded.server.store, None, None)
+    }
+    assert {(entry["apiVersion"], entry["kind"]) for entry in OBJECTS} == known
+
+
+def made_alike(object_: Any) -> Any:
+    """What two creations of the same body have in common."""
+    own = {"uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink"}
+    text = json.dumps(without_nulls({k: v for k, v in object_.items() if k != "status"}))
+    text = text.replace(object_["metadata"]["uid"], "UID")
+    alike = json.loads(text)
+    alike["metadata"] = {k: v for k, v in alike["metadata"].items() if k not in own}
+    if object_["kind"] == "Service":
+        del alike["spec"]["clusterIP"], alike["spec"]["clusterIPs"]
+    return alike
+
+
+async def in_both(api: Any, path: str) -> tuple[Any, Any]:
+    """An object in protobuf and in JSON, at the same revision."""
+    while True:
+        in_protobuf = decode_protobuf((await api.get(path, accept=BY_DEFAULT)).text)
+        in_json = (await api.get(path)).body
+        if in_protobuf["metadata"]["resourceVersion"] == in_json["metadata"]["resourceVersion"]:
+            return in_protobuf, in_json
+
+
+@pytest.mark.parametrize("entry", OBJECTS, ids=lambda e: f"{e['apiVersion']} {e['kind']}")
+async def test_an_object_in_protobuf_is_what_it_is_in_json(api, entry):
+    path, body = sample(entry, api)
+    tried = await api.create(path, body, dryRun="All")
+    assert tried.status == 201, tried.body
+    created = await api.call(
+        "POST", path, encode_protobuf(body), content_type=MEDIA_TYPE, accept=BY_DEFAULT
+    )
+    assert (created.status, created.headers["content-type"]) == (201, MEDIA_TYPE), created.text
+    assert made_alike(decode_protobuf(created.text)) == made_alike(tried.body)
+    one = f"{path}/{body['metadata']['name']}"
+    in_protobuf, in_json = await in_both(api, one)
+    assert without_nulls(in_protobuf) == without_nulls(in_json)
+    listed = decode_protobuf((await api.get(path, accept=MEDIA_TYPE)).text)
+    assert listed["kind"] == f"{entry['kind']}List"
+    assert in_json["metadata"]["uid"] in [item["metadata"]["uid"] for item in listed["items"]]
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
+    gone = await api.call(
+        "DELETE", one, encode_protobuf(options), content_type=MEDIA_TYPE, accept=BY_DEFAULT
+    )
+    assert (gone.status, gone.headers["content-type"]) == (200, MEDIA_TYPE)
+    assert decode_protobuf(gone.text)["kind"] in {"Status", entry["kind"]}
+
+
+async def test_delete_options_in_protobuf_count(api):
+    await api.create(api.path("configmaps"), config_map("a"))
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": {"uid": "another"},
+    }
+    path = api.path("configmaps", "a")
+    refused = await api.call(
+        "DELETE", path, encode_protobuf(options), content_type=MEDIA_TYPE, accept=BY_DEFAULT
+    )
+    status = decode_protobuf(refused.text)
+    assert (refused.status, status["reason"], status["code"]) == (409, "Conflict", 409)
+
+
+async def test_a_watch_in_protobuf_has_frames(api):
+    listed = await api.get(api.path("configmaps"))
+    await api.create(api.path("configmaps"), config_map("a", x="1"))
+    query = {"watch": "1", "timeoutSeconds": "5", "resourceVersion": listed.revision}
+    query["fieldSelector"] = "metadata.name=a"
+    _, headers, chunks = await api.send(
+        "GET", api.path("configmaps"), query, {"Accept": f"{STREAM_MEDIA_TYPE},{MEDIA_TYPE}"}, None
+    )
+    assert headers["content-type"] == STREAM_MEDIA_TYPE
+    frame = b""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            frame += chunk
+            if len(frame) >= 4 and len(frame) >= 4 + int.from_bytes(frame[:4], "big"):
+                break
+    event = dict(read_fields(frame[4 : 4 + int.from_bytes(frame[:4], "big")]))
+    assert event[1] == b"ADDED"
+    found = decode_protobuf(dict(read_fields(event[2]))[1])
+    assert (found["kind"], found["data"]) == ("ConfigMap", {"x": "1"})
+
+
+async def test_metadata_alone_can_be_had_in_protobuf(api):
+    await api.create(api.path("configmaps"), config_map("a"))
+    accept = METADATA.replace("application/json", MEDIA_TYPE)
+    one = decode_protobuf((await api.get(api.path("configmaps", "a"), accept=accept)).text)
+    assert (one["kind"], one["metadata"]["name"]) == ("PartialObjectMetadata", "a")
+    accept = accept.replace("Metadata", "MetadataList")
+    many = decode_protobuf((await api.get(api.path("configmaps"), accept=accept)).text)
+    assert "a" in [item["metadata"]["name"] for item in many["items"]]
+
+
+async def test_custom_resources_have_no_protobuf(api):
+    group = f"{uuid.uuid4().hex[:8]}.example.org"
+    await api.define(definition(group))
+    path = api.path("things", group=f"{group}/v1")
+    assert (await api.get(path, accept=MEDIA_TYPE)).status == 406
+    assert (await api.get(path, accept=BY_DEFAULT)).headers["content-type"] == "application/json"
+    await api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.{group}")
+
+
+async def test_an_access_review_is_understood_in_protobuf(api):
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "a"}},
+    }
+    answer = await api.call(
+        "POST",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        encode_protobuf(review),
+        content_type=MEDIA_TYPE,
+    )
+    assert answer.body["status"]["allowed"] is True
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"k8s\x00",
+        b"{}",
+        b"k8s\x00\xff",
+        b"k8s\x00" + b"\xff" * 20,
+        b"k8s\x00\x0a\x02\x12\xff\x12\x00",
+        encode_protobuf({"apiVersion": "v1", "kind": "ConfigMap"}).replace(
+            b"ConfigMap", b"Nonsense!"
+        ),
+    ],
+)
+def test_what_is_no_protobuf_object_is_refused(body):
+    with pytest.raises(ProtobufError):
+        decode_protobuf(body)
+
+
+def test_a_body_that_was_cut_off_is_refused_or_has_lost_its_end():
+    body = encode_protobuf({"apiVersion": "v1", "kind": "Pod", **pod("a", labels={"x": "y"})})
+    for end in range(len(body)):
+        try:
+            assert decode_protobuf(body[:end])["kind"] == "Pod"
+        except ProtobufError:
+            continue
+
+
+def test_whatever_bits_are_wrong_it_is_decoded_or_refused():
+    rng = random.Random(1)
+    body = encode_protobuf({"apiVersion": "v1", "kind": "Pod", **pod("a", labels={"x": "y"})})
+    for _ in range(2000):
+        broken = bytearray(body)
+        broken[rng.randrange(4, len(body))] ^= 1 << rng.randrange(8)
+        try:
+            decode_protobuf(bytes(broken))
+        except ProtobufError:
+            continue
+
+
+def test_a_body_nested_too_deeply_is_refused():
+    schema = b""
+    for _ in range(4000):
+        schema = bytes_field(28, schema)  # not
+    version = bytes_field(1, b"v1") + bytes_field(4, bytes_field(1, schema))
+    spec = bytes_field(2, bytes_field(7, version))
+    kind = bytes_field(1, b"apiextensions.k8s.io/v1") + bytes_field(2, b"CustomResourceDefinition")
+    with pytest.raises(ProtobufError, match="nested too deeply"):
+        decode_protobuf(b"k8s\x00" + bytes_field(1, kind) + bytes_field(2, spec))
