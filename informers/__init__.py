@@ -30,9 +30,11 @@ from informers.errors import (
     Unsupported,
     error_from_status,
 )
+from informers.events import Undecodable
 from informers.factory import InformerFactory, WatchSelection
 from informers.handlers import Handler, HandlerRegistration, HandlerStatistics
 from informers.informer import InformerMetrics, SharedInformer
+from informers.json_scanner import Unbalanced, split_json
 from informers.objects import (
     ApiObject,
     IndexFunction,
@@ -90,6 +92,8 @@ __all__ = [
     "Throttled",
     "Tombstone",
     "Transform",
+    "Unbalanced",
+    "Undecodable",
     "Unsupported",
     "Updated",
     "WatchSelection",
@@ -99,5 +103,6 @@ __all__ = [
     "is_older",
     "key_of",
     "object_key",
+    "split_json",
     "split_key",
 ]

@@ -1,12 +1,15 @@
 """Decodes bytes into typed objects, without intermediate dictionaries.
 
 A page or an event is decoded into Structs in one pass. If that fails, it is decoded object by
-object, so that an object which does not fit its type does not affect the others. Equal parts of
-objects are then shared in memory.
+object, and an object that does not fit its type field by field, so that whatever an object holds
+does not affect the others. Bytes that are not UTF-8 are replaced, as in Go's decoder. Equal parts
+of objects are then shared in memory.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -14,7 +17,9 @@ import msgspec
 from informers.errors import Malformed, error_from_status
 from informers.events import Bookmark, Ignored, Page, Removed, Undecodable, Upserted, WatchEvent
 from informers.intern_pool import InternPool
-from informers.objects import ApiObject, T, object_key
+from informers.json_scanner import Unbalanced, split_json
+from informers.objects import T
+from informers.salvage import NAMELESS, Salvage
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -23,17 +28,6 @@ _Item = TypeVar("_Item")
 
 class _Wire(msgspec.Struct, rename="camel", gc=False):
     """Parts of pages and events that exist only during decoding."""
-
-
-class _Identity(_Wire):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _Identified(_Wire):
-    metadata: _Identity = msgspec.field(default_factory=_Identity)
 
 
 class _ListMetadata(_Wire):
@@ -93,14 +87,11 @@ class _Error(_Wire, tag_field="type", tag="ERROR"):
     object: _Status
 
 
-class _AnyEvent(_Wire):
-    type: str
-    object: msgspec.Raw
+_list_metadata = msgspec.json.Decoder(_ListMetadata)
+_text = msgspec.json.Decoder(str)
 
-
-_identified = msgspec.json.Decoder(_Identified)
-_raw_page = msgspec.json.Decoder(_Page[msgspec.Raw])
-_any_event = msgspec.json.Decoder(_AnyEvent)
+_UNDECODABLE = (msgspec.DecodeError, RecursionError)
+"""Errors of a decoder, apart from bytes that are not UTF-8."""
 
 
 class Codec(Generic[T]):
@@ -116,6 +107,7 @@ class Codec(Generic[T]):
         # A run-time type parameter, which type checkers cannot follow into the unions.
         struct: Any = view
         self._pool = InternPool()
+        self._salvage = Salvage(view)
         self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(view)
         self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[struct])
         self._event: msgspec.json.Decoder[
@@ -128,80 +120,116 @@ class Codec(Generic[T]):
         """Decode one page of a list.
 
         Raises:
-            Malformed: not a list with metadata (INF-9), or not JSON.
+            Malformed: not a list with metadata (INF-9), or its strings and brackets are not closed.
         """
         try:
             page = self._page.decode(body)
-        except msgspec.ValidationError:
+        except UnicodeDecodeError:
+            return self.page(_valid_utf8(body))
+        except _UNDECODABLE:
             return self._page_by_item(body)
-        except msgspec.DecodeError as error:
-            raise Malformed(f"not a list: {error}") from error
         items = page.items or []
+        if any(map(self._salvage.nests_too_deeply, items)):
+            return self._page_by_item(body)
         objects = [self._shared(item) for item in items if item.metadata.name]
         nameless = tuple(_NAMELESS for _ in range(len(items) - len(objects)))
-        return _page_of(page, objects, nameless)
+        return _page_of(page.kind, page.metadata, objects, nameless)
 
     def event(self, line: bytes) -> WatchEvent[T]:
         """Decode one line of a watch.
 
         Raises:
             SourceError: the error for the Status of an ERROR event.
-            Malformed: the line is not JSON, or not an event.
+            Malformed: the line is not an event whose strings and brackets are closed.
         """
         try:
             event = self._event.decode(line)
-        except msgspec.ValidationError as error:
-            return _odd_event(line, str(error))
-        except msgspec.DecodeError as error:
-            raise Malformed(f"not an event: {error}") from error
+        except UnicodeDecodeError:
+            return self.event(_valid_utf8(line))
+        except _UNDECODABLE as error:
+            return self._odd_event(line, str(error))
         match event:
-            case _Added(obj) | _Modified(obj):
-                return Upserted(self._shared(obj)) if _is_whole(obj) else _WITHOUT_METADATA
-            case _Deleted(obj):
-                return Removed(obj) if _is_whole(obj) else _WITHOUT_METADATA
             case _Bookmark(marker):
                 return _bookmark_of(marker)
             case _Error(status):
                 raise _error_of(status)
+            case _ if self._salvage.nests_too_deeply(event.object):
+                return self._odd_event(line, "")
+            case _:
+                return self._change(event.object, deleted=isinstance(event, _Deleted))
+
+    def item(self, raw: bytes) -> T | Undecodable:
+        """Decode one object, whatever it holds."""
+        try:
+            obj = self._item.decode(raw)
+        except UnicodeDecodeError:
+            return self.item(_valid_utf8(raw))
+        except _UNDECODABLE as error:
+            return self._salvage.decode(raw, str(error))
+        if self._salvage.nests_too_deeply(obj):
+            return self._salvage.decode(raw, "")
+        return obj if obj.metadata.name else _NAMELESS
 
     def _page_by_item(self, body: bytes) -> Page[T]:
         try:
-            page = _raw_page.decode(body)
-        except msgspec.DecodeError as error:
+            members = dict(split_json(body))
+            kind = _text.decode(members.get("kind", b'""'))
+            metadata = _list_metadata.decode(members.get("metadata", b"{}"))
+            listed = members.get("items", b"null")
+            items = [raw for _, raw in split_json(listed)] if listed != b"null" else []
+        except (Unbalanced, *_UNDECODABLE) as error:
             raise Malformed(f"not a list: {error}") from error
         objects: list[T] = []
         undecodable: list[Undecodable] = []
-        for raw in page.items or []:
-            try:
-                item = self._item.decode(raw)
-            except msgspec.ValidationError as error:
-                undecodable.append(_identify(raw, str(error)))
+        for item in map(self.item, items):
+            if isinstance(item, Undecodable):
+                undecodable.append(item)
             else:
-                if item.metadata.name:
-                    objects.append(self._shared(item))
-                else:
-                    undecodable.append(_NAMELESS)
-        return _page_of(page, objects, tuple(undecodable))
+                objects.append(self._shared(item))
+        return _page_of(kind, metadata, objects, tuple(undecodable))
+
+    def _odd_event(self, line: bytes, reason: str) -> WatchEvent[T]:
+        """Decode an event that did not decode as a whole."""
+        try:
+            members = dict(split_json(line))
+            kind, raw = _text.decode(members["type"]), members["object"]
+        except (KeyError, Unbalanced, *_UNDECODABLE) as error:
+            raise Malformed(f"not an event: {reason or error}") from error
+        if kind not in {"ADDED", "MODIFIED", "DELETED"}:
+            return Ignored(f"an event of type {kind}: {reason}")
+        found = self.item(raw)
+        if isinstance(found, Undecodable):
+            if not (found.key and found.revision):
+                return Ignored(found.reason)
+            return replace(found, removed=kind == "DELETED")
+        return self._change(found, deleted=kind == "DELETED")
+
+    def _change(self, obj: T, *, deleted: bool) -> WatchEvent[T]:
+        if not (obj.metadata.name and obj.metadata.resource_version):
+            return _WITHOUT_METADATA
+        return Removed(obj) if deleted else Upserted(self._shared(obj))
 
     def _shared(self, obj: T) -> T:
-        self._pool.share(cast("msgspec.Struct", obj))
+        with suppress(RecursionError):  # plain data in the depth of an object; sharing is optional
+            self._pool.share(cast("msgspec.Struct", obj))
         return obj
 
 
-_NAMELESS = Undecodable(key="", uid="", revision="", reason="an object without a name")
+_NAMELESS = Undecodable(key="", uid="", revision="", reason=NAMELESS)
 _WITHOUT_METADATA = Ignored("an object without name or revision")
 
 
-def _is_whole(obj: ApiObject) -> bool:
-    return bool(obj.metadata.name and obj.metadata.resource_version)
-
-
-def _page_of(page: _Page[Any], objects: list[T], undecodable: tuple[Undecodable, ...]) -> Page[T]:
-    if not page.kind.endswith("List"):
-        raise Malformed(f"asked for a list, got {page.kind or 'an object without a kind'}")
-    if page.metadata is None or not page.metadata.resource_version:
+def _page_of(
+    kind: str,
+    metadata: _ListMetadata | None,
+    objects: list[T],
+    undecodable: tuple[Undecodable, ...],
+) -> Page[T]:
+    if not kind.endswith("List"):
+        raise Malformed(f"asked for a list, got {kind or 'an object without a kind'}")
+    if metadata is None or not metadata.resource_version:
         raise Malformed("a list without a resource version")
-    return Page(objects, undecodable, page.metadata.resource_version, page.metadata.continue_)
+    return Page(objects, undecodable, metadata.resource_version, metadata.continue_)
 
 
 def _bookmark_of(marker: _Marker) -> Bookmark | Ignored:
@@ -223,22 +251,5 @@ def _error_of(status: _Status) -> Exception:
     )
 
 
-def _odd_event(line: bytes, reason: str) -> Undecodable | Ignored:
-    """Classify an event that is JSON but did not decode."""
-    try:
-        event = _any_event.decode(line)
-    except msgspec.DecodeError as error:
-        raise Malformed(f"not an event: {error}") from error
-    if event.type not in {"ADDED", "MODIFIED", "DELETED"}:
-        return Ignored(f"an event of type {event.type}: {reason}")
-    found = _identify(event.object, reason, removed=event.type == "DELETED")
-    return found if found.key and found.revision else Ignored(reason)
-
-
-def _identify(raw: msgspec.Raw, reason: str, *, removed: bool = False) -> Undecodable:
-    try:
-        meta = _identified.decode(raw).metadata
-    except msgspec.DecodeError:
-        return Undecodable(key="", uid="", revision="", reason=reason, removed=removed)
-    key = object_key(meta.namespace, meta.name)
-    return Undecodable(key, meta.uid, meta.resource_version, reason, removed)
+def _valid_utf8(data: bytes) -> bytes:
+    return data.decode(errors="replace").encode()

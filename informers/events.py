@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
-from informers.objects import T
+from informers.objects import ApiObject, Metadata, T
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,16 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """An object that does not fit its type. Only its identity was decoded.
+    """An object that does not fit its type.
 
     Attributes:
         key: key of the object, empty if it could not be decoded either.
         uid: uid of the object.
         revision: revision of the object.
-        reason: message of the decoder.
+        reason: field and problem, or the message of the decoder.
         removed: whether the event was DELETED.
+        metadata: those fields of the metadata that could be decoded, None if there are none.
+        partial: the object without the fields that do not fit, if its type can hold it.
     """
 
     key: str
@@ -47,6 +49,8 @@ class Undecodable:
     revision: str
     reason: str
     removed: bool = False
+    metadata: Metadata | None = None
+    partial: ApiObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

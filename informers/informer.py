@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from informers.clock import Clock
     from informers.codec import Codec
-    from informers.events import Replaced, WatchEvent
+    from informers.events import Replaced, Undecodable, WatchEvent
     from informers.source import Source
 
 
@@ -70,8 +70,8 @@ class SharedInformer(Generic[T]):
     Attributes:
         name: as given.
         lister: the read side of the store.
-        quarantined: reason by key for objects that do not fit their type. The last valid object
-            stays in the store.
+        quarantined: by key, the objects that do not fit their type. The store shows what is left
+            of them if their type can hold that, otherwise their last valid state.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class SharedInformer(Generic[T]):
             on_error=self._report_error,
         )
         self.lister: Lister[T] = self._store
-        self.quarantined: Mapping[str, str] = MappingProxyType(self._processor.quarantined)
+        self.quarantined: Mapping[str, Undecodable] = MappingProxyType(self._processor.quarantined)
         self._registrations: list[HandlerRegistration[T]] = []
         self._tickers: dict[HandlerRegistration[T], Ticker] = {}
         self._on_change: list[Callable[[list[Notification[T]]], None]] = []

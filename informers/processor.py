@@ -7,11 +7,11 @@ updates, its revision and its notifications (INF-53).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias
+from typing import TYPE_CHECKING, Generic, TypeAlias, cast
 
 from informers.errors import IndexFunctionError
 from informers.events import Bookmark, Ignored, Removed, Replaced, Undecodable, Upserted, WatchEvent
-from informers.objects import T, Tombstone, key_of
+from informers.objects import ApiObject, T, Tombstone, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,14 +53,14 @@ class Processor(Generic[T]):
         transform: applied once to every object before it is stored (INF-32).
 
     Attributes:
-        quarantined: reason by key for objects that do not fit their type. The last valid object
-            stays in the store.
+        quarantined: by key, the objects that do not fit their type. The store shows what is left
+            of them if their type can hold that, otherwise their last valid state.
     """
 
     def __init__(self, store: Store[T], transform: Callable[[T], T]) -> None:
         self._store = store
         self._transform = transform
-        self.quarantined: dict[str, str] = {}
+        self.quarantined: dict[str, Undecodable] = {}
 
     def apply(self, event: WatchEvent[T]) -> list[Notification[T]]:
         """Apply one event of a watch."""
@@ -85,13 +85,15 @@ class Processor(Generic[T]):
         initial = not self._store.resource_version
         before = {key_of(obj): obj for obj in self._store.list()}
         self.quarantined.clear()
+        parts = [cast("T", odd.partial) for odd in replaced.undecodable if odd.partial is not None]
         after = {
             key: self._transform(obj) if _changed(before.get(key), obj, replaced) else before[key]
-            for key, obj in ((key_of(obj), obj) for obj in replaced.objects)
+            for key, obj in ((key_of(obj), obj) for obj in [*replaced.objects, *parts])
         }
         for odd in replaced.undecodable:
-            self.quarantined[odd.key] = odd.reason
-            if (last := before.get(odd.key)) is not None and last.metadata.uid == odd.uid:
+            self.quarantined[odd.key] = odd
+            last = before.get(odd.key)
+            if odd.partial is None and last is not None and last.metadata.uid == odd.uid:
                 after[odd.key] = last
         after = self._fill_store(after, before, replaced.revision)
         gone = [
@@ -120,7 +122,7 @@ class Processor(Generic[T]):
             try:
                 self._store.check_indexes(obj)
             except IndexFunctionError as error:
-                self.quarantined[key] = str(error)
+                self.quarantined[key] = _unindexable(obj, error)
                 if (last := before.get(key)) is not None and _same_object(last, obj):
                     good[key] = last
             else:
@@ -133,7 +135,7 @@ class Processor(Generic[T]):
         try:
             old = self._store.put(obj)
         except IndexFunctionError as error:
-            return self._quarantine(Undecodable(key, obj.metadata.uid, revision, str(error)))
+            return self._quarantine(_unindexable(obj, error))
         self._store.advance(revision)
         self.quarantined.pop(key, None)
         change = _change(old, obj, initial=False)
@@ -152,17 +154,26 @@ class Processor(Generic[T]):
         return seen
 
     def _quarantine(self, odd: Undecodable) -> list[Notification[T]]:
-        """Keep the last valid object, unless the event shows that it was deleted."""
+        """Keep the last valid object, unless the event shows a part of it or its deletion."""
+        if odd.partial is not None and not odd.removed:
+            notifications = self._upsert(cast("T", odd.partial))
+            self.quarantined[odd.key] = odd
+            return notifications
         last = self._store.get(odd.key)
         if odd.removed:
             self.quarantined.pop(odd.key, None)
         else:
-            self.quarantined[odd.key] = odd.reason
+            self.quarantined[odd.key] = odd
         if last is None or (last.metadata.uid == odd.uid and not odd.removed):
             self._store.advance(odd.revision)
             return []
         self._store.remove(odd.key, odd.revision)
         return [Deleted(Tombstone(odd.key, last))]
+
+
+def _unindexable(obj: ApiObject, error: IndexFunctionError) -> Undecodable:
+    meta = obj.metadata
+    return Undecodable(key_of(obj), meta.uid, meta.resource_version, str(error), metadata=meta)
 
 
 def _same_object(a: T, b: T) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from controller.apimachinery.problem import Problem
 from controller.kube.objects import KubeObject
 
 T = TypeVar("T")
@@ -24,12 +25,23 @@ class CustomObject(KubeObject, frozen=True, gc=True, weakref=True):
 
     Attributes:
         status: plain data; use `status_of`.
+        undecodable: fields that could not be decoded, with the problems; empty if all could. What
+            is left of the object is shown, so that it can be reported and deleted.
     """
 
     status: Any = msgspec.field(default_factory=dict[str, Any])
+    undecodable: str = msgspec.field(default="", name="$undecodable")
 
     status_fields: ClassVar[Mapping[str, FieldReader]] = {}
     """Readers of the status fields that the operator reads; no schema guarantees their types."""
+
+
+def undecodable_problem(obj: CustomObject) -> Problem | None:
+    """The problem of an object of which not all fields could be decoded."""
+    if not obj.undecodable:
+        return None
+    field, _, message = obj.undecodable.partition(": ")
+    return Problem(field, f"{message}; correct that field")
 
 
 def parse(data: Any, view: type[T]) -> T:

@@ -24,6 +24,12 @@ _DECIMAL_POWERS: Final = {
 }  # fmt: skip
 _DECIMAL_SUFFIXES: Final = {power: suffix for suffix, power in _DECIMAL_POWERS.items()}
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+LONGEST: Final = 256
+"""Characters of a quantity: far more than any amount needs, and less than Python converts."""
+
+_SHOWN: Final = 20
+"""Characters of a quantity that is too long in a message."""
+
 _LARGEST_EXPONENT: Final = 100
 """Enough to reach both caps; keeps `1e999999999` from costing memory."""
 
@@ -94,7 +100,11 @@ def parse_quantity(value: str | float) -> Quantity:
     """
     if isinstance(value, bool):
         raise InvalidQuantity(f"{value!r} is not a quantity")
-    return _parse(value if isinstance(value, str) else repr(value))
+    text = value if isinstance(value, str) else repr(value)
+    if len(text) > LONGEST:
+        shown = text[:_SHOWN]
+        raise InvalidQuantity(f"{shown!r}... has {len(text)} characters, at most {LONGEST} may be")
+    return _parse(text)
 
 
 @lru_cache(maxsize=4096)

@@ -155,13 +155,19 @@ def malformed(error: msgspec.ValidationError, path: str) -> Problem:
 
 
 def _wrong_quantity(shape: TemplateShape, path: str) -> Problem | None:
-    for position, container in enumerate(shape.spec.containers):
-        amounts = {"limits": container.resources.limits, "requests": container.resources.requests}
-        for kind, resources in amounts.items():
-            for name, amount in resources.items():
+    containers = {
+        f"{field}[{position}]": container.resources
+        for field, listed in (
+            ("containers", shape.spec.containers),
+            ("initContainers", shape.spec.init_containers),
+        )
+        for position, container in enumerate(listed)
+    }
+    for where, resources in containers.items():
+        for kind, amounts in (("limits", resources.limits), ("requests", resources.requests)):
+            for name, amount in amounts.items():
                 try:
                     parse_quantity(amount)
                 except InvalidQuantity as error:
-                    where = f"{path}.spec.containers[{position}].resources.{kind}[{name}]"
-                    return Problem(where, str(error))
+                    return Problem(f"{path}.spec.{where}.resources.{kind}[{name}]", str(error))
     return None

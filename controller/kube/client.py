@@ -137,9 +137,30 @@ class Client:
             "continue": continue_,
             "resourceVersion": resource_version or "",
         }
-        given = {name: value for name, value in query.items() if value}
-        answer = await self._read(resource.path(namespace), given, timeout=LIST_TIMEOUT)
+        answer = await self._list(resource, namespace, query)
         return responses.decode_list(answer.body, resource)
+
+    async def list_metadata(
+        self,
+        resource: Resource[Any],
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        limit: int = 0,
+        continue_: str = "",
+    ) -> ObjectList[KubeObject]:
+        """Read one page of a collection at quorum, the metadata only.
+
+        Objects that do not fit their type are listed too; what cannot be decoded of their metadata
+        is missing.
+        """
+        query = {
+            "labelSelector": label_selector,
+            "limit": str(limit) if limit else "",
+            "continue": continue_,
+        }
+        answer = await self._list(resource, namespace, query)
+        return responses.decode_metadata_list(answer.body, resource)
 
     async def read_log_tail(
         self, namespace: str, pod: str, *, container: str, lines: int, limit_bytes: int
@@ -342,6 +363,12 @@ class Client:
             if not content_type.startswith("application/json"):
                 raise UnexpectedResponse(f"{request}: a stream of {content_type or 'unknown type'}")
             yield chunks
+
+    async def _list(
+        self, resource: Resource[Any], namespace: str, query: Mapping[str, str]
+    ) -> Response:
+        given = {name: value for name, value in query.items() if value}
+        return await self._read(resource.path(namespace), given, timeout=LIST_TIMEOUT)
 
     async def _read(
         self,

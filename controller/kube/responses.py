@@ -9,13 +9,14 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
 from controller.kube.errors import PathNotFound, Status, StatusError, UnexpectedResponse, error_for
-from controller.kube.objects import KubeObject, ObjectList
+from controller.kube.objects import KubeObject, ObjectList, ObjectMeta
 from controller.kube.retry import retry_after
+from informers import Codec, Malformed, Unbalanced, Undecodable, split_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,9 +80,12 @@ _status = msgspec.json.Decoder(_StatusBody)
 _plain = msgspec.json.Decoder()
 
 
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
 @cache
-def _object_decoder(view: type[T]) -> msgspec.json.Decoder[T]:
-    return msgspec.json.Decoder(view)
+def _codec(view: type[T]) -> Codec[T]:
+    return Codec(view)
 
 
 @cache
@@ -115,7 +119,7 @@ def parse_status(answer: Response) -> Status | None:
     """Return the `Status` object in the body, None if the body is anything else."""
     try:
         body = _status.decode(answer.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNDECODABLE:
         return None
     if body.kind != "Status":
         return None
@@ -151,8 +155,8 @@ def check_kind(body: bytes, expected: str) -> None:
     if body.startswith(b'{"kind":"%b"' % expected.encode()):
         return
     try:
-        found = _kind.decode(body).kind
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found = _kind_of(body)
+    except (Unbalanced, *_UNDECODABLE) as error:
         raise UnexpectedResponse(f"expected {expected}, got: {excerpt(body)}") from error
     if found != expected:
         raise UnexpectedResponse(
@@ -161,17 +165,20 @@ def check_kind(body: bytes, expected: str) -> None:
 
 
 def decode_object(body: bytes, resource: Resource[T]) -> T:
-    """Decode one object into its typed view.
+    """Decode one object into its typed view, as informers do.
 
     Raises:
         UnexpectedResponse: the body is not an object of the resource's kind, or a field of the
-            view has the wrong type; the message names the field.
+            view has the wrong type and the view cannot hold a part; the message names the field.
     """
     check_kind(body, resource.kind)
-    try:
-        return _object_decoder(resource.view).decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnexpectedResponse(f"{resource.kind} cannot be read: {error}") from error
+    codec = cast("Codec[T]", _codec(resource.view))
+    found = codec.item(body)
+    if not isinstance(found, Undecodable):
+        return found
+    if found.partial is None:
+        raise UnexpectedResponse(f"{resource.kind} cannot be read: {found.reason}")
+    return cast("T", found.partial)
 
 
 def decode_plain(body: bytes, kind: str = "") -> Any:
@@ -180,7 +187,7 @@ def decode_plain(body: bytes, kind: str = "") -> Any:
         check_kind(body, kind)
     try:
         return _plain.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNDECODABLE as error:
         raise UnexpectedResponse(f"expected JSON, got: {excerpt(body)}") from error
 
 
@@ -188,10 +195,38 @@ def decode_list(body: bytes, resource: Resource[T]) -> ObjectList[T]:
     """Decode one page of a list into typed views. Raises `UnexpectedResponse`."""
     try:
         page: _Page[T] = _page_decoder(resource.view).decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNDECODABLE as error:
         raise UnexpectedResponse(
             f"list of {resource} cannot be read: {error}: {excerpt(body)}"
         ) from error
     if page.kind != f"{resource.kind}List" or page.metadata is None:
         raise UnexpectedResponse(f"expected kind {resource.kind}List, got: {excerpt(body)}")
     return ObjectList(page.items or [], page.metadata.resource_version, page.metadata.continue_)
+
+
+def decode_metadata_list(body: bytes, resource: Resource[Any]) -> ObjectList[KubeObject]:
+    """Decode the metadata of one page of a list, of each object as far as they can be decoded.
+
+    Raises:
+        UnexpectedResponse: the body is not a list of the resource.
+    """
+    check_kind(body, f"{resource.kind}List")
+    try:
+        page = _codec(KubeObject).page(body)
+    except Malformed as error:
+        raise UnexpectedResponse(f"list of {resource} cannot be read: {error}") from error
+    parts = [
+        KubeObject(metadata=odd.metadata)
+        for odd in page.undecodable
+        if isinstance(odd.metadata, ObjectMeta)
+    ]
+    return ObjectList([*page.objects, *parts], page.revision, page.continue_)
+
+
+def _kind_of(body: bytes) -> str:
+    """Decode `kind` alone, whatever the other members hold."""
+    try:
+        return _kind.decode(body).kind
+    except RecursionError:
+        found = dict(split_json(body)).get("kind", b'""')
+        return msgspec.json.decode(found, type=str)

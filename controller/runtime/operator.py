@@ -12,11 +12,11 @@ import structlog
 from prometheus_client import ProcessCollector
 
 import controller
-from controller.kube.objects import ObjectMeta
 from controller.runtime.caches.caches import Caches
 from controller.runtime.errors import ManagerMisuse, RuntimeFailure
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.overlay import metadata_of
 from controller.runtime.expectations.resolver import ExpectationResolver
 from controller.runtime.health import Health, MonitoringServer
 from controller.runtime.leaderelection.election import AlwaysLeader
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from controller.runtime.leaderelection.election import Election
     from controller.runtime.reconcile.kind import Kind
     from controller.runtime.settings import Settings
-    from informers import Clock, InformerMetrics
+    from informers import Clock, InformerMetrics, Undecodable
 
 _log = structlog.stdlib.get_logger("manta.operator")
 
@@ -192,13 +192,16 @@ class Operator:
     def _enqueue(self, owner: Owner) -> None:
         self.controllers[owner.controller].enqueue(owner.key)
 
-    def _quarantined(self, resource: Resource[Any], key: str, reason: str) -> None:
-        """Report an object that cannot be decoded; its last good state stays in use."""
-        _log.warning("object.unreadable", resource=str(resource), key=key, reason=reason)
-        namespace, _, name = key.rpartition("/")
-        known = self.expectations.reader.get(resource, key)
-        meta = known.metadata if known is not None else ObjectMeta(name=name, namespace=namespace)
-        self.recorder.record(resource, meta, Event("Warning", "Unreadable", "Decode", reason))
+    def _quarantined(self, resource: Resource[Any], odd: Undecodable) -> None:
+        """Report an object that does not fit its type.
+
+        Its kind reports it too if the cache shows a part of it. One without a name cannot be the
+        subject of an event.
+        """
+        _log.warning("object.unreadable", resource=str(resource), key=odd.key, reason=odd.reason)
+        if odd.key and odd.partial is None:
+            event = Event("Warning", "Unreadable", "Decode", odd.reason)
+            self.recorder.record(resource, metadata_of(odd), event)
 
     def _stopping(self) -> str | None:
         return "the operator is stopping" if self._manager.stopping else None

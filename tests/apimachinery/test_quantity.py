@@ -94,3 +94,11 @@ def test_zero_is_false_and_a_multiple_keeps_its_family():
     assert not ZERO
     assert str(parse_quantity("512Mi") * 4) == "2Gi"
     assert float(parse_quantity("1500m")) == 1.5
+
+
+@pytest.mark.parametrize("text", ["9" * 257, "1e" + "9" * 5000, "0." + "9" * 5000, "x" * 5000])
+def test_a_quantity_of_thousands_of_characters_is_invalid_and_not_repeated(text: str):
+    with pytest.raises(InvalidQuantity) as raised:
+        parse_quantity(text)
+    assert len(str(raised.value)) < 100
+    assert f"has {len(text)} characters" in str(raised.value)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import KubeObject, ObjectMeta
@@ -97,6 +98,27 @@ async def test_T290_equal_events_are_one_object_with_a_count_and_different_notes
         await asyncio.sleep(1)
     assert sink.counts == [3, *[1] * 12]
     assert sorted(sink.notes) == sorted(["same", *(f"note {number}" for number in range(12))])
+
+
+async def test_an_event_that_cannot_be_sent_ends_no_task_and_costs_only_itself():
+    def script(_verb: str, name: str) -> None:
+        if name.startswith("odd"):
+            raise RecursionError(name)
+
+    with capture_logs():
+        async with recording(Sink(script)) as (recorder, sink):
+            await _send_odd_ones(recorder)
+    assert sink.notes == ["good"]
+    assert recorder.statistics.failed == 20
+    assert recorder.statistics.unsent == 0
+
+
+async def _send_odd_ones(recorder: Recorder) -> None:
+    for number in range(20):
+        recorder.record(PODS, ObjectMeta(name="odd", uid=f"uid-{number}"), event())
+    await asyncio.sleep(1)
+    recorder.record(PODS, META, event("good"))
+    await asyncio.sleep(1)
 
 
 async def test_T291_the_spam_filter_counts_per_object_and_type_whatever_the_reason():

@@ -244,7 +244,7 @@ class TestOrder:
             await settle()
             assert names(informer) == ["a", "b", "odd"]
             assert informer.lister.get("ns/odd").size == 1
-            assert "size" in informer.quarantined["ns/odd"]
+            assert "size" in informer.quarantined["ns/odd"].reason
             assert informer.statistics().quarantined == 1
             assert informer.lister.resource_version == "4"
 

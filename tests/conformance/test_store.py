@@ -88,7 +88,7 @@ class TestContents:
         )
         assert [change.new.metadata.name for change in changes] == ["a"]
         assert set(processor.quarantined) == {"ns/b", "ns/c"}
-        assert "bad colour" in processor.quarantined["ns/b"]
+        assert "bad colour" in processor.quarantined["ns/b"].reason
         assert filled.get("ns/b") == thing("b", 1, "red")
         assert names(filled.by_index("colour", "red")) == {"b"}
         assert processor.apply(Upserted(thing("a", 3, "bad"))) == []

@@ -119,7 +119,7 @@ def attributes_of_event(line: bytes) -> EventAttributes:
     """Describe one line of a watch."""
     try:
         event = _event.decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return EventAttributes()
     metadata = event.object.metadata
     return EventAttributes(event.type, metadata.namespace, metadata.name)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from informers import Codec, Expired, Failed, InternalError, Malformed, Throttled
 from informers.events import Bookmark, Ignored, Removed, Undecodable, Upserted
@@ -24,6 +27,23 @@ from tests.informers.doubles import (
 )
 
 CODEC = Codec(Thing)
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+def plain(fields: bytes, *, name: bytes = b"a") -> bytes:
+    metadata = b'"name":"%b","namespace":"ns","uid":"u","resourceVersion":"7"' % name
+    return b'{"metadata":{%b,"labels":{"l":"v"}}%b}' % (metadata, fields and b"," + fields)
+
+
+def listing(*items: bytes) -> bytes:
+    return b'{"items":[%b],"kind":"ThingList","metadata":{"resourceVersion":"9"}}' % b",".join(
+        items
+    )
+
+
 A = Thing(Meta("a", "ns", "uid-a", "5"), "red")
 
 
@@ -118,6 +138,114 @@ def test_one_object_that_does_not_fit_costs_only_itself(odd):
     decoded = CODEC.page(page(items, 900))
     assert len(decoded.objects) == 499
     assert len(decoded.undecodable) == 1
+
+
+class Plain(msgspec.Struct, frozen=True, rename="camel"):
+    """A thing with a field of plain data, which can hold parts."""
+
+    metadata: Meta = Meta()
+    spec: Any = None
+    other: Any = None
+    undecodable: str = ""
+
+
+PLAIN = Codec(Plain)
+NESTED = "nested too deeply, at most 100 levels are possible"
+ODD = {
+    "101 levels": (nested(101), f"spec.a.a.a.a.a.a...: {NESTED}"),
+    "600 levels": (nested(600), f"spec.a.a.a.a.a.a...: {NESTED}"),
+    "1100 levels": (nested(1100), f"spec.a.a.a.a.a.a...: {NESTED}"),
+    "5,000 levels": (nested(5000), f"spec.a.a.a.a.a.a...: {NESTED}"),
+    "many lists": (b'{"x":{"y":[0,%b]}}' % (b"[" * 500 + b"]" * 500), f"spec.x.y[1][0]: {NESTED}"),
+    "a number of 5,000 digits": (b'{"a":[0,{"b":%b}]}' % (b"9" * 5000), "spec.a[1].b: Integer"),
+    "a number without a float": (b'{"a":1e999}', "spec.a: Number out of range"),
+    "half a surrogate pair": (b'{"a":"\\ud800"}', "spec.a: "),
+    "no number": (b'{"a":NaN}', "spec.a: JSON is malformed"),
+    "a control character": (b'{"a":"\x01"}', "spec.a: JSON is malformed"),
+}
+
+
+@pytest.mark.parametrize(("spec", "reason"), ODD.values(), ids=ODD)
+def test_whatever_an_object_holds_costs_only_its_field(spec: bytes, reason: str):
+    raw = plain(b'"spec":%b,"other":{"kept":1}' % spec)
+    decoded = PLAIN.event(b'{"type":"MODIFIED","object":%b}' % raw)
+    assert isinstance(decoded, Undecodable)
+    assert (decoded.key, decoded.uid, decoded.revision) == ("ns/a", "u", "7")
+    assert decoded.metadata == Meta("a", "ns", "u", "7", {"l": "v"})
+    assert isinstance(decoded.partial, Plain)
+    assert decoded.partial.other == {"kept": 1}
+    assert decoded.reason.startswith(reason.replace("[1][0]", "[1][0][0][0]..."))
+    assert decoded.partial.undecodable == decoded.reason
+
+    listed = PLAIN.page(listing(plain(b'"spec":{}', name=b"b"), raw, plain(b"", name=b"c")))
+    assert [obj.metadata.name for obj in listed.objects] == ["b", "c"]
+    assert listed.undecodable == (decoded,)
+
+    deleted = PLAIN.event(b'{"type":"DELETED","object":%b}' % raw)
+    assert isinstance(deleted, Undecodable)
+    assert deleted.removed
+
+
+@pytest.mark.parametrize(("spec", "_reason"), ODD.values(), ids=ODD)
+def test_what_a_type_does_not_read_may_be_anything(spec: bytes, _reason: str):
+    raw = plain(b'"colour":"red","status":%b' % spec)
+    whole = Thing(Meta("a", "ns", "u", "7", {"l": "v"}), "red")
+    assert CODEC.event(b'{"type":"ADDED","object":%b}' % raw) == Upserted(whole)
+    assert CODEC.page(listing(raw)).objects == [whole]
+
+
+def test_a_hundred_levels_are_decoded():
+    decoded = PLAIN.event(b'{"type":"ADDED","object":%b}' % plain(b'"spec":%b' % nested(100)))
+    assert isinstance(decoded, Upserted)
+
+
+def test_members_of_plain_data_without_a_fault_are_kept():
+    spec = b'{"managedBy":"me","template":%b}' % nested(600)
+    decoded = PLAIN.item(plain(b'"spec":%b' % spec))
+    assert isinstance(decoded, Undecodable)
+    assert decoded.partial == Plain(
+        Meta("a", "ns", "u", "7", {"l": "v"}), {"managedBy": "me"}, None, decoded.reason
+    )
+
+
+def test_bytes_that_are_not_utf8_are_replaced_as_in_go():
+    raw = plain(b'"spec":{"a":"\xff"}')
+    for decoded in (
+        PLAIN.item(raw),
+        PLAIN.page(listing(raw)).objects[0],
+        PLAIN.event(b'{"type":"ADDED","object":%b}' % raw).object,
+    ):
+        assert decoded.spec == {"a": "\ufffd"}
+
+
+def test_metadata_are_decoded_field_by_field():
+    raw = b'{"metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"7","labels":[]}}'
+    odd = CODEC.item(raw)
+    assert isinstance(odd, Undecodable)
+    assert odd.metadata == Meta("a", "ns", "u", "7")
+    assert odd.reason == "metadata.labels: Expected `object | null`, got `array`"
+    assert odd.partial is None
+
+
+@settings(max_examples=50)
+@given(st.binary(max_size=40))
+def test_whatever_bytes_an_item_has_its_neighbours_are_decoded(noise: bytes):
+    """If they are not decoded, then because nobody can tell where the item ends."""
+    body = listing(plain(b"", name=b"b"), plain(b'"spec":%b' % noise), plain(b"", name=b"c"))
+    try:
+        decoded = PLAIN.page(body)
+    except Malformed:
+        assert any(character in noise for character in b'"{}[]\\')
+        return
+    names = [obj.metadata.name for obj in decoded.objects]
+    if not any(character in noise for character in b'"{}[],\\'):
+        assert names[0] == "b"
+        assert names[-1] == "c"
+
+
+def test_an_event_that_is_too_deep_for_every_decoder_is_ignored_if_nobody_knows_its_type():
+    found = CODEC.event(b'{"type":"ODDITY","object":%b}' % nested(5000))
+    assert isinstance(found, Ignored)
 
 
 def test_a_decoded_object_has_no_way_back_to_what_was_dropped():

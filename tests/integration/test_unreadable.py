@@ -1,10 +1,16 @@
-"""Pods that do not fit their type: whoever counts must not take them for absent."""
+"""Objects that do not fit their type or are too deep: each costs only itself."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import example_cluster
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -14,12 +20,19 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.embedded_only
 
+LEVELS = (600, 1500, 9000)
+"""What Python's recursion does not bear, what no decoder bears, and nearly the API server's limit.
+"""
 
+
+@dataclass
 class Garbled:
-    """A transport in whose answers the container of every worker has a name of the wrong type."""
+    """A transport in whose answers about one resource these bytes stand in the place of others."""
 
-    def __init__(self, inner: Transport) -> None:
-        self._inner = inner
+    inner: Transport
+    plural: str
+    found: bytes
+    given: bytes
 
     async def request(
         self,
@@ -29,16 +42,35 @@ class Garbled:
         headers: Mapping[str, str],
         body: bytes | None,
     ) -> RawResponse:
-        status, fields, chunks = await self._inner.request(method, path, query, headers, body)
-        return status, fields, garbled(chunks) if path.endswith("/pods") else chunks
+        status, fields, chunks = await self.inner.request(method, path, query, headers, body)
+        return status, fields, self._garbled(chunks) if f"/{self.plural}" in path else chunks
+
+    async def _garbled(self, chunks: Chunks) -> AsyncGenerator[bytes, None]:
+        try:
+            async for chunk in chunks:
+                yield chunk.replace(self.found, self.given)
+        finally:
+            await chunks.aclose()
 
 
-async def garbled(chunks: Chunks) -> AsyncGenerator[bytes, None]:
-    try:
-        async for chunk in chunks:
-            yield chunk.replace(b'"name":"ray-worker"', b'"name":7')
-    finally:
-        await chunks.aclose()
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+def deep(world: World, levels: int) -> Garbled:
+    return Garbled(world.transport, "rayclusters", b'"DEEP"', nested(levels))
+
+
+def deep_cluster(name: str = "deep", **changes: Any) -> dict[str, Any]:
+    body = example_cluster(name)
+    body["spec"]["headGroupSpec"]["template"]["spec"]["odd"] = "DEEP"
+    body["spec"] |= changes
+    return body
+
+
+async def ready_condition(world: World, name: str) -> dict[str, Any]:
+    conditions = (await world.cluster(name)).status.get("conditions", [])
+    return next((each for each in conditions if each["type"] == "Ready"), {})
 
 
 async def test_an_operator_that_cannot_read_the_workers_makes_no_others_and_says_so(world: World):
@@ -47,14 +79,125 @@ async def test_an_operator_that_cannot_read_the_workers_makes_no_others_and_says
     await world.eventually(world.is_ready)
     assert await first.stop() == 0
 
-    world.start_operator(transport=Garbled(world.transport))
+    wrong = Garbled(world.transport, "pods", b'"name":"ray-worker"', b'"name":7')
+    world.start_operator(transport=wrong)
 
     async def said() -> bool:
-        conditions = (await world.cluster()).status["conditions"]
-        [ready] = [each for each in conditions if each["type"] == "Ready"]
-        return ready["reason"] == "PodUnreadable"
+        return (await ready_condition(world, "example")).get("reason") == "PodUnreadable"
 
     await world.eventually(said)
     await world.settle(120)
     assert len(world.journal.created) == 3
     assert not world.journal.marked
+
+
+async def test_unreadable_pods_of_a_cluster_do_not_concern_one_whose_name_they_begin_with(
+    world: World,
+):
+    """Those of `example-b` begin with `example-` too."""
+    first = world.start_operator()
+    await world.create_cluster("example-b")
+    await world.eventually(lambda: world.is_ready("example-b"))
+    assert await first.stop() == 0
+
+    wrong = Garbled(world.transport, "pods", b'"restartPolicy":"Always"', b'"restartPolicy":7')
+    world.start_operator(transport=wrong)
+    pods = await world.user.list(PODS, world.namespace)
+    assert {pod.spec.restart_policy for pod in pods.items} == {"Always"}
+    body = example_cluster("example")
+    for group in (body["spec"]["headGroupSpec"], *body["spec"]["workerGroupSpecs"]):
+        group["template"]["spec"]["restartPolicy"] = "OnFailure"
+    await world.user.create(RAYCLUSTERS, world.namespace, body)
+    await world.eventually(world.is_ready)
+    assert (await ready_condition(world, "example-b"))["reason"] == "PodUnreadable"
+
+
+@pytest.mark.parametrize("levels", LEVELS)
+async def test_a_cluster_that_is_too_deep_costs_only_itself(world: World, levels: int):
+    """Whether it comes by watch or by list, it is named, refused, and can be corrected."""
+    registry = CollectorRegistry()
+    first = world.start_operator(transport=deep(world, levels), registry=registry)
+    await world.eventually(lambda: registry.get_sample_value(*SYNCED))
+    await world.user.create(RAYCLUSTERS, world.namespace, deep_cluster())
+    await world.create_cluster("healthy")
+    await world.eventually(lambda: world.is_ready("healthy"))
+    ready = await ready_condition(world, "deep")
+    assert (ready["status"], ready["reason"]) == ("False", "InvalidRayClusterSpec")
+    assert ready["message"] == MESSAGE
+    assert registry.get_sample_value(*QUARANTINED) == 1
+    events = await world.user.request_json("GET", "/apis/events.k8s.io/v1/events")
+    [told] = [each for each in events["items"] if each["regarding"]["name"] == "deep"]
+    assert (told["type"], told["reason"], told["note"]) == (
+        "Warning",
+        "InvalidRayClusterSpec",
+        MESSAGE,
+    )
+    assert await first.stop() == 0
+
+    second = world.start_operator(transport=deep(world, levels))
+    await world.scale(3, "healthy")
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 3)
+    assert second.running
+    path = "/spec/headGroupSpec/template/spec/odd"
+    await world.user.json_patch(
+        RAYCLUSTERS, world.namespace, "deep", [{"op": "remove", "path": path}]
+    )
+    await world.eventually(lambda: world.is_ready("deep"))
+    assert second.running
+
+
+async def test_a_cluster_that_becomes_too_deep_stays_as_it_is_and_can_be_deleted(world: World):
+    operator = world.start_operator(transport=deep(world, 1500))
+    await world.create_cluster("deep")
+    await world.eventually(lambda: world.is_ready("deep"))
+    patch = {"spec": deep_cluster()["spec"]}
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "deep", patch)
+
+    async def said() -> bool:
+        return (await ready_condition(world, "deep")).get("message") == MESSAGE
+
+    await world.eventually(said)
+    await world.settle(120)
+    assert not world.journal.marked
+    await world.user.delete(RAYCLUSTERS, world.namespace, "deep")
+    await world.eventually(lambda: world.is_gone("deep"))
+    assert operator.running
+
+
+async def test_a_cluster_of_another_operator_is_left_alone_however_deep_it_is(world: World):
+    world.start_operator(transport=deep(world, 1500))
+    body = deep_cluster(managedBy="kueue.x-k8s.io/multikueue")
+    await world.user.create(RAYCLUSTERS, world.namespace, body)
+    await world.settle(60)
+    assert (await world.cluster("deep")).status == {}
+
+
+async def test_a_quantity_of_5000_digits_is_a_problem_of_its_field(world: World):
+    world.start_operator()
+    body = example_cluster()
+    container = body["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    container["resources"]["limits"]["memory"] = "9" * 5000
+    await world.user.create(RAYCLUSTERS, world.namespace, body)
+
+    async def said() -> bool:
+        return (await ready_condition(world, "example")).get("reason") == "InvalidRayClusterSpec"
+
+    await world.eventually(said)
+    assert (await ready_condition(world, "example"))["message"] == (
+        "spec.headGroupSpec.template.spec.containers[0].resources.limits[memory]: "
+        "'99999999999999999999'... has 5000 characters, at most 256 may be"
+    )
+
+
+MESSAGE = (
+    "spec.headGroupSpec.template.spec.odd.a.a...: nested too deeply, at most 100 levels are "
+    "possible; correct that field"
+)
+LABELS = {
+    "name": "rayclusters.ray.io/default",
+    "group": "ray.io",
+    "version": "v1",
+    "resource": "rayclusters",
+}
+SYNCED = ("informer_synced", LABELS)
+QUARANTINED = ("informer_quarantined_objects", LABELS)

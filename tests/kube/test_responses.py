@@ -11,6 +11,7 @@ from controller.kube import errors
 from controller.kube.objects import KubeObject, Pod, View
 from controller.kube.resources import PODS, SERVICES, Resource
 from controller.kube.source import ResourceSource
+from controller.ray.api import RAYCLUSTERS
 from informers import Codec, SourceError
 from informers.events import Upserted
 from tests.kube.fakes import HTML, POD, POD_LIST, FakeTransport, answer, chunks, client, status_body
@@ -141,6 +142,35 @@ async def test_a_table_is_not_taken_for_a_list():
     table = b'{"kind":"Table","metadata":{"resourceVersion":"1"},"rows":[]}'
     with pytest.raises(errors.UnexpectedResponse):
         await read_list(client(FakeTransport(lambda: answer(200, table))))
+
+
+@pytest.mark.parametrize("levels", [600, 5000])
+async def test_an_object_that_is_too_deep_is_decoded_as_far_as_possible(levels: int):
+    nested = b'{"a":' * levels + b"1" + b"}" * levels
+    raw = b'{"apiVersion":"ray.io/v1","spec":%b,"kind":"RayCluster","metadata":{"name":"a"}}'
+    deep = raw % nested
+    found = await client(FakeTransport(lambda: answer(200, deep))).get(RAYCLUSTERS, "default", "a")
+    assert found.metadata.name == "a"
+    assert "nested too deeply" in found.undecodable
+    with pytest.raises(errors.UnexpectedResponse):
+        await client(FakeTransport(lambda: answer(200, deep))).get(SERVICES, "default", "a")
+    assert await client(FakeTransport(lambda: answer(200, deep))).delete(RAYCLUSTERS, "d", "a")
+
+
+async def test_metadata_are_listed_whatever_else_the_objects_hold():
+    nested = b"[" * 5000 + b"]" * 5000
+    body = b"""{"items":[{"metadata":{"name":"a","labels":7}}, {"metadata":{"name":"b"}, "x":%b},
+        {"metadata":[]}], "kind":"PodList", "metadata":{"resourceVersion":"5","continue":"c"}}"""
+    transport = FakeTransport(lambda: answer(200, body % nested))
+    found = await client(transport).list_metadata(PODS, "default", limit=3)
+    assert sorted(obj.metadata.name for obj in found.items) == ["a", "b"]
+    assert (found.resource_version, found.continue_) == ("5", "c")
+
+
+@pytest.mark.parametrize("body", [b'{"kind":"Table"}', b"[" * 5000, b'{"kind":"PodList"'])
+async def test_what_is_no_list_is_an_error(body: bytes):
+    with pytest.raises(errors.UnexpectedResponse):
+        await client(FakeTransport(lambda: answer(200, body))).list_metadata(PODS, "default")
 
 
 async def test_a_field_of_a_wrong_type_is_named():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CreateError, Kind
+    from controller.runtime.reconcile.kind import CreateError, Kind, Unreadable
     from controller.runtime.reconcile.plan import LiveList, LogTail, Target, Write
 
 T = TypeVar("T", bound=KubeObject)
@@ -126,7 +126,7 @@ class Snapshot:
         """Whether a lookup found nothing."""
         return (str(resource), key) in self._absent
 
-    def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, str]:
+    def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, Unreadable]:
         """Nothing: an undecodable object raises when it is read."""
         del resource, namespace
         return {}

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 RayVersion: TypeAlias = tuple[int, int, int]
 
-_NUMBERS: Final = re.compile(r"\s*v?(\d+)\.(\d+)(?:\.(\d+))?")
+_NUMBERS: Final = re.compile(r"\s*v?(\d{1,9})\.(\d{1,9})(?:\.(\d{1,9}))?")
 
 HTTP_PROBES_SINCE: Final[RayVersion] = (2, 53, 0)
 TOKEN_AUTH_SINCE: Final[RayVersion] = (2, 52, 0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.kube.resources import PODS
+from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.api.raycluster import RAYCLUSTERS
@@ -103,19 +104,29 @@ def _foreign_heads(key: str, uid: str, reads: CacheReader) -> Iterable[str]:
 
 
 def _unreadable_pods(cluster: RayCluster, reads: CacheReader) -> Iterable[str]:
-    """Pods with a name of this cluster whose labels and state cannot be decoded."""
-    meta = cluster.metadata
-    for name, reason in sorted(reads.unreadable(PODS, meta.namespace).items()):
-        if name.startswith(f"{meta.name}-"):
-            yield f"pod {name} exists but cannot be read: {reason}"
+    """Pods of this cluster whose state cannot be decoded.
+
+    One without a readable owner belongs to the cluster that its label or the status names.
+    """
+    meta, head = cluster.metadata, _known_head(cluster)
+    for name, odd in sorted(reads.unreadable(PODS, meta.namespace).items()):
+        owner, named = odd.metadata.controller, (odd.metadata.labels or {}).get(labels.CLUSTER)
+        if owner.uid == meta.uid if owner is not None else meta.name == named or name == head:
+            yield f"pod {name} exists but cannot be read: {odd.reason}"
 
 
 def _lost_head(cluster: RayCluster, heads: Sequence[Pod], reads: CacheReader) -> str | None:
-    head: dict[str, Any] = status_of(cluster).get("head") or {}
-    name = head.get("podName")
-    if heads or not name or not isinstance(name, str):
+    name, namespace = _known_head(cluster), cluster.metadata.namespace
+    if heads or not name or name in reads.unreadable(PODS, namespace):
         return None
-    key = f"{cluster.metadata.namespace}/{name}"
+    key = f"{namespace}/{name}"
     if reads.get(PODS, key) is not None or reads.looked_up_absent(PODS, key):
         return None
     return name
+
+
+def _known_head(cluster: RayCluster) -> str:
+    """Name of the head pod in the status, empty if there is none."""
+    head: dict[str, Any] = status_of(cluster).get("head") or {}
+    name = head.get("podName")
+    return name if isinstance(name, str) else ""

@@ -43,7 +43,7 @@ def observe_cron_job(
         validate(cron),
         runs=tuple(sorted(map(JobRun.of, owned), key=attrgetter("age_order"))),
         name_conflicts=foreign
-        | {name: f"cannot be read: {why}" for name, why in unreadable.items()},
+        | {name: f"cannot be read: {odd.reason}" for name, odd in unreadable.items()},
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )

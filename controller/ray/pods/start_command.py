@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from controller.apimachinery.quantity import InvalidQuantity, Quantity, parse_quantity
@@ -158,14 +159,18 @@ def _custom_resources(text: str | None) -> dict[str, float] | None:
         return {}
     try:
         value: Any = json.loads(text.strip("'\"` "))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None
     numbers = cast("dict[str, Any]", value)
-    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers.values()):
-        return None
-    return numbers
+    return numbers if all(map(_is_amount, numbers.values())) else None
+
+
+def _is_amount(value: Any) -> bool:
+    """Whether it is a number that a float can hold."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and abs(value) <= sys.float_info.max
 
 
 def _quoted(resources: Mapping[str, float]) -> str:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.reconcile.controller import Controller
     from controller.runtime.reconcile.kind import Kind
-    from informers import Clock, HandlerRegistration, InformerMetrics, Notification
+    from informers import Clock, HandlerRegistration, InformerMetrics, Notification, Undecodable
 
 STALE = 900.0
 """Seconds without data from the server after which a cache makes the process unready: three times
@@ -60,7 +60,7 @@ class Caches:
         sync_timeout: seconds until caches that are not complete are an error.
         metrics: creates the metrics of one informer.
         on_synced: called once, when all caches are complete.
-        on_quarantine: called with resource, key and reason when an object cannot be read.
+        on_quarantine: called when an object does not fit its type.
 
     Raises:
         ValueError: two kinds want one resource with different selectors, or two index functions
@@ -81,7 +81,7 @@ class Caches:
         sync_timeout: float,
         metrics: Callable[[CacheScope], InformerMetrics] | None = None,
         on_synced: Callable[[], None] | None = None,
-        on_quarantine: Callable[[Resource[Any], str, str], None] | None = None,
+        on_quarantine: Callable[[Resource[Any], Undecodable], None] | None = None,
     ) -> None:
         self._client = client
         self._expectations = expectations
@@ -282,10 +282,10 @@ class Caches:
         present = cache.informer.quarantined
         if not present and not cache.quarantined:
             return
-        for key, reason in present.items():
-            if cache.quarantined.get(key) != reason and self._on_quarantine is not None:
-                self._on_quarantine(cache.scope.resource, key, reason)
-        cache.quarantined = dict(present)
+        for key, odd in present.items():
+            if cache.quarantined.get(key) != odd.reason and self._on_quarantine is not None:
+                self._on_quarantine(cache.scope.resource, odd)
+        cache.quarantined = {key: odd.reason for key, odd in present.items()}
 
     def _subscribe(self, resource: Resource[Any], handler: EnqueueHandler[Any], name: str) -> None:
         for cache in self.caches:

@@ -157,7 +157,7 @@ class Recorder:
         """Send until closed."""
         await Workers(
             self._queue,
-            self._sync,
+            self._process,
             SENDERS,
             name=self.name,
             clock=self._clock,
@@ -205,6 +205,14 @@ class Recorder:
         if len(name) <= 253 and _SUBDOMAIN.fullmatch(name):
             return name
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+
+    async def _process(self, key: SeriesKey) -> None:
+        try:
+            await self._sync(key)
+        except Exception as error:  # noqa: BLE001  one event must not end the task
+            self.statistics.failed += 1
+            _log.error("event.dropped", regarding=key.regarding, exc_info=error)
+            self._drop(key)
 
     async def _sync(self, key: SeriesKey) -> None:
         series = self._series.get(key)

@@ -10,15 +10,14 @@ does not fit its type does not prevent the start.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.kube.objects import KubeObject
 from informers import is_older
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
-    from controller.kube.objects import ObjectList
+    from controller.kube.objects import KubeObject, ObjectList
     from controller.kube.resources import Resource
     from informers import SharedInformer
 
@@ -111,8 +110,8 @@ class CacheBarrier:
 
     async def _list(self, *, limit: int, continue_: str = "") -> ObjectList[KubeObject]:
         selection = self._selection
-        return await self._client.list(
-            replace(selection.resource, view=KubeObject),
+        return await self._client.list_metadata(
+            selection.resource,
             selection.namespace,
             label_selector=selection.label_selector,
             limit=limit,

@@ -18,7 +18,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.timestamps import rfc3339
@@ -44,9 +44,13 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.reconcile.kind import CreateError, LogText
     from controller.runtime.reconcile.plan import LiveList, LogTail, Target, Write
-    from informers import Lister
+    from informers import Lister, Undecodable
 
 T = TypeVar("T", bound=KubeObject)
+
+_Order: TypeAlias = tuple[int, str]
+"""A revision as length and digits, which sort like the number. A number may have more digits than
+Python converts."""
 
 FIRST_LIVE_READ = 30.0
 """Seconds after which an expectation that the store has not satisfied is read live."""
@@ -92,7 +96,7 @@ class Expectations:
         self._owners = OwnerIndex()
         self._create_errors = CreateErrors(self._owners)
         self.reader = OverlayReader(self._overlays, self._owners, self._create_errors)
-        self._waiting: dict[tuple[Resource[Any], str], list[tuple[int, str]]] = {}
+        self._waiting: dict[tuple[Resource[Any], str], list[tuple[_Order, str]]] = {}
         self._live_reads = 0
         self._resolved_by: dict[str, int] = {}
         self.request_live_read: Callable[[ObjectReference, float], None] = (
@@ -110,12 +114,12 @@ class Expectations:
         indexes: Mapping[str, Callable[[T], Sequence[str]]],
         *,
         selective: bool = False,
-        quarantined: Mapping[str, str] = MappingProxyType({}),
+        quarantined: Mapping[str, Undecodable] = MappingProxyType({}),
     ) -> None:
         """Read `resource` in `namespace` (empty: everywhere) from `cache`.
 
         `selective` says that a label selector filters it, so that an object may leave it without
-        being deleted; `quarantined` maps the keys of objects that cannot be decoded to the reasons.
+        being deleted; `quarantined` holds the objects that do not fit their type, by key.
         """
         overlay = self._overlays.get(resource)
         overlay.add_cache(namespace, cache, indexes, quarantined)
@@ -124,11 +128,11 @@ class Expectations:
     def observe_revision(self, resource: Resource[Any], namespace: str, revision: str) -> None:
         """The store of this scope has reached `revision`: check what was expected by then."""
         heap = self._waiting.get((resource, namespace))
-        number = _number(revision)
-        if not heap or number is None:
+        order = _order(revision)
+        if not heap or order is None:
             return
         overlay = self._overlays.get(resource)
-        while heap and heap[0][0] <= number:
+        while heap and heap[0][0] <= order:
             _, key = heapq.heappop(heap)
             expectation = overlay.get_expectation(key)
             if expectation is not None:
@@ -413,12 +417,12 @@ class Expectations:
         if expectation.obj is not None and is_newer(expectation.obj, obj):
             return
         expectation.obj = obj
-        number = _number(obj.metadata.resource_version)
-        if number is not None:
+        order = _order(obj.metadata.resource_version)
+        if order is not None:
             reference = expectation.reference
             scope = self._overlays.get(reference.resource).scope_of(reference.namespace)
             heap = self._waiting.setdefault((reference.resource, scope), [])
-            heapq.heappush(heap, (number, reference.key))
+            heapq.heappush(heap, (order, reference.key))
 
     def _observe_owner_revision(self, expectation: Expectation[Any], obj: KubeObject) -> None:
         for state in self._owners.find(expectation.owners):
@@ -525,6 +529,6 @@ def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None
     )
 
 
-def _number(revision: str) -> int | None:
-    """The revision as a number, None if it is opaque (then only live reads resolve)."""
-    return int(revision) if is_comparable(revision) else None
+def _order(revision: str) -> _Order | None:
+    """The place of the revision, None if it is opaque (then only live reads resolve)."""
+    return (len(revision), revision) if is_comparable(revision) else None

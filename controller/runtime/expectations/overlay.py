@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, ObjectMeta
+from controller.runtime.reconcile.kind import Unreadable
 from informers import is_older
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.reconcile.plan import Write
-    from informers import Lister
+    from informers import Lister, Undecodable
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -130,6 +131,14 @@ def effective(stored: T | None, expectation: Expectation[T]) -> T | None:
     return msgspec.structs.replace(newest, metadata=metadata)
 
 
+def metadata_of(odd: Undecodable) -> ObjectMeta:
+    """What could be decoded of the metadata of an object that does not fit its type."""
+    if isinstance(odd.metadata, ObjectMeta):
+        return odd.metadata
+    namespace, _, name = odd.key.rpartition("/")
+    return ObjectMeta(name=name, namespace=namespace, uid=odd.uid)
+
+
 class Overlay(Generic[T]):
     """All expectations of one resource, and reads through them.
 
@@ -149,7 +158,7 @@ class Overlay(Generic[T]):
         self.selective = False
         self.epoch = 0
         self._caches: dict[str, Lister[T]] = {}
-        self._quarantined: list[Mapping[str, str]] = []
+        self._quarantined: list[Mapping[str, Undecodable]] = []
         self._functions: dict[str, Callable[[T], Sequence[str]]] = {}
         self._expectations: dict[str, Expectation[T]] = {}
         self._indexed: dict[tuple[str, str], dict[str, None]] = {}
@@ -160,24 +169,24 @@ class Overlay(Generic[T]):
         namespace: str,
         cache: Lister[T],
         indexes: Mapping[str, Callable[[T], Sequence[str]]],
-        quarantined: Mapping[str, str],
+        quarantined: Mapping[str, Undecodable],
     ) -> None:
         """Read from `cache`, which covers `namespace` (empty: all of them).
 
-        `quarantined` is a live view of the keys that the cache cannot show, with the reasons.
+        `quarantined` is a live view of the objects that do not fit their type, by key.
         """
         self._caches[namespace] = cache
         self._functions.update(indexes)
         self._quarantined.append(quarantined)
 
-    def unreadable(self, namespace: str) -> dict[str, str]:
-        """Names of objects that exist but were never readable, with the reasons."""
-        found: dict[str, str] = {}
+    def unreadable(self, namespace: str) -> dict[str, Unreadable]:
+        """Objects of which the cache shows nothing although they exist, by name."""
+        found: dict[str, Unreadable] = {}
         for quarantined in self._quarantined:
-            for key, reason in quarantined.items():
+            for key, odd in quarantined.items():
                 where, _, name = key.rpartition("/")
                 if where == namespace and self.cache_of(namespace).get(key) is None:
-                    found[name] = reason
+                    found[name] = Unreadable(metadata_of(odd), odd.reason)
         return found
 
     @property

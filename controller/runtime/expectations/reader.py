@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from controller.runtime.expectations.create_errors import CreateErrors
     from controller.runtime.expectations.overlay import Expectation, OverlayIndex
     from controller.runtime.expectations.owners import OwnerIndex
-    from controller.runtime.reconcile.kind import CreateError, LogText
+    from controller.runtime.reconcile.kind import CreateError, LogText, Unreadable
     from controller.runtime.reconcile.plan import LiveList, LogTail
 
 T = TypeVar("T", bound=KubeObject)
@@ -111,8 +111,8 @@ class OverlayReader:
         state = self._owners.get(owner_uid)
         return dict(state.incomplete_replicas) if state is not None else {}
 
-    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
-        """Names of objects that exist but cannot be decoded, with the reasons."""
+    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
+        """Objects that exist but cannot be decoded, by name."""
         return self._overlays.get(resource).unreadable(namespace)
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:

@@ -100,6 +100,9 @@ class ExpectationResolver:
         self._in_progress.add(reference)
         try:
             resolved = await self._resolve(reference)
+        except Exception as error:  # noqa: BLE001  one object must not end the task
+            _log.error("resolver.failed", target=str(reference), exc_info=error)
+            resolved = False
         finally:
             self._in_progress.discard(reference)
         self._requeue(reference, resolved=resolved)

@@ -158,7 +158,10 @@ class Controller(Generic[Observation]):
         try:
             await self._reconcile(key, line)
         except Exception as error:  # noqa: BLE001  a faulty object must not end a worker
-            await self._handle_exception(key, error, line)
+            try:
+                await self._handle_exception(key, error, line)
+            except Exception as second:  # noqa: BLE001  not even one that cannot be reported
+                _log.error("error_report.failed", name=key, exc_info=second)
         self._metrics.seconds.observe(self._clock.time() - began)
         self._log_reconcile(line)
 

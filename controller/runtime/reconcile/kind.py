@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.apimachinery.problem import Problem
+    from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
     from controller.runtime.reconcile.external import AnyExternalSource
     from controller.runtime.reconcile.plan import Failure, LiveList, LogTail, Plan, StatusPatch
@@ -56,6 +57,19 @@ class LogText:
 
     text: str = ""
     unavailable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object that exists and cannot be decoded.
+
+    Attributes:
+        metadata: those of its fields that can be decoded.
+        reason: field and problem.
+    """
+
+    metadata: ObjectMeta
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +172,8 @@ class CacheReader(Protocol):
         """Replicas that this process is creating, with the number of members created so far."""
         ...
 
-    def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, str]:
-        """Names of objects that exist but cannot be decoded, with the reasons.
+    def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, Unreadable]:
+        """Objects that exist but cannot be decoded, by name.
 
         All other methods omit them: a caller that counts must not take them for absent.
         """

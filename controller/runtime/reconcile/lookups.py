@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.apimachinery.ownership import is_owned_by
 from controller.kube.errors import KubeError, NotFound
-from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS
 from controller.runtime.expectations.cache_barrier import PAGE_SIZE
 from controller.runtime.reconcile.kind import LogText
@@ -15,6 +13,7 @@ from controller.runtime.reconcile.plan import LiveList, LogTail, Lookup, Target
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
+    from controller.kube.objects import KubeObject
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
 
@@ -84,8 +83,8 @@ class LookupReader:
         resource, namespace = lookup.resource, lookup.namespace
         continue_ = ""
         while True:
-            page = await self._client.list(
-                replace(resource, view=KubeObject),
+            page = await self._client.list_metadata(
+                resource,
                 namespace,
                 label_selector=lookup.label_selector,
                 limit=PAGE_SIZE,
@@ -106,9 +105,7 @@ class LookupReader:
     async def _log_tail(self, lookup: LogTail) -> LogText:
         namespace, selector = lookup.namespace, lookup.label_selector
         try:
-            found = await self._client.list(
-                replace(PODS, view=KubeObject), namespace, label_selector=selector
-            )
+            found = await self._client.list_metadata(PODS, namespace, label_selector=selector)
             newest = max(found.items, key=_age_order, default=None)
             if newest is None:
                 return LogText(unavailable=f"there is no pod with {selector}")

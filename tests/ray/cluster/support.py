@@ -16,6 +16,7 @@ from controller.kube.resources import PODS, ROUTES
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.head.watches import HEAD_INDEX, head_keys
+from controller.runtime.reconcile.kind import Unreadable
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
@@ -136,7 +137,7 @@ class FakeReads:
     absent: set[str] = field(default_factory=set)
     refused: dict[str, CreateError] = field(default_factory=dict)
     said: tuple[str, ...] = ()
-    odd: dict[str, str] = field(default_factory=dict)
+    odd: dict[str, Unreadable] = field(default_factory=dict)
     routes: bool = False
     listed: bool = False
     logs: dict[str, LogText] = field(default_factory=dict)
@@ -194,7 +195,7 @@ class FakeReads:
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         return self.said
 
-    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
+    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
         return self.odd if resource is PODS else {}
 
 
@@ -217,6 +218,15 @@ def writes(made: Plan) -> list[str]:
         for stage in made.stages
         for write in stage
     ]
+
+
+def unreadable(
+    name: str, reason: str, *, owner_uid: str | None = UID, **labels: str
+) -> dict[str, Unreadable]:
+    """An object of which only the metadata can be decoded, for `odd`."""
+    references = () if owner_uid is None else (owner(owner_uid),)
+    found = meta(name, owner_references=references, labels=labels)
+    return {name: Unreadable(found, reason)}
 
 
 def meta(name: str, **more: Any) -> ObjectMeta:

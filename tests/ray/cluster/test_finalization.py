@@ -24,6 +24,7 @@ from tests.ray.cluster.support import (
     head,
     pod,
     reads,
+    unreadable,
     with_meta,
     with_status,
     workers,
@@ -166,7 +167,7 @@ def test_first_every_pod_is_deleted_the_head_first():
         {"pods": (head(phase="Failed", terminating=True),)},
         {"pods": (head(owner_uid="uid-of-old", terminating=True),)},
         {"unsettled": frozenset({"head"})},
-        {"odd": {"example-head-aaaaaaaa": "no number"}},
+        {"odd": unreadable("example-head-aaaaaaaa", "no number")},
     ],
     ids=["going", "ended", "foreign", "unanswered", "unreadable"],
 )

@@ -21,6 +21,7 @@ from tests.ray.cluster.support import (
     head,
     pod,
     reads,
+    unreadable,
     with_status,
     workers,
 )
@@ -230,7 +231,7 @@ def test_names_and_heads_of_others_are_causes():
     reason, message = first(foreign, *workers(2))
     assert reason == "ForeignHead"
     assert "uid previous" in message
-    odd = reads(cluster(), *READY, odd={"example-workers-worker-x": "Expected `str`"})
+    odd = reads(cluster(), *READY, odd=unreadable("example-workers-worker-x", "Expected `str`"))
     assert patch_of(odd).events[0].reason == "PodUnreadable"
 
 

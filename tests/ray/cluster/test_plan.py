@@ -27,6 +27,7 @@ from tests.ray.cluster.support import (
     plan,
     pod,
     reads,
+    unreadable,
     with_meta,
     with_status,
     workers,
@@ -547,9 +548,8 @@ def test_a_head_that_has_lost_a_label_is_neither_deleted_nor_doubled(lost: str):
 def test_a_pod_that_cannot_be_read_is_not_taken_for_absent():
     readable = settled(cluster(), head(), *workers(1))
     assert verbs(plan(readable), Create)
-    hidden = settled(
-        cluster(), head(), *workers(1), odd={"example-workers-worker-x": "phase: not a str"}
-    )
+    odd = unreadable("example-workers-worker-x", "phase: not a str")
+    hidden = settled(cluster(), head(), *workers(1), odd=odd)
     made = plan(hidden)
     assert made.stages == ()
     assert made.requeue_after == BLOCKED_RETRY
@@ -558,8 +558,20 @@ def test_a_pod_that_cannot_be_read_is_not_taken_for_absent():
     assert (ready["status"], ready["reason"]) == ("False", "PodUnreadable")
     assert "example-workers-worker-x exists but cannot be read" in ready["message"]
 
-    of_others = settled(cluster(), head(), *workers(1), odd={"unrelated-x": "odd"})
-    assert verbs(plan(of_others), Create)
+
+@pytest.mark.parametrize("owner_uid", ["uid-of-example-b", None])
+def test_an_unreadable_pod_of_another_cluster_blocks_nothing(owner_uid: str | None):
+    """Neither one of `example-b`, whose names begin alike, nor one that nobody owns."""
+    odd = unreadable("example-b-head-aaaaaaaa", "phase: not a str", owner_uid=owner_uid)
+    made = plan(settled(cluster(), head(), *workers(1), odd=odd))
+    assert verbs(made, Create)
+    assert made.requeue_after is None
+
+
+def test_an_unreadable_pod_without_a_readable_owner_belongs_to_the_cluster_of_its_label():
+    labels = {"ray.io/cluster": "example"}
+    odd = unreadable("x", "metadata.ownerReferences: not a list", owner_uid=None, **labels)
+    assert plan(settled(cluster(), head(), *workers(1), odd=odd)).stages == ()
 
 
 def test_everything_that_is_made_belongs_to_the_cluster():

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.kube.resources import Resource
+    from controller.runtime.reconcile.kind import Unreadable
     from controller.runtime.reconcile.plan import Plan, Write
 
 UID = "uid-of-cron"
@@ -134,7 +135,7 @@ class CronReads(FakeReads):
         found = [obj for (plural, _), obj in self.objects.items() if plural == resource.plural]
         return [obj for obj in found if value in function(obj)]
 
-    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, str]:
+    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
         return self.odd
 
 

@@ -14,6 +14,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.ray.permissions import granted, needed
 from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Failure
+from tests.ray.cluster.support import unreadable
 from tests.ray.cronjob.support import (
     NOON,
     UID,
@@ -275,7 +276,9 @@ def test_its_own_rayjobs_take_no_names_away():
 
 
 def test_a_rayjob_that_cannot_be_read_holds_its_name():
-    made = plan(cron_job(), now=at(10), odd={name_of(at(10)): "metadata: expected object"})
+    made = plan(
+        cron_job(), now=at(10), odd=unreadable(name_of(at(10)), "metadata: expected object")
+    )
     assert (writes(made), ready(made)[1]) == ([], "NameTaken")
     assert "cannot be read: metadata: expected object" in ready(made)[2]
 

@@ -70,6 +70,9 @@ def test_a_containers_resources_fill_what_is_missing(
     assert parameters(container={"resources": resources}) == DEFAULTS | expected
 
 
+HUGE = "'{\"a\": %s}'" % ("9" * 400)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -79,6 +82,9 @@ def test_a_containers_resources_fill_what_is_missing(
         ("not json", "not json"),
         ("'[1]'", "'[1]'"),
         ('\'{"a": "b"}\'', '\'{"a": "b"}\''),
+        pytest.param("[" * 100_000, "[" * 100_000, id="deep"),
+        pytest.param(HUGE, HUGE, id="more than a float can hold"),
+        pytest.param("{'a': %s}" % ("9" * 5000), "{'a': %s}" % ("9" * 5000), id="5,000 digits"),
     ],
 )
 def test_accelerators_are_merged_into_custom_resources_that_can_be_read(given: str, expected: str):

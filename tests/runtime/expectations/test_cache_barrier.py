@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from controller.kube.objects import ObjectList
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
-from informers import Store
+from informers import Store, Undecodable
 from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule, watch_lag
 from tests.runtime.kit import child
 from tests.runtime.widgets import widget_world
@@ -38,7 +38,7 @@ class Cache:
         self.store.replace(objects, str(revision))
         self.lister = self.store
         self.callbacks: list[Callable[[str], None]] = []
-        self.quarantined: dict[str, str] = {}
+        self.quarantined: dict[str, Undecodable] = {}
 
     @property
     def resource_version(self) -> str:
@@ -61,7 +61,7 @@ class Server:
         self.revision = revision
         self.limits: list[int] = []
 
-    async def list(self, *_args: object, limit: int, continue_: str, **_more: object):
+    async def list_metadata(self, *_args: object, limit: int, continue_: str, **_more: object):
         self.limits.append(limit)
         start = int(continue_ or 0)
         page = self.objects[start : start + min(limit, 2)]
@@ -130,7 +130,7 @@ async def test_what_the_cache_cannot_read_is_not_waited_for():
         Server(child("a", 9), child("b", 2), revision=100),
         Cache(child("b", 2), revision=8),
     )
-    cache.quarantined["default/a"] = "not a widget"
+    cache.quarantined["default/a"] = Undecodable("default/a", "", "9", "not a widget")
     async with confirming(server, cache) as task:
         await asyncio.wait_for(task, 2.0)
 

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.overlay import NotCached
-from informers import Store
+from controller.runtime.reconcile.kind import Unreadable
+from informers import Store, Undecodable
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
 
@@ -78,12 +80,14 @@ def test_T273_with_several_namespaces_each_is_read_from_its_own_cache_and_no_oth
 
 def test_what_a_cache_cannot_show_is_named_unless_it_shows_an_earlier_state():
     book = Book()
-    quarantined = {"default/odd": "phase: not a str", "default/once-good": "x", "else/odd": "x"}
+    keys = ("default/odd", "default/once-good", "else/odd")
+    quarantined = {key: Undecodable(key, "u1", "4", "phase: not a str") for key in keys}
     store = Store({})
     store.replace([child("once-good", 3)], "5")
     book.expectations.add_cache(SERVICES, "", store, {}, quarantined=quarantined)
     reads = book.expectations.reader
-    assert reads.unreadable(SERVICES, "default") == {"odd": "phase: not a str"}
+    meta = ObjectMeta(name="odd", namespace="default", uid="u1")
+    assert reads.unreadable(SERVICES, "default") == {"odd": Unreadable(meta, "phase: not a str")}
     quarantined.clear()
     assert reads.unreadable(SERVICES, "default") == {}
 

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
@@ -59,6 +60,10 @@ async def settling() -> AsyncIterator[ResolverBench]:
     await task
 
 
+def raise_recursion_error(call: Call) -> None:
+    raise RecursionError(f"{call.name} cannot be decoded")
+
+
 def unsettled(book: Book) -> frozenset[str]:
     return book.expectations.reader.pending_scopes(OWNER.uid)
 
@@ -70,6 +75,25 @@ async def test_a_lost_create_that_did_not_happen_is_made_now():
         assert book.client.verbs("create") == ["a"]
         assert (book.names(), unsettled(book)) == (["a"], frozenset())
         assert OWNER in book.woken
+
+
+async def test_an_error_that_nobody_expected_ends_no_task_and_costs_only_its_object():
+    with capture_logs():
+        book = await _after_many_errors()
+    assert book.names() == ["good"]
+    assert unsettled(book) == frozenset()
+
+
+async def _after_many_errors() -> ResolverBench:
+    async with settling() as book:
+        book.client.script = raise_recursion_error
+        for number in range(2 * CONCURRENCY):
+            book.expectations.mark_unknown(OWNER, patch(f"odd-{number}"))
+        await asyncio.sleep(5)
+        book.client.script = None
+        book.expectations.mark_unknown(OWNER, create("good"))
+        await asyncio.sleep(60)
+        return book
 
 
 async def test_a_lost_create_that_did_happen_is_recognised():

@@ -156,6 +156,30 @@ async def test_a_cache_that_hears_nothing_makes_the_process_unready(widgets: Wid
     assert "nothing heard for" in operator.operator.caches.unready()
 
 
+async def test_a_failure_that_cannot_be_reported_ends_no_worker(
+    widgets: WidgetWorld, monkeypatch: pytest.MonkeyPatch
+):
+    def raise_error(*_arguments: object) -> None:
+        raise RecursionError("the status is odd")
+
+    def plan(seen: Seen) -> Plan | None:
+        if seen.widget.metadata.name.startswith("odd"):
+            raise RecursionError("the specification is odd")
+        return None
+
+    monkeypatch.setattr("controller.runtime.reconcile.controller.error_status", raise_error)
+    settings = Settings(workers=2, metrics_address="", health_address="")
+    with capture_logs() as logs:
+        operator = widgets.start(kind=WidgetKind(plan_hook=plan), settings=settings)
+        for number in range(4):
+            await widgets.create(f"odd-{number}", size=1)
+        await widgets.settle(5)
+        await widgets.create("good", size=2)
+        await widgets.counted(2, "good")
+        assert not operator.task.done()
+    assert {"error_report.failed"} < {line["event"] for line in logs}
+
+
 async def test_a_line_says_what_was_done_and_how_long_it_took(widgets: WidgetWorld):
     slow = Rule(DelayedResponse(1.5), "configmaps", frozenset({"create"}))
     with capture_logs() as logs:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from controller.apimachinery.custom_object import CustomObject, undecodable_problem
 from controller.apimachinery.template import malformed
-from controller.kube.objects import KubeObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.ray.api.validation.object_name import NameRule
 
-T = TypeVar("T", bound=KubeObject)
+T = TypeVar("T", bound=CustomObject)
 Spec = TypeVar("Spec")
 
 
 def read_spec(obj: T, name_rule: NameRule, parse: Callable[[T], Spec]) -> Spec | Problem:
     """The typed specification, or the problem of the object's name or of a field's type.
 
-    The latter has no reason yet.
+    The latter has no reason yet. A field that could not even be decoded is such a problem too.
 
     Args:
         obj: the object.
@@ -30,6 +30,7 @@ def read_spec(obj: T, name_rule: NameRule, parse: Callable[[T], Spec]) -> Spec |
         parse: returns the typed specification or raises `msgspec.ValidationError`.
     """
     problem = name_rule.problem(obj.metadata.name)
+    problem = problem or undecodable_problem(obj)
     if problem is not None:
         return problem
     try:
