@@ -468,6 +468,21 @@ def test_EXP24_an_object_found_alive_outside_the_selection_is_kept_and_said():
     assert book.entries == 0
 
 
+def test_EXP24_an_object_outside_the_selection_counts_as_pending_only_while_it_is_written():
+    book = Book()
+    book.show(child("a", 2))
+    book.remove(child("a", 2), 10)
+    book.answer("a", child("a", 10, labels={"widget": "other"}))
+    book.time += 1000
+    assert book.expectations.statistics().pending == 0
+    book.expectations.expect(OWNER, delete("a"))
+    book.time += 3
+    seen = book.expectations.statistics()
+    assert (seen.pending, seen.oldest_age) == (1, 3.0)
+    book.expectations.confirm_delete(OWNER, delete("a"), "uid-a")
+    assert book.expectations.statistics().pending == 0
+
+
 def test_EXP24_without_a_selector_a_deletion_is_a_deletion():
     book = Book(selective=False)
     book.show(child("a", 2))

@@ -55,6 +55,9 @@ Python converts."""
 FIRST_LIVE_READ = 30.0
 """Seconds after which an expectation that the store has not satisfied is read live."""
 
+LIVE_ONLY_INTERVAL = 30.0
+"""Seconds between two live reads of an object that is not in the watched selection any more."""
+
 MAX_LIVE_READ_INTERVAL = 480.0
 """Seconds between two live reads of one expectation at most; the interval doubles each time."""
 
@@ -315,6 +318,8 @@ class Expectations:
         """Seconds until this object must be read live; zero or less means now."""
         if expectation.needs_live_read:
             return 0.0
+        if expectation.live_only:
+            return expectation.changed_at + LIVE_ONLY_INTERVAL - self._now()
         interval = min(FIRST_LIVE_READ * 2**expectation.live_reads, MAX_LIVE_READ_INTERVAL)
         return expectation.changed_at + interval - self._now()
 
@@ -333,6 +338,7 @@ class Expectations:
     def record_live_read(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
         """A live read of this object found `obj`, or nothing. Enqueues its owners.
 
+        Those of an object outside of the watched selection are enqueued only if it has changed.
         It resolves a write of unknown outcome as well.
         """
         self._live_reads += 1
@@ -342,8 +348,10 @@ class Expectations:
         expectation.changed_at = self._now()
         expectation.needs_live_read = False
         expectation.write, expectation.outcome_unknown = None, False
+        before = expectation.obj if expectation.live_only else None
         self._apply_live_object(expectation, obj)
-        self.enqueue_owners(expectation)
+        if before is None or obj is None or is_newer(obj, before):
+            self.enqueue_owners(expectation)
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -353,14 +361,14 @@ class Expectations:
         expectations = [
             expectation for overlay in overlays for expectation in overlay.expectations()
         ]
-        pending = [e for e in expectations if e.obj is not None or e.deleted_uid or e.write]
+        pending = [e for e in expectations if e.pending]
         now = self._now()
         return ExpectationStatistics(
             owners=len(self._owners.all()),
             expectations=len(expectations),
             pending=len(pending),
             unknown=sum(1 for e in expectations if e.outcome_unknown),
-            oldest_age=max((now - e.created_at for e in pending), default=0.0),
+            oldest_age=max((now - e.pending_since for e in pending), default=0.0),
             need_live_read=sum(1 for e in expectations if e.needs_live_read),
             corrections=sum(overlay.corrections for overlay in overlays),
             live_reads=self._live_reads,
@@ -376,7 +384,9 @@ class Expectations:
 
     def _get_or_create(self, reference: ObjectReference, owner_uid: str) -> Expectation[Any]:
         """The expectation for an object, new if there was none, with this owner added."""
-        expectation = self.get(reference) or Expectation(reference, created_at=self._now())
+        expectation = self.get(reference) or Expectation(reference)
+        if not expectation.pending:
+            expectation.pending_since = self._now()
         state = self._owners.get(owner_uid)
         if state is not None:
             state.expectations[reference] = None

@@ -66,7 +66,8 @@ class Expectation(Generic[T]):
         write: a write without a response: in flight, or of unknown outcome if `outcome_unknown`.
         writer: uid of the owner that made the last write.
         outcome_unknown: the response to `write` was lost.
-        live_only: `obj` was found by a live read although the store has passed it.
+        live_only: `obj` was found by a live read although the store has passed it: it is not in
+            the watched selection, and only live reads show how it goes on.
         name_conflict: a create met an object of this name that belongs to another owner.
         absent: a lookup found nothing.
         warning: a sentence for a condition, empty if there is none.
@@ -74,7 +75,7 @@ class Expectation(Generic[T]):
         scope: scope of the last write.
         needs_live_read: only a live read can resolve it.
         version: number of changes; shows whether one happened during a live read.
-        created_at: clock time at which the expectation was created, seconds.
+        pending_since: clock time from which on the store has had a write to show, seconds.
         changed_at: clock time of the last change, seconds.
         live_reads: live reads since then.
     """
@@ -96,9 +97,15 @@ class Expectation(Generic[T]):
     scope: str = ""
     needs_live_read: bool = False
     version: int = 0
-    created_at: float = 0.0
+    pending_since: float = 0.0
     changed_at: float = 0.0
     live_reads: int = 0
+
+    @property
+    def pending(self) -> bool:
+        """Whether the store has yet to show a write. It never shows an object that left it."""
+        shown_later = self.obj is not None or bool(self.deleted_uid)
+        return self.write is not None or (shown_later and not self.live_only)
 
     @property
     def satisfied(self) -> bool:
