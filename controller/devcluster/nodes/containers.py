@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from controller.devcluster.nodes.pods import (
@@ -46,8 +47,8 @@ def started(status: ReportedContainerStatus, pod_uid: str, now: str) -> Reported
     """Of a container that has just started."""
     return replace(
         status,
-        container_id=f"sim://{_digest(pod_uid, status.name, str(status.restart_count))}",
-        image_id=f"{status.image}@sha256:{_digest(status.image)}",
+        container_id=f"sim://{digest(pod_uid, status.name, str(status.restart_count))}",
+        image_id=f"{status.image}@sha256:{digest(status.image)}",
         started=True,
         ready=False,
         state=ReportedContainerState(running=Running(started_at=now)),
@@ -66,10 +67,18 @@ def completed(status: ReportedContainerStatus, now: str) -> ReportedContainerSta
 
 
 def terminated(
-    status: ReportedContainerStatus, exit_code: int, now: str
+    status: ReportedContainerStatus,
+    exit_code: int,
+    now: str,
+    *,
+    reason: str = "",
+    message: str = "",
 ) -> ReportedContainerStatus:
-    """Of a container that has ended and is not restarted."""
-    end = _end(status, exit_code, now)
+    """Of a container that has ended and is not restarted.
+
+    `exit_code` is 128 + n after signal n, as container runtimes have it.
+    """
+    end = _end(status, exit_code, now, reason, message)
     return replace(status, ready=False, started=False, state=ReportedContainerState(terminated=end))
 
 
@@ -87,16 +96,20 @@ def crashed(status: ReportedContainerStatus, exit_code: int, now: str) -> Report
     )
 
 
-def _end(status: ReportedContainerStatus, exit_code: int, now: str) -> Terminated:
+def _end(
+    status: ReportedContainerStatus, exit_code: int, now: str, reason: str = "", message: str = ""
+) -> Terminated:
     running = status.state.running
     return Terminated(
         exit_code=exit_code,
-        reason="Completed" if exit_code == 0 else "Error",
+        reason=reason or ("Completed" if exit_code == 0 else "Error"),
         started_at=running.started_at if running else now,
         finished_at=now,
         container_id=status.container_id,
+        message=message or msgspec.UNSET,
     )
 
 
-def _digest(*parts: str) -> str:
+def digest(*parts: str) -> str:
+    """A hexadecimal identifier that follows from `parts`."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

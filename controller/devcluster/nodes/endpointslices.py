@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.component_context import LoopComponent
 from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.deletion import delete_seen
 from controller.devcluster.nodes.endpoints import selects, slices_of
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.suffixes import suffix
@@ -74,7 +75,7 @@ class EndpointSlices(LoopComponent[str]):
             ):
                 await self._update(present[name], content)
         for name in sorted(present.keys() - wanted.keys()):
-            await self._delete(present[name])
+            await delete_seen(self._client, ENDPOINT_SLICES, present[name])
 
     def _selected(self, service: Service) -> list[KubeletPod]:
         selector = service.spec.selector or {}
@@ -125,13 +126,6 @@ class EndpointSlices(LoopComponent[str]):
             await self._client.merge_patch(ENDPOINT_SLICES, meta.namespace, meta.name, patch)
         except (NotFound, Conflict):
             return  # the cache is behind: the next event enqueues the service again
-
-    async def _delete(self, present: RawEndpointSlice) -> None:
-        meta = present.metadata
-        try:
-            await self._client.delete(ENDPOINT_SLICES, meta.namespace, meta.name, uid=meta.uid)
-        except (NotFound, Conflict):
-            return
 
 
 def _key(obj: KubeObject) -> tuple[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.component_context import LoopComponent
 from controller.devcluster.nodes.control import Enqueue
+from controller.devcluster.nodes.deletion import delete_seen
 from controller.devcluster.nodes.job_plan import plan_job
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.statuses import status_patch
@@ -58,7 +59,7 @@ class JobController(LoopComponent[str]):
                 await self._expire(job)
                 return None
             for pod in plan.deletes:
-                await self._delete(pod)
+                await delete_seen(self._client, PODS, pod)
             for name in self._free_names(job, plan.creates):
                 await self._client.create(PODS, job.metadata.namespace, _pod_body(job, name))
             await self._report(job, plan.status)
@@ -87,13 +88,6 @@ class JobController(LoopComponent[str]):
             "status": change,
         }
         await self._client.merge_patch(JOBS, meta.namespace, meta.name, patch, subresource="status")
-
-    async def _delete(self, pod: KubeletPod) -> None:
-        meta = pod.metadata
-        try:
-            await self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid)
-        except (NotFound, Conflict):
-            return
 
     async def _expire(self, job: ControlledJob) -> None:
         meta = job.metadata

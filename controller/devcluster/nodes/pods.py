@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from controller.devcluster.nodes.statuses import ReportedCondition, StatusPart
-from controller.kube.objects import KubeObject, View
+from controller.kube.objects import ContainerPort, KubeObject, View
 from controller.kube.resources import Resource
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
@@ -107,14 +107,6 @@ class ReportedPodStatus(StatusPart, frozen=True):
         """Whether the condition of that type is there and True."""
         condition = self.condition(kind)
         return condition is not None and condition.status == "True"
-
-
-class ContainerPort(View, frozen=True):
-    """`spec.containers[].ports[]`."""
-
-    name: str = ""
-    container_port: int = 0
-    protocol: str = "TCP"
 
 
 class KubeletContainer(View, frozen=True):

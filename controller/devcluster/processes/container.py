@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.actions import run_action
@@ -312,7 +313,7 @@ class ContainerRuns:
         where = f"container={name} pod={meta.name}_{meta.namespace}({meta.uid})"
         message = f"back-off {seconds:g}s restarting failed {where}"
         self._record_event("Warning", "BackOff", message[0].upper() + message[1:])
-        self._set(states.waiting(self.status, states.CRASH_LOOP, message))
+        self._set(states.waiting(self.status, containers.CRASH_LOOP, message))
         await asyncio.sleep(seconds)
 
     def _set(self, status: ReportedContainerStatus) -> None:

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING
-
-import msgspec
 from msgspec.structs import replace
 
+from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.pods import (
     ReportedContainerState,
     ReportedContainerStatus,
     Running,
-    Terminated,
     Waiting,
 )
 
-if TYPE_CHECKING:
-    from controller.devcluster.processes.specification import ContainerSpecification
-
-CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
 PULL_ERROR, PULL_BACK_OFF, NEVER_PULLED = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
 CONFIG_ERROR, CREATE_ERROR = "CreateContainerConfigError", "CreateContainerError"
-CRASH_LOOP = "CrashLoopBackOff"
 LOST = "ContainerStatusUnknown"
 
 KILLED_CODE = 137
 _LONGEST_MESSAGE = 4096
-
-
-def expected(container: ContainerSpecification, reason: str) -> ReportedContainerStatus:
-    """Of a container that has never run."""
-    return ReportedContainerStatus(
-        name=container.name,
-        image=container.image,
-        state=ReportedContainerState(waiting=Waiting(reason=reason)),
-    )
 
 
 def waiting(status: ReportedContainerStatus, reason: str, message: str) -> ReportedContainerStatus:
@@ -57,7 +39,7 @@ def running(
     last = ReportedContainerState(terminated=status.state.terminated)
     return replace(
         status,
-        container_id=f"process://{_digest(pod_uid, status.name, str(restarts))}",
+        container_id=f"process://{containers.digest(pod_uid, status.name, str(restarts))}",
         image_id=image_id,
         restart_count=restarts,
         ready=False,
@@ -82,20 +64,10 @@ def ended(
     reason: str = "",
     message: str = "",
 ) -> ReportedContainerStatus:
-    """Of a container that has ended.
-
-    `exit_code` is 128 + n after signal n, as container runtimes have it.
-    """
-    was_running = status.state.running
-    end = Terminated(
-        exit_code=exit_code,
-        reason=reason or ("Completed" if exit_code == 0 else "Error"),
-        started_at=was_running.started_at if was_running else now,
-        finished_at=now,
-        container_id=status.container_id,
-        message=message[-_LONGEST_MESSAGE:] or msgspec.UNSET,
+    """Of a container that has ended; the end of `message` is kept."""
+    return containers.terminated(
+        status, exit_code, now, reason=reason, message=message[-_LONGEST_MESSAGE:]
     )
-    return replace(status, ready=False, started=False, state=ReportedContainerState(terminated=end))
 
 
 def initialized(status: ReportedContainerStatus) -> ReportedContainerStatus:
@@ -112,7 +84,3 @@ def lost(status: ReportedContainerStatus, now: str) -> ReportedContainerStatus:
 def exit_code(status: ReportedContainerStatus) -> int | None:
     """The exit code of the container, None if it has not ended."""
     return status.state.terminated.exit_code if status.state.terminated else None
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.timestamps import seconds_since, timestamp
 from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.container import ContainerRuns
@@ -198,7 +199,7 @@ class PodWorker:
         now = timestamp(self._runtime.wall())
         self._start_time = pod.status.start_time or now
         known = {status.name: status for status in pod.status.in_order}
-        reason = states.INITIALIZING if pod.spec.init_containers else states.CREATING
+        reason = containers.INITIALIZING if pod.spec.init_containers else containers.CREATING
         self._expected = tuple(
             self._known(container, known.get(container.name), reason, now)
             for container in pod.spec.all_containers
@@ -217,7 +218,7 @@ class PodWorker:
         now: str,
     ) -> ReportedContainerStatus:
         if status is None:
-            return states.expected(container, reason)
+            return containers.waiting(container, reason)
         return states.lost(status, now) if status.state.running else status
 
     async def _expire(self, seconds: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from controller.devcluster.nodes.pods import ReportedPodStatus
+from controller.devcluster.nodes.pods import KubeletContainer, KubeletPod, KubeletPodSpec
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 
@@ -150,13 +150,6 @@ class Lifecycle(View, frozen=True):
     pre_stop: Action | None = None
 
 
-class ContainerPort(View, frozen=True):
-    """`ports[]`."""
-
-    name: str = ""
-    container_port: int = 0
-
-
 class Resources(View, frozen=True):
     """`resources`."""
 
@@ -164,20 +157,16 @@ class Resources(View, frozen=True):
     limits: dict[str, str | float] = msgspec.field(default_factory=dict[str, str | float])
 
 
-class ContainerSpecification(View, frozen=True):
+class ContainerSpecification(KubeletContainer, frozen=True):
     """`containers[]` and `initContainers[]`."""
 
-    name: str = ""
-    image: str = ""
     image_pull_policy: str = ""
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     working_dir: str = ""
-    ports: tuple[ContainerPort, ...] = ()
     env_from: tuple[EnvFrom, ...] = ()
     env: tuple[EnvVar, ...] = ()
     resources: Resources = Resources()
-    restart_policy: str | None = None
     volume_mounts: tuple[VolumeMount, ...] = ()
     startup_probe: ProbeSpecification | None = None
     readiness_probe: ProbeSpecification | None = None
@@ -185,11 +174,6 @@ class ContainerSpecification(View, frozen=True):
     lifecycle: Lifecycle = Lifecycle()
     termination_message_path: str = "/dev/termination-log"
     termination_message_policy: str = "File"
-
-    @property
-    def is_sidecar(self) -> bool:
-        """Whether this init container keeps running beside the containers."""
-        return self.restart_policy == "Always"
 
     def port(self, wanted: int | str) -> int | None:
         """The number of a port that is given by number or by name; None if there is none."""
@@ -304,15 +288,12 @@ class ReadinessGate(View, frozen=True):
     condition_type: str = ""
 
 
-class PodSpecification(View, frozen=True):
+class PodSpecification(KubeletPodSpec, frozen=True):
     """`spec`."""
 
-    node_name: str = ""
     hostname: str = ""
     subdomain: str = ""
-    host_network: bool = False
     service_account_name: str = "default"
-    restart_policy: str = "Always"
     active_deadline_seconds: float | None = None
     termination_grace_period_seconds: float = 30
     readiness_gates: tuple[ReadinessGate, ...] = ()
@@ -326,11 +307,10 @@ class PodSpecification(View, frozen=True):
         return self.init_containers + self.containers
 
 
-class SpecifiedPod(KubeObject, frozen=True):
+class SpecifiedPod(KubeletPod, frozen=True):
     """A Pod."""
 
     spec: PodSpecification = PodSpecification()
-    status: ReportedPodStatus = ReportedPodStatus()
 
 
 PODS = Resource("", "v1", "pods", "Pod", SpecifiedPod)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.pods import ReportedPodStatus
 from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.backoff import RestartBackoff
@@ -55,11 +56,11 @@ def container(name: str, **more) -> ContainerSpecification:
     return msgspec.convert({"name": name, **more}, ContainerSpecification)
 
 
-WAITING = states.expected(container("x"), "ContainerCreating")
+WAITING = containers.waiting(container("x"), "ContainerCreating")
 RUNNING = states.probed(states.running(WAITING, "u", "i", 0, NOW), started=True, ready=True)
 UNREADY = states.probed(RUNNING, started=True, ready=False)
 DONE, BROKEN = states.ended(RUNNING, 0, NOW), states.ended(RUNNING, 1, NOW)
-LOOPING = states.waiting(BROKEN, states.CRASH_LOOP, "")
+LOOPING = states.waiting(BROKEN, containers.CRASH_LOOP, "")
 INITIALIZED = states.initialized(DONE)
 
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from controller.devcluster.nodes.containers import waiting
 from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.processes import container as container_module
 from controller.devcluster.processes.container import ContainerRuns
-from controller.devcluster.processes.container_states import expected
 from controller.devcluster.processes.grace_period import GracePeriod
 from controller.devcluster.processes.pod_runtime import ContainerContext
 from controller.devcluster.processes.specification import ContainerSpecification
@@ -330,7 +330,7 @@ async def test_no_moment_is_wrong_to_stop_watching_a_container(steps):
     shop = SimpleNamespace(settings=settings, wall=wall, events=events)
     around = SimpleNamespace(pod_ip="")
     home = ContainerContext(shop, pod, None, around, None, lambda: None)
-    runs = ContainerRuns(home, container, expected(container, "ContainerCreating"))
+    runs = ContainerRuns(home, container, waiting(container, "ContainerCreating"))
     run = runs._run = Ended(exited=asyncio.get_running_loop().create_future())
     watching = asyncio.create_task(runs._watch(run))
     await asyncio.sleep(1)

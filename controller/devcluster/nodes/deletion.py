@@ -1,0 +1,24 @@
+"""Deletes an object that a component has seen in its cache."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.errors import Conflict, NotFound
+
+if TYPE_CHECKING:
+    from controller.kube.client import Client
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+
+
+async def delete_seen(client: Client, resource: Resource[Any], seen: KubeObject) -> None:
+    """Delete exactly the object that was seen, if it still exists.
+
+    Raises:
+        controller.kube.errors.KubeError: the request failed.
+    """
+    meta = seen.metadata
+    with suppress(NotFound, Conflict):
+        await client.delete(resource, meta.namespace, meta.name, uid=meta.uid)
