@@ -1,14 +1,30 @@
-"""Discovers which optional APIs a server has."""
+"""Discovers which APIs a server has, and their schemas.
+
+Every authenticated client may read both (the ClusterRole `system:discovery`).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
-from controller.kube.errors import NotFound, PathNotFound
+import msgspec
+
+from controller.kube.errors import NotFound, PathNotFound, UnexpectedResponse
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.resources import Resource
+
+
+class _Entry(msgspec.Struct):
+    url: str = msgspec.field(name="serverRelativeURL")
+
+
+class _Index(msgspec.Struct):
+    """The index of the OpenAPI v3 documents."""
+
+    paths: dict[str, _Entry]
 
 
 async def is_served(client: Client, resource: Resource[Any]) -> bool:
@@ -23,3 +39,29 @@ async def is_served(client: Client, resource: Resource[Any]) -> bool:
     except (NotFound, PathNotFound):
         return False
     return any(each.get("name") == resource.plural for each in listed.get("resources") or ())
+
+
+async def openapi_documents(client: Client) -> dict[str, str]:
+    """Return the server's OpenAPI v3 documents: URLs by group version (`api/v1`, `apis/ray.io/v1`).
+
+    A URL has the hash of its document and changes with it.
+
+    Raises:
+        KubeError: the server gave no usable response.
+    """
+    answer = await client.request_json("GET", "/openapi/v3")
+    try:
+        index = msgspec.convert(answer, _Index)
+    except msgspec.ValidationError as error:
+        raise UnexpectedResponse(f"GET /openapi/v3: {error}") from error
+    return {place: entry.url for place, entry in index.paths.items()}
+
+
+async def read_openapi_document(client: Client, url: str) -> bytes:
+    """Return one of these documents.
+
+    Raises:
+        KubeError: the server gave no usable response.
+    """
+    path, _, query = url.partition("?")
+    return await client.read_page(path, dict(parse_qsl(query)))

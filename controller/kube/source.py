@@ -25,7 +25,7 @@ from informers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
@@ -36,7 +36,7 @@ class ResourceSource:
     """`informers.Source` for one resource, one scope and one pair of selectors.
 
     Requests are not retried here: back-off belongs to the reflector (INF-29). The client's
-    pause applies.
+    pause applies. `on_watch` is called whenever a watch begins.
     """
 
     def __init__(
@@ -46,12 +46,15 @@ class ResourceSource:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        *,
+        on_watch: Callable[[], None] | None = None,
     ) -> None:
         self._client = client
         self._path = resource.path(namespace)
         self._list_kind = f"{resource.kind}List"
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._selectors = {name: value for name, value in selectors.items() if value}
+        self._on_watch = on_watch
         self._description = _describe(resource, namespace, self._selectors.values())
 
     @property
@@ -74,6 +77,8 @@ class ResourceSource:
                 self._client.stream(self._path, {**self._selectors, **query}) as chunks,
                 aclosing(_translating(chunks)) as lines,
             ):
+                if self._on_watch is not None:
+                    self._on_watch()
                 yield lines
 
 

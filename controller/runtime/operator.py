@@ -12,7 +12,9 @@ import structlog
 from prometheus_client import ProcessCollector
 
 import controller
+from controller.kube.resources import PODS
 from controller.runtime.caches.caches import Caches
+from controller.runtime.caches.schemas import InstalledSchemas
 from controller.runtime.errors import ManagerMisuse, RuntimeFailure
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
@@ -74,6 +76,7 @@ class Operator:
         controllers: by the name of their kind; `enqueue` may be called from outside.
         expectations: own writes that the caches do not show yet.
         health: checks may be added before `run`.
+        schemas: what the API server publishes about pods and the kinds' own resources.
     """
 
     def __init__(
@@ -148,7 +151,12 @@ class Operator:
             metrics=_informer_metrics(registry, clock),
             on_synced=on_synced,
             on_quarantine=self._quarantined,
+            on_watch=lambda _resource: self.schemas.check_soon(),
         )
+        self.schemas = InstalledSchemas(
+            client, {PODS, *(kind.primary for kind in kinds)}, on_change=self._schema_changed
+        )
+        self.expectations.reader.installed_schemas = self.schemas.found
         for kind in kinds:
             self.caches.serve(self.controllers[kind.name], kind)
         self._manager = Manager(clock=clock, grace=settings.grace_seconds, election=leads)
@@ -175,6 +183,7 @@ class Operator:
         self._manager.add(Group.CACHES, self.caches)
         self._manager.add(Group.ALWAYS, _Recording(self.recorder))
         self._manager.add(Group.ALWAYS, self._monitor)
+        self._manager.add(Group.ALWAYS, self.schemas)
         self._manager.add(
             Group.ELECTED, _Writers(self.caches, list(self.controllers.values()), self._resolver)
         )
@@ -191,6 +200,12 @@ class Operator:
 
     def _enqueue(self, owner: Owner) -> None:
         self.controllers[owner.controller].enqueue(owner.key)
+
+    def _schema_changed(self, resource: Resource[Any]) -> None:
+        """What was pruned may be stored now, and the other way round: plan all objects again."""
+        for each in self.controllers.values():
+            if resource in {PODS, each.primary}:
+                each.reconsider(self.caches.keys(each.primary))
 
     def _quarantined(self, resource: Resource[Any], odd: Undecodable) -> None:
         """Report an object that does not fit its type.

@@ -13,6 +13,9 @@ from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import OPERATOR, example_cluster
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.transport import RawResponse, Transport
     from tests.integration.harness import World
 
 
@@ -88,6 +91,64 @@ async def test_a_restart_does_not_explain_what_a_definition_dropped_meanwhile(wo
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", confirmed)
     await world.eventually(lambda: not world.journal.workers())
     assert len(world.journal.marked) == 10
+
+
+async def test_a_field_that_the_definition_lacks_explains_nothing_even_after_an_edit(world: World):
+    world.start_operator()
+    await world.user.create(RAYCLUSTERS, world.namespace, slices())
+    await world.eventually(world.is_ready)
+    await drop_fields(world, "spec.workerGroupSpecs.numOfHosts")
+    await world.eventually(lambda: condition(world, "DefinitionComplete"))
+    await world.scale(3)
+    await world.eventually(lambda: holds_deletions(world))
+    await world.settle(5)
+    assert (len(world.journal.created), world.journal.marked) == (9, set())
+    incomplete = await condition(world, "DefinitionComplete")
+    assert (incomplete["status"], incomplete["reason"]) == ("False", "FieldsMissing")
+    assert "lacks spec.workerGroupSpecs.numOfHosts:" in incomplete["message"]
+    assert "manta crds | kubectl apply" in incomplete["message"]
+
+    await restore_definition(world)
+    await world.user.merge_patch(
+        RAYCLUSTERS, world.namespace, "example", {"spec": slices()["spec"]}
+    )
+    await world.eventually(lambda: is_well(world))
+    assert world.journal.marked == set()
+    assert await condition(world, "DefinitionComplete") is None
+
+
+@pytest.mark.embedded_only
+async def test_without_openapi_the_number_of_workers_is_guarded_and_this_is_said(world: World):
+    first = world.start_operator()
+    await world.user.create(RAYCLUSTERS, world.namespace, slices())
+    await world.eventually(world.is_ready)
+    await first.stop()
+    await drop_fields(world, "spec.workerGroupSpecs.numOfHosts")
+    world.start_operator(transport=WithoutOpenApi(world.transport))
+    await world.eventually(lambda: holds_deletions(world))
+    await world.settle(5)
+    assert world.journal.marked == set()
+    unknown = await condition(world, "DefinitionComplete")
+    assert (unknown["status"], unknown["reason"]) == ("Unknown", "OpenAPIUnreadable")
+
+
+class WithoutOpenApi:
+    """A transport to a server whose OpenAPI documents nobody may read."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        body: bytes | None,
+    ) -> RawResponse:
+        if path.startswith("/openapi"):
+            path = "/api/v1/namespaces/none-of-this-name"
+        return await self._inner.request(method, path, query, headers, body)
 
 
 async def condition(world: World, kind: str) -> Any:

@@ -16,7 +16,7 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS
-from controller.runtime.reconcile.kind import OWNER_INDEX, LogText, Owned
+from controller.runtime.reconcile.kind import OWNER_INDEX, InstalledSchema, LogText, Owned
 from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, Lookup, MergePatch, Replace
 
 if TYPE_CHECKING:
@@ -130,6 +130,11 @@ class Snapshot:
         """Nothing: an undecodable object raises when it is read."""
         del resource, namespace
         return {}
+
+    def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
+        """None: a dry run reads no schemas."""
+        del resource
+        return InstalledSchema()
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         """There is nothing to disagree with."""

@@ -22,6 +22,7 @@ from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
 from controller.ray.api.pod_state import group_of
+from controller.ray.cluster.definition import REMEDY
 from controller.ray.cluster.status.condition_types import (
     DELETION_HELD,
     PODS_UP_TO_DATE,
@@ -66,9 +67,11 @@ def divide(
     allowed: list[PodToDelete] = []
     held: list[PodToDelete] = []
     for each in workers_to_delete(seen, desired, settings):
-        (held if doubt and each.cause not in _EXPLAINED else allowed).append(each)
+        is_explained = each.cause in _EXPLAINED or (not doubt and _is_defined(seen, each))
+        (allowed if is_explained else held).append(each)
     if not held:
         return allowed, None
+    doubt = doubt or f"the installed definition lacks {', '.join(seen.definition.missing)}"
     return allowed, _held(seen, (each.pod for each in held), held[0].reason, doubt)
 
 
@@ -79,7 +82,9 @@ def held_deletions(
     if is_recreation_unexplained(seen, desired):
         doubt = "nobody has edited it since the status was written"
         return _held(seen, seen.all_pods, "the specification has changed", doubt)
-    return divide(seen, desired, settings)[1] if unexplained_number(seen, desired) else None
+    if not seen.definition.missing and not unexplained_number(seen, desired):
+        return None
+    return divide(seen, desired, settings)[1]
 
 
 def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str:
@@ -111,6 +116,10 @@ def is_recreation_unexplained(seen: ClusterObservation, desired: DesiredCluster)
     return observed == seen.cluster.metadata.generation and under_way.get("reason") != RECREATING
 
 
+def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:
+    return seen.definition.explains(each.cause) or _is_confirmed(seen)
+
+
 def _is_confirmed(seen: ClusterObservation) -> bool:
     meta = seen.cluster.metadata
     return (meta.annotations or {}).get(labels.CONFIRM_DELETION) == str(meta.generation)
@@ -122,9 +131,8 @@ def _held(seen: ClusterObservation, pods: Iterable[Pod], reason: str, doubt: str
     meta = seen.cluster.metadata
     shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     message = (
-        f"{len(names)} pods ({shown}) would be deleted because {reason}, but {doubt}. Install this "
-        "operator's definitions (manta crds | kubectl apply --server-side -f -) and apply the "
-        "manifest again; if the pods are to be deleted, confirm it: kubectl annotate raycluster "
+        f"{len(names)} pods ({shown}) would be deleted because {reason}, but {doubt}. "
+        f"{REMEDY}; if the pods are to be deleted, confirm it: kubectl annotate raycluster "
         f"-n {meta.namespace} {meta.name} --overwrite {labels.CONFIRM_DELETION}={meta.generation}"
     )
     return HeldDeletions(names, frozenset(map(group_of, found)), message)

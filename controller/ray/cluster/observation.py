@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import conditions_of
 from controller.ray.cluster.children.observed_children import ObservedChildren
+from controller.ray.cluster.definition import Definition
 from controller.ray.cluster.deletion.cleanup import Cleanup
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class ClusterObservation:
         pending_scopes: scopes with a write of unknown outcome.
         lost_head: name of a head that the status knows and the cache does not show.
         cleanup: what is known of the removal of a deleted cluster's state from Redis.
+        definition: what the installed definition of RayClusters lacks.
         consistency_warnings: what the cache and the API server disagree about, as sentences.
     """
 
@@ -83,6 +85,7 @@ class ClusterObservation:
     pending_scopes: frozenset[str] = frozenset()
     lost_head: str | None = None
     cleanup: Cleanup = field(default_factory=Cleanup)
+    definition: Definition = field(default_factory=Definition)
     consistency_warnings: tuple[str, ...] = ()
 
     @property

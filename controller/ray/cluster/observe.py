@@ -13,6 +13,7 @@ from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.children.observed import observe_children
+from controller.ray.cluster.definition import read_definition
 from controller.ray.cluster.deletion.steps import observe_cleanup
 from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.suspension import every_pod
@@ -66,6 +67,7 @@ def observe_cluster(
         pending_scopes=reads.pending_scopes(uid),
         lost_head=_lost_head(cluster, heads, reads),
         cleanup=observe_cleanup(cluster, reads),
+        definition=read_definition(reads.installed_schema(RAYCLUSTERS)),
         consistency_warnings=reads.consistency_warnings(uid),
     )
 

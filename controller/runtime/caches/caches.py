@@ -61,6 +61,7 @@ class Caches:
         metrics: creates the metrics of one informer.
         on_synced: called once, when all caches are complete.
         on_quarantine: called when an object does not fit its type.
+        on_watch: called with the resource when a watch of primary objects begins.
 
     Raises:
         ValueError: two kinds want one resource with different selectors, or two index functions
@@ -82,6 +83,7 @@ class Caches:
         metrics: Callable[[CacheScope], InformerMetrics] | None = None,
         on_synced: Callable[[], None] | None = None,
         on_quarantine: Callable[[Resource[Any], Undecodable], None] | None = None,
+        on_watch: Callable[[Resource[Any]], None] = lambda _resource: None,
     ) -> None:
         self._client = client
         self._expectations = expectations
@@ -89,6 +91,7 @@ class Caches:
         self._sync_timeout = sync_timeout
         self._on_synced = on_synced
         self._on_quarantine = on_quarantine
+        self._on_watch = on_watch
         self._factory = InformerFactory(
             self._open,
             clock=clock,
@@ -163,6 +166,15 @@ class Caches:
                 f"Gave up after {self._sync_timeout:.0f} s: the caches did not reach the revision "
                 "that the API server had at the start, so acting on them would not be safe."
             ) from None
+
+    def keys(self, resource: Resource[Any]) -> list[str]:
+        """Keys of all cached objects of a resource."""
+        return [
+            obj.metadata.key
+            for cache in self.caches
+            if cache.scope.resource == resource
+            for obj in cache.informer.lister.list()
+        ]
 
     def unready(self) -> str | None:
         """A sentence about why the caches are incomplete or stale, None if they are neither."""
@@ -267,7 +279,13 @@ class Caches:
 
     def _open(self, watched: Watched) -> ResourceSource:
         resource = self._resources[watched.resource]
-        return ResourceSource(self._client, resource, watched.namespace, watched.label_selector)
+        return ResourceSource(
+            self._client,
+            resource,
+            watched.namespace,
+            watched.label_selector,
+            on_watch=partial(self._on_watch, resource) if resource in self._primaries else None,
+        )
 
     def _changed(self, resource: Resource[Any], changes: list[Notification[Any]]) -> None:
         for change in changes:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.kube.objects import KubeObject
 from controller.runtime.expectations.overlay import ObjectReference
+from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,9 @@ class OverlayReader:
     """Implements `kind.CacheReader` over the overlays.
 
     An observation costs O(objects read + expectations of the owner).
+
+    Attributes:
+        installed_schemas: published schemas by resource.
     """
 
     def __init__(
@@ -32,6 +36,7 @@ class OverlayReader:
         self._overlays = overlays
         self._owners = owners
         self._create_errors = create_errors
+        self.installed_schemas: Mapping[Resource[Any], InstalledSchema] = {}
 
     def get(self, resource: Resource[T], key: str) -> T | None:
         """The newest object known under `key`.
@@ -114,6 +119,10 @@ class OverlayReader:
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
         """Objects that exist but cannot be decoded, by name."""
         return self._overlays.get(resource).unreadable(namespace)
+
+    def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
+        """The published schema of a resource, without a schema if nobody reads it."""
+        return self.installed_schemas.get(resource, InstalledSchema())
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         """Sentences about objects of this owner that differ from what was written, sorted."""

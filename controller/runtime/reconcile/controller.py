@@ -21,14 +21,15 @@ from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.executor import FAILED_READ, PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.kind import Observation
 from controller.runtime.reconcile.plan import Event, Plan
-from workqueue import Workers, WorkQueue
+from workqueue import LOW_PRIORITY, Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
     from controller.runtime.events.recorder import Recorder
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.metrics import ControllerMetrics, ResultLabel
@@ -137,6 +138,17 @@ class Controller(Generic[Observation]):
     def enqueue(self, key: str) -> None:
         """Reconcile a key, whether its object has changed or not (CTL-26)."""
         self.queue.add(key)
+
+    @property
+    def primary(self) -> Resource[Any]:
+        """The resource of the keys."""
+        return self._kind.primary
+
+    def reconsider(self, keys: Iterable[str]) -> None:
+        """Reconcile these keys with low priority: the definition of their objects has changed."""
+        self._executor.forget_pruned_fields()
+        for key in keys:
+            self.queue.add(key, priority=LOW_PRIORITY)
 
     async def run(self) -> None:
         """Work until the queue is closed and the reconciles in flight have ended."""

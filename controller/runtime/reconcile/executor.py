@@ -152,6 +152,10 @@ class Executor:
         self._pruned_fields.pop(uid, None)
         self._widths.pop(uid, None)
 
+    def forget_pruned_fields(self) -> None:
+        """Another definition may store what was pruned."""
+        self._pruned_fields.clear()
+
     async def _look_up(self, execution: PlanExecution) -> PlanOutcome:
         async with asyncio.TaskGroup() as group:
             lookups = execution.plan.lookups

@@ -16,6 +16,7 @@ from controller.kube.objects import KubeObject
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import ObjectMeta
     from controller.kube.resources import Resource
@@ -44,6 +45,19 @@ class CreateError:
 
     reason: str
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledSchema:
+    """The schema of a resource that the API server publishes.
+
+    Attributes:
+        schema: None if it is not known.
+        error: why it could not be read; empty if it was, or if nobody has tried.
+    """
+
+    schema: ObjectSchema | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +191,10 @@ class CacheReader(Protocol):
 
         All other methods omit them: a caller that counts must not take them for absent.
         """
+        ...
+
+    def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
+        """The published schema of pods, or of a resource that is some kind's primary."""
         ...
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:

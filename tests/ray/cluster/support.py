@@ -16,7 +16,7 @@ from controller.kube.resources import PODS, ROUTES
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.head.watches import HEAD_INDEX, head_keys
-from controller.runtime.reconcile.kind import Unreadable
+from controller.runtime.reconcile.kind import InstalledSchema, Unreadable
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
@@ -142,6 +142,7 @@ class FakeReads:
     listed: bool = False
     logs: dict[str, LogText] = field(default_factory=dict)
     begun: dict[str, int] = field(default_factory=dict)
+    schemas: dict[Any, InstalledSchema] = field(default_factory=dict)
 
     def add(self, resource: Resource[Any], *objects: KubeObject) -> FakeReads:
         for obj in objects:
@@ -191,6 +192,9 @@ class FakeReads:
 
     def incomplete_replicas(self, owner_uid: str) -> dict[str, int]:
         return self.begun
+
+    def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
+        return self.schemas.get(resource, InstalledSchema())
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         return self.said

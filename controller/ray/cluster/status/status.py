@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, is_true
+from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
@@ -18,7 +18,11 @@ from controller.kube.resources import PODS
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
-from controller.ray.cluster.status.condition_types import DELETION_HELD, SUSPENDED
+from controller.ray.cluster.status.condition_types import (
+    DEFINITION_COMPLETE,
+    DELETION_HELD,
+    SUSPENDED,
+)
 from controller.ray.cluster.status.conditions import ClusterConditions
 from controller.ray.cluster.status.first_cause import (
     diagnose_pods,
@@ -87,7 +91,11 @@ def cluster_status(
     if state and state != present.get("state"):
         times: Status = present.get("stateTransitionTimes") or {}
         wanted["stateTransitionTimes"] = times | {state: rfc3339(now)}
-    events = (*readiness_events(seen.conditions, cause), *_held_events(seen, held))
+    events = (
+        *readiness_events(seen.conditions, cause),
+        *_held_events(seen, held),
+        *_definition_events(seen),
+    )
     patch = _patch(present, wanted, now, events)
     return replace(patch, valid_for=seconds_until_slow(seen, pod_causes, now))
 
@@ -198,6 +206,7 @@ def _conditions(
     conditions.set_consistency(seen.consistency_warnings)
     conditions.set_children([note.message for note in seen.children.notes])
     strategy = strategy_of(desired.spec)
+    conditions.set_definition(seen.definition)
     conditions.set_deletion_held(held)
     if held is None and strategy.is_due(seen, desired):
         conditions.set_recreating()
@@ -216,6 +225,14 @@ def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[
     if held is None or is_true(seen.conditions, DELETION_HELD):
         return ()
     return (Event("Warning", DELETION_HELD, "Delete", held.message),)
+
+
+def _definition_events(seen: ClusterObservation) -> tuple[Event, ...]:
+    """One event when the condition appears; also if a definition drops conditions."""
+    known = find_condition(seen.conditions, DEFINITION_COMPLETE) or {}
+    if not seen.definition.missing or known.get("message") == seen.definition.problem:
+        return ()
+    return (Event("Warning", "DefinitionIncomplete", "Reconcile", seen.definition.problem),)
 
 
 def _patch(

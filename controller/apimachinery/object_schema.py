@@ -1,0 +1,138 @@
+"""The schema of a kind as a server publishes it (OpenAPI v3): which fields objects may have.
+
+Only what is needed to find fields is decoded: no descriptions, formats or validation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_REFERENCE = "#/components/schemas/"
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    """`x-kubernetes-group-version-kind`."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class SchemaNode(msgspec.Struct, frozen=True):
+    """One node of a schema."""
+
+    reference: str = msgspec.field(default="", name="$ref")
+    all_of: tuple[SchemaNode, ...] = msgspec.field(default=(), name="allOf")
+    properties: dict[str, SchemaNode] = msgspec.field(default_factory=dict[str, "SchemaNode"])
+    items: SchemaNode | None = None
+    additional: SchemaNode | bool | None = msgspec.field(default=None, name="additionalProperties")
+    preserves: bool = msgspec.field(default=False, name="x-kubernetes-preserve-unknown-fields")
+    kinds: tuple[GroupVersionKind, ...] = msgspec.field(
+        default=(), name="x-kubernetes-group-version-kind"
+    )
+
+
+class _Components(msgspec.Struct, frozen=True):
+    schemas: dict[str, SchemaNode] = msgspec.field(default_factory=dict[str, SchemaNode])
+
+
+class _Document(msgspec.Struct, frozen=True):
+    components: _Components = _Components()
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSchema:
+    """A node of a schema, and the named nodes that it refers to."""
+
+    node: SchemaNode
+    named: Mapping[str, SchemaNode]
+
+    @property
+    def properties(self) -> Mapping[str, SchemaNode]:
+        """The fields by name; empty for scalars, maps and what has no schema."""
+        return self.node.properties
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the properties are all the fields that there are."""
+        node = self.node
+        return bool(node.properties) and not node.preserves and not node.additional
+
+    def field(self, name: str) -> ObjectSchema | None:
+        """The schema of a field or of a map's value, None if there is none."""
+        found = self.node.properties.get(name)
+        if found is None and isinstance(self.node.additional, SchemaNode):
+            found = self.node.additional
+        return None if found is None else self._resolved(found)
+
+    @property
+    def items(self) -> ObjectSchema | None:
+        """The schema of a list's items, None if this is no list."""
+        return None if self.node.items is None else self._resolved(self.node.items)
+
+    def lacks(self, path: str) -> bool:
+        """Whether objects lose the field at `path`, such as `spec.workerGroupSpecs.numOfHosts`.
+
+        Items of lists are not named in the path.
+        """
+        schema = self
+        for name in path.split("."):
+            if schema.items is not None:
+                schema = schema.items
+            found = schema.field(name)
+            if found is None:
+                return not (schema.node.preserves or schema.node.additional is True)
+            schema = found
+        return False
+
+    def part(self, *names: str) -> ObjectSchema:
+        """The schema of objects that have only these fields."""
+        properties = {name: self.node.properties[name] for name in names}
+        return ObjectSchema(SchemaNode(properties=properties), self.named)
+
+    def _resolved(self, node: SchemaNode) -> ObjectSchema:
+        return ObjectSchema(_resolve(node, self.named), self.named)
+
+
+def parse_schema(document: bytes, kind: GroupVersionKind) -> ObjectSchema | None:
+    """The schema of a kind in an OpenAPI v3 document, None if it has none.
+
+    Raises:
+        msgspec.DecodeError: this is no OpenAPI document.
+    """
+    schemas = msgspec.json.decode(document, type=_Document).components.schemas
+    for node in schemas.values():
+        if kind in node.kinds:
+            return ObjectSchema(node, _reachable(node, schemas))
+    return None
+
+
+def _resolve(node: SchemaNode, named: Mapping[str, SchemaNode]) -> SchemaNode:
+    """The node that a reference, or its usual wrapping into `allOf`, stands for."""
+    while node.reference or (len(node.all_of) == 1 and not node.properties):
+        reference = node.reference or node.all_of[0].reference
+        target = named.get(reference.removeprefix(_REFERENCE))
+        if target is None:
+            return SchemaNode()
+        node = target
+    return node
+
+
+def _reachable(root: SchemaNode, schemas: Mapping[str, SchemaNode]) -> dict[str, SchemaNode]:
+    found: dict[str, SchemaNode] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        name = node.reference.removeprefix(_REFERENCE)
+        if name in schemas and name not in found:
+            found[name] = schemas[name]
+            waiting.append(schemas[name])
+        waiting += [*node.properties.values(), *node.all_of]
+        waiting += [each for each in (node.items, node.additional) if isinstance(each, SchemaNode)]
+    return found

@@ -1,0 +1,146 @@
+"""The schemas that the API server publishes, kept up to date.
+
+A changed definition ends the watches of its objects, so the index of the OpenAPI documents is read
+whenever a watch begins. It is small, and its URLs change with the documents; a document is read
+only if its URL has changed. Every authenticated client may read both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from controller.apimachinery.object_schema import GroupVersionKind, parse_schema
+from controller.kube.discovery import openapi_documents, read_openapi_document
+from controller.kube.errors import KubeError
+from controller.runtime.reconcile.kind import InstalledSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from controller.kube.client import Client
+    from controller.kube.resources import Resource
+
+FIRST_READ_TIMEOUT: Final = 5.0
+"""Seconds that the start of the operator waits for the schemas."""
+
+PUBLISHING_TIME: Final = 5.0
+"""Seconds after which a changed definition has reached the published documents."""
+
+RETRY: Final = 60.0
+"""Seconds between two attempts to read what could not be read."""
+
+_log = structlog.stdlib.get_logger("manta.schemas")
+
+
+class InstalledSchemas:
+    """Reads the schemas of some resources, again whenever they may have changed.
+
+    A schema that was read once stays in use while the server gives no response.
+
+    Args:
+        client: to read with.
+        resources: whose schemas are wanted.
+        on_change: called with a resource whose schema, or the error in its place, has changed.
+
+    Attributes:
+        found: the results by resource.
+    """
+
+    name = "schemas"
+
+    def __init__(
+        self,
+        client: Client,
+        resources: Iterable[Resource[Any]],
+        *,
+        on_change: Callable[[Resource[Any]], None],
+    ) -> None:
+        self._client = client
+        self._on_change = on_change
+        self._urls: dict[Resource[Any], str] = {}
+        self._due = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self.found = dict.fromkeys(resources, InstalledSchema())
+
+    def check_soon(self) -> None:
+        """A schema may have changed."""
+        self._due.set()
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Read until stopped; ready after the first attempt."""
+        complete = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_READ_TIMEOUT):
+                complete = await self._read()
+        self._due.clear()
+        ready()
+        while True:
+            await self._until_due(None if complete else RETRY)
+            for pause in (0.0, PUBLISHING_TIME):
+                if await self._stops_within(pause):
+                    return
+                self._due.clear()
+                complete = await self._read()
+
+    def stop(self) -> None:
+        """Stop reading."""
+        self._stopped.set()
+        self._due.set()
+
+    async def _until_due(self, timeout: float | None) -> None:  # noqa: ASYNC109  None is for ever
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._due.wait()
+
+    async def _stops_within(self, seconds: float) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+        return self._stopped.is_set()
+
+    async def _read(self) -> bool:
+        """Read what has changed; whether everything that exists could be read."""
+        try:
+            urls = await openapi_documents(self._client)
+        except KubeError as error:
+            for resource in self.found:
+                self._record_error(resource, str(error))
+            return False
+        results = [await self._read_one(each, urls.get(_place(each), "")) for each in self.found]
+        return all(results)
+
+    async def _read_one(self, resource: Resource[Any], url: str) -> bool:
+        if url == self._urls.get(resource, ""):
+            return True
+        try:
+            kind = GroupVersionKind(resource.group, resource.version, resource.kind)
+            schema = (
+                parse_schema(await read_openapi_document(self._client, url), kind) if url else None
+            )
+        except (KubeError, msgspec.DecodeError) as error:
+            self._record_error(resource, str(error))
+            return False
+        self._urls[resource] = url
+        self._record(resource, InstalledSchema(schema))
+        return True
+
+    def _record_error(self, resource: Resource[Any], error: str) -> None:
+        if self.found[resource].schema is None:
+            self._record(resource, InstalledSchema(error=error))
+
+    def _record(self, resource: Resource[Any], result: InstalledSchema) -> None:
+        if self.found[resource] == result:
+            return
+        self.found[resource] = result
+        if result.error:
+            _log.warning("schema.unreadable", resource=str(resource), error=result.error)
+        self._on_change(resource)
+
+
+def _place(resource: Resource[Any]) -> str:
+    return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
