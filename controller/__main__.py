@@ -28,6 +28,10 @@ EXAMPLES = {
     for kind in ("raycluster", "rayjob")
 }
 
+_FULL_PACKAGE = (
+    "Needs the full package (pip install in a checkout); the production image does not hold it."
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and run one subcommand; returns the exit status."""
@@ -68,8 +72,7 @@ def _add_run(commands: Commands) -> None:
         "a kubeconfig.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    run.add_argument("--kubeconfig", help="file to use instead of $KUBECONFIG")
-    run.add_argument("--context", help="kubeconfig context to use instead of the current one")
+    _add_kubeconfig(run)
     run.add_argument(
         "--namespace",
         "--watch-namespace",
@@ -117,7 +120,7 @@ def _add_run(commands: Commands) -> None:
         help="reach Ray's dashboards through the API server's proxy (default: not in a pod)",
     )
     _add_feature_gates(run)
-    run.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    _add_log_level(run)
     run.add_argument("--log-format", choices=["auto", "console", "json"], default="auto")
     run.set_defaults(start=_run)
 
@@ -139,6 +142,17 @@ def _run_name(text: str) -> str:
     return text
 
 
+def _add_kubeconfig(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--kubeconfig", help="file to use instead of $KUBECONFIG")
+    command.add_argument("--context", help="kubeconfig context to use instead of the current one")
+
+
+def _add_log_level(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--log-level", choices=["debug", "info", "warning", "error"], default="info"
+    )
+
+
 def _add_feature_gates(command: argparse.ArgumentParser) -> None:
     from controller.command.feature_gates import gates_help  # noqa: PLC0415
 
@@ -151,8 +165,7 @@ def _add_dev(commands: Commands) -> None:
         help="run an embedded Kubernetes with the operator in it",
         description="An API server and a simulated node in this process, for kubectl and for "
         "trying manifests. Adds a context to a kubeconfig, says which, and takes it out at the "
-        "end. Nothing is kept. Needs the full package (pip install in a checkout); the production "
-        "image does not hold it.",
+        "end. Nothing is kept. " + _FULL_PACKAGE,
     )
     dev.add_argument(
         "--name",
@@ -177,7 +190,7 @@ def _add_dev(commands: Commands) -> None:
         "~/.cache/manta",
     )
     _add_machine(dev)
-    dev.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    _add_log_level(dev)
     dev.set_defaults(start=_dev)
 
 
@@ -204,8 +217,7 @@ def _add_demo(commands: Commands) -> None:
         "demo",
         help="watch a cluster become ready, grow, shrink and be deleted, or a job run",
         description="Embedded cluster, operator and an example in one process. The exit status "
-        "says whether everything worked. Needs the full package (pip install in a checkout); the "
-        "production image does not hold it.",
+        "says whether everything worked. " + _FULL_PACKAGE,
     )
     demo.add_argument(
         "--kind",
@@ -248,8 +260,7 @@ def _add_plan(commands: Commands) -> None:
     plan.add_argument(
         "--offline", action="store_true", help="plan for an empty cluster instead of asking one"
     )
-    plan.add_argument("--kubeconfig", help="file to use instead of $KUBECONFIG")
-    plan.add_argument("--context", help="kubeconfig context to use instead of the current one")
+    _add_kubeconfig(plan)
     _add_feature_gates(plan)
     plan.add_argument("-o", "--output", choices=["text", "json"], default="text")
     plan.set_defaults(start=_plan)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.ray.api.definitions.raycluster import raycluster_schema
-from controller.ray.api.definitions.raycronjob import raycronjob_schema
-from controller.ray.api.definitions.rayjob import rayjob_schema
+from controller.ray.api.definitions.custom_resource import custom_resource
+from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
+from controller.ray.api.definitions.raycronjob import cron_job_spec, cron_job_status
+from controller.ray.api.definitions.rayjob import job_spec, job_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,18 +67,28 @@ def custom_resource_definitions() -> list[Definition]:
 
 def raycluster_definition() -> Definition:
     """The definition of RayCluster."""
+    schema = custom_resource(
+        "RayCluster",
+        "A Ray cluster: one head and groups of workers.",
+        cluster_spec(),
+        cluster_status(),
+    )
     old = _v1alpha1("RayCluster", _RAYCLUSTER_COLUMNS)
-    return _definition("RayCluster", raycluster_schema(), _RAYCLUSTER_COLUMNS, old)
+    return _definition("RayCluster", schema, _RAYCLUSTER_COLUMNS, old)
 
 
 def rayjob_definition() -> Definition:
     """The definition of RayJob."""
-    return _definition("RayJob", rayjob_schema(), _RAYJOB_COLUMNS, _v1alpha1("RayJob"))
+    description = "A job that Ray runs, on a cluster made for it or on one that is there."
+    schema = custom_resource("RayJob", description, job_spec(), job_status())
+    return _definition("RayJob", schema, _RAYJOB_COLUMNS, _v1alpha1("RayJob"))
 
 
 def raycronjob_definition() -> Definition:
     """The definition of RayCronJob, which has no old version."""
-    return _definition("RayCronJob", raycronjob_schema(), _RAYCRONJOB_COLUMNS)
+    description = "Makes RayJobs at the times of a schedule."
+    schema = custom_resource("RayCronJob", description, cron_job_spec(), cron_job_status())
+    return _definition("RayCronJob", schema, _RAYCRONJOB_COLUMNS)
 
 
 def _definition(

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.schema import Schema
 
 
-def custom_resource(kind: str, description: str, *, spec: Schema, status: Schema) -> Schema:
+def custom_resource(kind: str, description: str, spec: Schema, status: Schema) -> Schema:
     """`openAPIV3Schema` of `kind`."""
     return struct(
         description,

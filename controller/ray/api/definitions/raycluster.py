@@ -31,21 +31,10 @@ from controller.apimachinery.schema import (
     time,
     words,
 )
-from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.raycluster import LARGEST_INT32
 
 if TYPE_CHECKING:
     from controller.apimachinery.schema import Schema
-
-
-def raycluster_schema() -> Schema:
-    """`openAPIV3Schema` of RayCluster v1."""
-    return custom_resource(
-        "RayCluster",
-        "A Ray cluster: one head and groups of workers.",
-        spec=cluster_spec(),
-        status=cluster_status(),
-    )
 
 
 def cluster_spec() -> Schema:

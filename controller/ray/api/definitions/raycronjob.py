@@ -6,24 +6,14 @@ from typing import TYPE_CHECKING
 
 from controller.apimachinery.core_schemas import conditions
 from controller.apimachinery.schema import array, boolean, int32, int64, string, struct, time
-from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.definitions.rayjob import job_spec
 
 if TYPE_CHECKING:
     from controller.apimachinery.schema import Schema
 
 
-def raycronjob_schema() -> Schema:
-    """`openAPIV3Schema` of RayCronJob v1."""
-    return custom_resource(
-        "RayCronJob",
-        "Makes RayJobs at the times of a schedule.",
-        spec=_cron_job_spec(),
-        status=_cron_job_status(),
-    )
-
-
-def _cron_job_spec() -> Schema:
+def cron_job_spec() -> Schema:
+    """`spec`."""
     return struct(
         "When jobs are made, and which.",
         {
@@ -63,7 +53,8 @@ def _cron_job_spec() -> Schema:
     )
 
 
-def _cron_job_status() -> Schema:
+def cron_job_status() -> Schema:
+    """`status`."""
     job = struct(
         "One RayJob.",
         {

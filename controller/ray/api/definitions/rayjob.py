@@ -17,23 +17,12 @@ from controller.apimachinery.schema import (
     struct,
     time,
 )
-from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status, managed_by
 
 if TYPE_CHECKING:
     from controller.apimachinery.schema import Schema
 
 _POLICIES = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
-
-
-def rayjob_schema() -> Schema:
-    """`openAPIV3Schema` of RayJob v1."""
-    return custom_resource(
-        "RayJob",
-        "A job that Ray runs, on a cluster made for it or on one that is there.",
-        spec=job_spec(),
-        status=_job_status(),
-    )
 
 
 def job_spec() -> Schema:
@@ -158,7 +147,8 @@ def _deletion_rule() -> Schema:
     )
 
 
-def _job_status() -> Schema:
+def job_status() -> Schema:
+    """`status`."""
     return struct(
         "The observed state of the job.",
         {
