@@ -432,3 +432,18 @@ async def test_a_job_runs_on_a_cluster_that_asks_for_a_token(rays: Rays):
     await rays.world.user.create(RAYJOBS, rays.world.namespace, manifest)
     status = await rays.reaches("Complete")
     assert {asked.head.token_secret for asked in rays.ray.asked} == {status["rayClusterName"]}
+
+
+async def test_a_head_that_is_replaced_before_the_job_was_submitted_costs_no_attempt(rays: Rays):
+    rays.ray.fault(Fault.REFUSES)
+    rays.start_operator()
+    await rays.create()
+    await rays.reaches("Running")
+    (head,) = rays.heads()
+    await rays.world.user.delete(PODS, rays.world.namespace, head.metadata.name)
+    await rays.world.settle(60)
+    assert rays.ray.submissions() == 0
+    rays.ray.fault(None)
+    status = await rays.reaches("Complete", seconds=120)
+    assert status.get("failed", 0) == 0
+    assert rays.ray.submissions() == 1

@@ -24,7 +24,11 @@ from controller.ray.job.attempt.writes import (
 )
 from controller.ray.job.cleanup.cleanup import deletion_writes, next_deletion
 from controller.ray.job.cleanup.finalization import finalize, finalizer_patch
-from controller.ray.job.state_machine.collect_facts import collect_facts
+from controller.ray.job.state_machine.collect_facts import (
+    collect_facts,
+    has_answered,
+    is_unsubmitted,
+)
 from controller.ray.job.state_machine.deadlines import Deadlines
 from controller.ray.job.state_machine.facts import ClusterFact, HeadFact
 from controller.ray.job.state_machine.states import State
@@ -108,8 +112,9 @@ def _prepare_attempt(
     writes = [*delete_stale_clusters(seen)]
     if facts.cluster is ClusterFact.ABSENT and seen.state is State.INITIALIZING:
         writes += create_cluster(seen, settings)
+    early = not facts.records_late
     return Plan(
-        commit=record_head(seen) if facts.cluster is ClusterFact.READY else None,
+        commit=record_head(seen) if facts.cluster is ClusterFact.READY and early else None,
         stages=_stages(writes),
         status=current_status(seen, settings, deadlines),
     )
@@ -118,12 +123,12 @@ def _prepare_attempt(
 def _run_attempt(
     seen: JobObservation, facts: Facts, settings: JobSettings, deadlines: Deadlines
 ) -> Plan:
-    """Submit the job once; after its deadline, stop it."""
+    """Submit the job once, to the head that is recorded before; after its deadline, stop it."""
     if facts.deadline_passed:
         return Plan(
             commands=stop(seen, deadlines.now), status=current_status(seen, settings, deadlines)
         )
-    if facts.head is HeadFact.UNRECORDED:  # taken over from another operator
+    if facts.head is HeadFact.UNRECORDED and (has_answered(seen) or not is_unsubmitted(seen)):
         return Plan(commit=record_head(seen), status=current_status(seen, settings, deadlines))
     here = facts.head is HeadFact.SAME
     return Plan(

@@ -140,13 +140,39 @@ def test_annotations_of_ours_do_not_reach_the_cluster():
     assert {"theirs", "manta.dev/made-from"} == create.body["metadata"]["annotations"].keys()
 
 
-def test_the_head_is_recorded_before_the_job_runs():
-    made = Scene("Initializing", runs_on="").with_cluster().with_head().plan()
+def test_the_head_is_recorded_before_a_submitter_is_made():
+    scene = Scene("Initializing", runs_on="", submissionMode="K8sJobMode")
+    made = scene.with_cluster().with_head().plan()
     assert isinstance(made.commit, MergePatch)
     value = f"{CLUSTER}/uid-of-example-head-aaaaaaaa/0"
     assert made.commit.patch == {"metadata": {"annotations": {"manta.dev/runs-on": value}}}
     assert made.commit.resource_version == "1"
     assert not made.commands
+
+
+def test_a_head_that_the_operator_submits_to_is_recorded_once_it_has_answered():
+    begun = Scene("Initializing", runs_on="").with_cluster().with_head().plan()
+    assert status_of(begun)["jobDeploymentStatus"] == "Running"
+    scene = Scene("Running", runs_on="").with_cluster().with_head()
+    assert scene.plan().commit is None
+    assert scene.fails(20).plan().commit is None
+    made = scene.knows_nothing().plan()
+    assert isinstance(made.commit, MergePatch)
+    assert "metadata" in made.commit.patch
+    assert not made.commands, "nothing is submitted before it is recorded"
+
+
+@pytest.mark.parametrize("head", [None, {"terminating": True}])
+def test_a_job_that_was_never_submitted_waits_for_the_next_head(head: dict[str, Any] | None):
+    stored = {"jobStatusCheckFailureStartTime": rfc3339(NOW - timedelta(hours=1))}
+    scene = Scene("Running", runs_on="", status=stored).with_cluster("")
+    if head is not None:
+        scene.with_head(**head)
+    made = scene.plan()
+    assert made.commit is None
+    assert reported(made)["jobStatusCheckFailureStartTime"] is None
+    if head is None:
+        assert ready(reported(made))["reason"] == "RayClusterNotReady"
 
 
 def test_a_recorded_head_of_a_ready_cluster_lets_the_job_run():
@@ -156,7 +182,8 @@ def test_a_recorded_head_of_a_ready_cluster_lets_the_job_run():
 
 
 def test_the_record_of_another_attempt_is_no_record():
-    scene = Scene("Initializing", status={"rayClusterName": "example-other"})
+    other = {"rayClusterName": "example-other"}
+    scene = Scene("Initializing", status=other, submissionMode="K8sJobMode")
     scene.reads.add(RAYCLUSTERS, cluster(name="example-other"))
     scene.with_head(labels={"ray.io/cluster": "example-other"})
     made = scene.plan()

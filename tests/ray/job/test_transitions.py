@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -311,3 +312,6 @@ def test_nothing_runs_before_the_cluster_is_ready_and_its_head_recorded(
                 assert step == Step(State.WAITING if interactive else State.RUNNING)
             else:
                 assert step is None
+            late = next_step(State.INITIALIZING, replace(facts, records_late=True))
+            unrecorded = cluster is ClusterFact.READY and head is HeadFact.UNRECORDED
+            assert (late is not None) == (unrecorded or step is not None)

@@ -15,7 +15,7 @@ from controller.ray.dashboard import (
     SubmitJob,
 )
 from controller.ray.job.attempt.command_ids import stop_command_id, submit_command_id
-from controller.ray.job.state_machine.collect_facts import must_stop, result_of
+from controller.ray.job.state_machine.collect_facts import has_answered, must_stop, result_of
 from controller.ray.job.state_machine.states import State
 from controller.ray.job.submitter.submission import submission
 
@@ -54,8 +54,11 @@ def submit(seen: JobObservation, settings: JobSettings, now: datetime) -> tuple[
         return ()
     if seen.status.get("jobStatus") or result_of(seen) is not None:
         return ()
-    answer = seen.answer
-    if answer is None or answer.failing_since or not isinstance(answer.value, NoSuchJob):
+    if (
+        seen.answer is None
+        or not has_answered(seen)
+        or not isinstance(seen.answer.value, NoSuchJob)
+    ):
         return ()
     command = SubmitJob(
         submit_command_id(seen.job_id),

@@ -97,6 +97,7 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
         valid=spec is not None,
         suspend=spec is not None and spec.suspend,
         interactive=seen.mode is SubmissionMode.INTERACTIVE,
+        records_late=seen.mode is SubmissionMode.HTTP,
         id_given=spec is not None and bool(spec.job_id),
         has_attempt=bool(seen.cluster_name and seen.status.get("startTime")),
         may_be_submitted=bool(seen.cluster_name and seen.job_id)
@@ -136,6 +137,18 @@ def must_stop(seen: JobObservation) -> bool:
         return seen.mode is SubmissionMode.SIDECAR or bool(seen.status.get("jobStatus"))
     same = seen.head.id == seen.recorded_head
     return same or seen.gcs_fault_tolerant or info_of(seen) is not None
+
+
+def has_answered(seen: JobObservation) -> bool:
+    """Whether the dashboard of the present head has given a definite answer and still answers."""
+    answer = seen.answer
+    return answer is not None and answer.value is not None and answer.failing_since is None
+
+
+def is_unsubmitted(seen: JobObservation) -> bool:
+    """Whether the job has certainly not been submitted: the operator submits, and records first."""
+    known = seen.recorded_head or seen.status.get("jobStatus")
+    return seen.mode is SubmissionMode.HTTP and not known
 
 
 def is_stopped(seen: JobObservation, deadlines: Deadlines) -> bool:
@@ -180,6 +193,8 @@ def dashboard_outage(
     """The present outage of the dashboard; `since` is None if it answers."""
     stored = time_of(seen.status.get("jobStatusCheckFailureStartTime"))
     head, answer = _head(seen), seen.answer
+    if head is HeadFact.AWAITED:
+        return DashboardOutage(None, OutageLength.SHORT)
     lost = head not in {HeadFact.SAME, HeadFact.UNRECORDED}
     if answer is not None and answer.failing_since is not None:
         since = answer.failing_since
@@ -217,8 +232,8 @@ def _sidecar_has_ended(seen: JobObservation) -> bool:
 
 
 def _head(seen: JobObservation) -> HeadFact:
-    if seen.head is None:
-        return HeadFact.GONE
+    if seen.head is None or (seen.head.terminating and is_unsubmitted(seen)):
+        return HeadFact.AWAITED if is_unsubmitted(seen) else HeadFact.GONE
     if not seen.recorded_head:
         return HeadFact.UNRECORDED
     if seen.head.id != seen.recorded_head:

@@ -23,6 +23,7 @@ class HeadFact(Enum):
     """The head pod compared with the one that the attempt was recorded to run on."""
 
     GONE = "gone"  # there is no head, or its Ray container has ended
+    AWAITED = "awaited"  # there is none that stays, and no earlier one can have got the job
     UNRECORDED = "unrecorded"  # there is a head, and none was recorded
     SAME = "same"
     TERMINATING = "leaving"  # the recorded one, being deleted or on a lost node
@@ -68,6 +69,8 @@ class Facts:
         valid: whether the specification is valid.
         suspend: `spec.suspend`.
         interactive: whether a person submits the job and then sets `spec.jobId`.
+        records_late: whether the head is recorded only when Ray has answered, because the operator
+            itself submits.
         id_given: whether `spec.jobId` is set.
         has_attempt: whether the names of an attempt are stored.
         may_be_submitted: whether the job of the attempt may have been submitted.
@@ -92,6 +95,7 @@ class Facts:
     valid: bool = True
     suspend: bool = False
     interactive: bool = False
+    records_late: bool = False
     id_given: bool = False
     has_attempt: bool = False
     may_be_submitted: bool = False

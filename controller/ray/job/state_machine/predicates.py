@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _ENDED: Final = frozenset({SubmitterFact.SUCCEEDED, SubmitterFact.FAILED})
 _LOST_CLUSTER: Final = frozenset({ClusterFact.ABSENT, ClusterFact.TERMINATING})
-_LOST_HEAD: Final = frozenset(HeadFact) - {HeadFact.SAME, HeadFact.UNRECORDED}
+_LOST_HEAD: Final = frozenset(
+    {HeadFact.GONE, HeadFact.TERMINATING, HeadFact.REPLACED, HeadFact.REPLACED_WITHOUT_STATE}
+)
 
 
 def always(_: Facts) -> bool:
@@ -63,8 +65,10 @@ def pre_running_deadline_has_passed_without_submitter(facts: Facts) -> bool:
 
 
 def is_ready(facts: Facts) -> bool:
-    """The cluster is ready, and the head that the attempt runs on is recorded."""
-    return facts.cluster is ClusterFact.READY and facts.head is HeadFact.SAME
+    """The cluster is ready, and the head that the attempt runs on is recorded, or will be."""
+    recorded = facts.head is HeadFact.SAME
+    recordable = facts.records_late and facts.head is HeadFact.UNRECORDED
+    return facts.cluster is ClusterFact.READY and (recorded or recordable)
 
 
 def is_ready_and_interactive(facts: Facts) -> bool:

@@ -20,7 +20,12 @@ from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
 from controller.ray.diagnosis.pod import diagnose_pod
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.job.observation import CLUSTER_SCOPE
-from controller.ray.job.state_machine.collect_facts import dashboard_outage, info_of, result_of
+from controller.ray.job.state_machine.collect_facts import (
+    dashboard_outage,
+    info_of,
+    is_unsubmitted,
+    result_of,
+)
 from controller.ray.job.state_machine.facts import SubmitterFact
 from controller.ray.job.state_machine.states import State
 from controller.ray.job.status.redaction import redact
@@ -124,6 +129,8 @@ def _running(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) 
         )
     silent = dashboard_outage(seen, settings, deadlines).since is not None
     if info is None or silent:
+        if seen.head is None and is_unsubmitted(seen):
+            return _initializing(seen)
         if seen.head is None or (seen.recorded_head and seen.head.id != seen.recorded_head):
             return _lost(seen, settings, deadlines)
         if silent:
