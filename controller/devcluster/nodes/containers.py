@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CREATING, INITIALIZING = "ContainerCreating", "PodInitializing"
 IMAGE_ERROR, IMAGE_BACK_OFF = "ErrImagePull", "ImagePullBackOff"
 CRASH_LOOP = "CrashLoopBackOff"
+_LONGEST_MESSAGE = 4096
 
 
 def waiting(container: KubeletContainer, reason: str) -> ReportedContainerStatus:
@@ -76,7 +77,8 @@ def terminated(
 ) -> ReportedContainerStatus:
     """Of a container that has ended and is not restarted.
 
-    `exit_code` is 128 + n after signal n, as container runtimes have it.
+    `exit_code` is 128 + n after signal n, as container runtimes have it. The end of a long
+    `message` is kept.
     """
     end = _end(status, exit_code, now, reason, message)
     return replace(status, ready=False, started=False, state=ReportedContainerState(terminated=end))
@@ -106,7 +108,7 @@ def _end(
         started_at=running.started_at if running else now,
         finished_at=now,
         container_id=status.container_id,
-        message=message or msgspec.UNSET,
+        message=message[-_LONGEST_MESSAGE:] or msgspec.UNSET,
     )
 
 

@@ -286,7 +286,9 @@ class ContainerRuns:
             code, reason, message = _START_ERROR, "StartError", problem
         elif code == states.KILLED_CODE and not run.was_killed and oom_kills() > self._oom_kills:
             reason = "OOMKilled"
-        self._set(states.ended(self.status, code, self._now(), reason=reason, message=message))
+        self._set(
+            containers.terminated(self.status, code, self._now(), reason=reason, message=message)
+        )
         if self._output:
             self._output.close()
         if self._message:

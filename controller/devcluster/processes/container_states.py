@@ -17,7 +17,6 @@ CONFIG_ERROR, CREATE_ERROR = "CreateContainerConfigError", "CreateContainerError
 LOST = "ContainerStatusUnknown"
 
 KILLED_CODE = 137
-_LONGEST_MESSAGE = 4096
 
 
 def waiting(status: ReportedContainerStatus, reason: str, message: str) -> ReportedContainerStatus:
@@ -56,20 +55,6 @@ def probed(
     return replace(status, started=started, ready=ready)
 
 
-def ended(
-    status: ReportedContainerStatus,
-    exit_code: int,
-    now: str,
-    *,
-    reason: str = "",
-    message: str = "",
-) -> ReportedContainerStatus:
-    """Of a container that has ended; the end of `message` is kept."""
-    return containers.terminated(
-        status, exit_code, now, reason=reason, message=message[-_LONGEST_MESSAGE:]
-    )
-
-
 def initialized(status: ReportedContainerStatus) -> ReportedContainerStatus:
     """Of an init container that has completed."""
     return replace(status, ready=True)
@@ -78,7 +63,7 @@ def initialized(status: ReportedContainerStatus) -> ReportedContainerStatus:
 def lost(status: ReportedContainerStatus, now: str) -> ReportedContainerStatus:
     """Of a container that ran under an earlier kubelet."""
     message = "The container could not be located when the pod was deleted or the kubelet started."
-    return ended(status, KILLED_CODE, now, reason=LOST, message=message)
+    return containers.terminated(status, KILLED_CODE, now, reason=LOST, message=message)
 
 
 def exit_code(status: ReportedContainerStatus) -> int | None:

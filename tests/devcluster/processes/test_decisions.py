@@ -59,7 +59,7 @@ def container(name: str, **more) -> ContainerSpecification:
 WAITING = containers.waiting(container("x"), "ContainerCreating")
 RUNNING = states.probed(states.running(WAITING, "u", "i", 0, NOW), started=True, ready=True)
 UNREADY = states.probed(RUNNING, started=True, ready=False)
-DONE, BROKEN = states.ended(RUNNING, 0, NOW), states.ended(RUNNING, 1, NOW)
+DONE, BROKEN = containers.terminated(RUNNING, 0, NOW), containers.terminated(RUNNING, 1, NOW)
 LOOPING = states.waiting(BROKEN, containers.CRASH_LOOP, "")
 INITIALIZED = states.initialized(DONE)
 
