@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
-class UnknownField(Exception):  # noqa: N818  it is about the pod, not about this program
+class UnsupportedFieldReference(Exception):  # noqa: N818  it is about the pod, not about this program
     """A reference names a field, container or resource that does not exist."""
 
 
@@ -57,7 +57,7 @@ def field_value(
         downward: values that the machine adds.
 
     Raises:
-        UnknownField: there is no such field.
+        UnsupportedFieldReference: there is no such field.
     """
     path = reference.field_path
     if match := _ENTRY.fullmatch(path):
@@ -77,7 +77,7 @@ def field_value(
         "status.podIPs": downward.pod_ip,
     }
     if path not in values:
-        raise UnknownField(f"unsupported fieldPath: {path}")
+        raise UnsupportedFieldReference(f"unsupported fieldPath: {path}")
     return values[path]
 
 
@@ -92,16 +92,17 @@ def resource_value(
     `container` is the one that refers to itself; volumes name one.
 
     Raises:
-        UnknownField: there is no such container or resource, or its quantity is invalid.
+        UnsupportedFieldReference: there is no such container or resource, or its quantity is
+            invalid.
     """
     if reference.container_name:
         named = (c for c in pod.spec.all_containers if c.name == reference.container_name)
         container = next(named, None)
     if container is None:
-        raise UnknownField(f"no container {reference.container_name!r} in the pod")
+        raise UnsupportedFieldReference(f"no container {reference.container_name!r} in the pod")
     group, _, resource = reference.resource.partition(".")
     if group not in {"limits", "requests"} or not resource:
-        raise UnknownField(f"unsupported container resource: {reference.resource}")
+        raise UnsupportedFieldReference(f"unsupported container resource: {reference.resource}")
     limits, requests = container.resources.limits, container.resources.requests
     given = limits.get(resource) if group == "limits" else requests.get(resource)
     whole = {"cpu": str(downward.cpus), "memory": str(downward.memory)} if group == "limits" else {}
@@ -109,7 +110,7 @@ def resource_value(
         amount = quantity_value(whole.get(resource, "0") if given is None else given)
         divisor = quantity_value(reference.divisor) or Decimal(1)
     except QuantityError as error:
-        raise UnknownField(
+        raise UnsupportedFieldReference(
             f"{reference.resource} of container {container.name}: {error}"
         ) from error
     return str(int((amount / divisor).to_integral_value(ROUND_CEILING)))

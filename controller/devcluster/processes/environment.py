@@ -10,7 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.downward_api import UnknownField, field_value, resource_value
+from controller.devcluster.processes.downward_api import (
+    UnsupportedFieldReference,
+    field_value,
+    resource_value,
+)
 from controller.devcluster.processes.expansion import expand
 
 if TYPE_CHECKING:
@@ -148,7 +152,7 @@ def _value(
             return field_value(origin.field_ref, pod, pod.metadata, downward)
         if origin.resource_field_ref:
             return resource_value(origin.resource_field_ref, pod, container, downward)
-    except UnknownField as error:
+    except UnsupportedFieldReference as error:
         raise InvalidConfiguration(f"env {variable.name}: {error}") from error
     if origin.config_map_key_ref:
         return _keyed(CONFIG_MAP, origin.config_map_key_ref, pod, sources)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from controller.devcluster.processes.downward_api import UnknownField, field_value, resource_value
+from controller.devcluster.processes.downward_api import (
+    UnsupportedFieldReference,
+    field_value,
+    resource_value,
+)
 from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
@@ -156,7 +160,7 @@ def _downward(
                 value = resource_value(item.resource_field_ref, pod, None, downward)
             else:
                 continue
-        except UnknownField as error:
+        except UnsupportedFieldReference as error:
             raise InvalidConfiguration(f"{item.path}: {error}") from error
         found[item.path] = VolumeFile(value.encode(), mode if item.mode is None else item.mode)
     return found
