@@ -55,7 +55,10 @@ lock:
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --extra cli --group build pyproject.toml -o requirements.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
-	    --quiet --python-version 3.11 --extra cli --group build --group dev pyproject.toml \
+	    --quiet --python-version 3.11 --extra cli --extra embedded --group build pyproject.toml \
+	    -o requirements-embedded.lock
+	uv pip compile --universal --generate-hashes --no-annotate --no-header \
+	    --quiet --python-version 3.11 --extra cli --extra embedded --group build --group dev pyproject.toml \
 	    -o requirements-dev.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --group ray -o controller/command/development/rayenv/ray.lock
@@ -68,9 +71,9 @@ $(VENV)/bin/python:
 	    "Manta needs Python 3.11 or newer; set PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/bin/python
+$(VENV)/.runtime: requirements-embedded.lock pyproject.toml | $(VENV)/bin/python
 	@echo "installing what Manta needs (hashes checked) ..."
-	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --require-hashes -r requirements-embedded.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 

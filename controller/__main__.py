@@ -346,12 +346,13 @@ def _require_development(command: str) -> None:
     Raises:
         ConfigurationError: the embedded cluster was left out, as in the production image.
     """
-    needed = ("controller.devcluster", "controller.command.development")
-    if not all(importlib.util.find_spec(package) for package in needed):
+    needed = ("controller.devcluster", "controller.command.development", "cryptography")
+    missing = [package for package in needed if not importlib.util.find_spec(package)]
+    if missing:
         raise ConfigurationError(
-            f"`manta {command}` needs the full package, and this installation leaves the embedded "
-            "cluster out, as the production image does. Install Manta from a checkout: "
-            "pip install '.[cli]'"
+            f"`manta {command}` needs the full package, and this installation leaves "
+            f"{missing[0]} out, as the production image does. Install Manta from a checkout: "
+            "pip install '.[cli,embedded]'"
         )
 
 

@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from controller.command.development.dev_context import DevContext
+from controller.command.development.runs import is_running
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from controller.command.development.embedded_cluster import EmbeddedCluster
 
 ROOT = Path(__file__).parents[2]
 SHARED = ROOT.parent / "shared"
@@ -132,6 +137,16 @@ class Kubectl:
                 stdout=stdout,
                 env=os.environ | {"HOME": str(self.kubeconfig.parent)},
             )
+
+
+def write_kubeconfig(path: Path, cluster: EmbeddedCluster) -> None:
+    """A new file with the context of a cluster in this process."""
+    DevContext("embedded", path.with_suffix(".run")).add(
+        path,
+        cluster=cluster.kubeconfig_cluster(),
+        user=cluster.kubeconfig_user(),
+        is_running=is_running,
+    )
 
 
 @contextmanager

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from controller.command.development.embedded_cluster import embedded_cluster, write_kubeconfig
+from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
-from tests.e2e.processes import ROOT, free_port, manta, until
+from tests.e2e.processes import ROOT, free_port, manta, until, write_kubeconfig
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +96,7 @@ async def test_one_scrape_shows_upstreams_metrics(tmp_path: Path):
     port, kubeconfig = free_port(), tmp_path / "kubeconfig"
     crds, nodes = custom_resource_definitions(), NodeSettings(start_delay=0.1, ready_delay=0.1)
     async with embedded_cluster(port=0, crds=crds, nodes=nodes) as cluster:
-        write_kubeconfig(kubeconfig, cluster.url)
+        write_kubeconfig(kubeconfig, cluster)
         [manifest] = load(ROOT / "examples" / "raycluster.yaml")
         await cluster.client("user").create(RAYCLUSTERS, "default", manifest)
         await cluster.client("user").create(RAYJOBS, "default", suspended_job(manifest["spec"]))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-import yaml
 
+from controller.command.development.dev_context import DevContext
 from controller.command.development.embedded_cluster import embedded_cluster
+from controller.command.development.runs import is_running
 from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import custom_resource_definitions
 from tests.e2e.processes import (
@@ -24,6 +25,7 @@ from tests.e2e.processes import (
     manta_once,
     needs_kubectl,
     until,
+    write_kubeconfig,
 )
 
 if TYPE_CHECKING:
@@ -46,17 +48,8 @@ def http(port: int, path: str) -> tuple[int, str]:
 
 def kubeconfig_for(folder: Path, url: str) -> Path:
     path = folder / "broken-kubeconfig"
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": "c", "cluster": {"server": url}}],
-                "users": [{"name": "u", "user": {}}],
-                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-                "current-context": "x",
-            }
-        )
+    DevContext("broken", folder / "run").add(
+        path, cluster={"server": url}, user={}, is_running=is_running
     )
     return path
 
@@ -161,7 +154,8 @@ async def test_missing_rights_are_named_by_verb_resource_and_scope(tmp_path: Pat
         cluster.server.audit.authorizer = lambda asked: (
             (asked.verb, asked.resource) != ("list", "pods")
         )
-        config = kubeconfig_for(tmp_path, cluster.url)
+        config = tmp_path / "kubeconfig"
+        write_kubeconfig(config, cluster)
         done = await asyncio.to_thread(manta_once, "run", f"--kubeconfig={config}", *QUICK)
     assert done.returncode == 1
     said = failure(done.stderr)

@@ -28,7 +28,6 @@ from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.command.signals import INTERRUPTED, stop_on_signals, unless_stopped
 from controller.devcluster.nodes import NodeSettings
-from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import custom_resource_definitions
 from controller.runtime.logs import configure_logging
@@ -114,7 +113,7 @@ async def dev(options: DevOptions) -> int:
             _tell_about(node)
             await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=node.ray))
         _greet(options, cluster.url, kubeconfig)
-        status = await _run_operator(cluster.url, stop) if options.operator else await _wait(stop)
+        status = await _run_operator(cluster, stop) if options.operator else await _wait(stop)
     _say("stopped")
     return status
 
@@ -142,8 +141,8 @@ async def _context(run: Run, kubeconfig: Path, cluster: EmbeddedCluster) -> Asyn
     previous = await asyncio.to_thread(
         run.context.add,
         kubeconfig,
-        cluster={"server": cluster.url},
-        user={},
+        cluster=cluster.kubeconfig_cluster(),
+        user=cluster.kubeconfig_user(),
         is_running=is_running,
     )
     if previous:
@@ -160,10 +159,11 @@ async def _context(run: Run, kubeconfig: Path, cluster: EmbeddedCluster) -> Asyn
             _say(f"context {run.context.name} is still there: {error}")
 
 
-async def _run_operator(url: str, stop: asyncio.Event) -> int:
+async def _run_operator(cluster: EmbeddedCluster, stop: asyncio.Event) -> int:
     settings = Settings(metrics_address="", health_address="")
-    credentials = StaticCredentials(url)
-    async with operator_for(credentials, settings, user_agent="manta-operator") as operator:
+    async with operator_for(
+        cluster.credentials(), settings, user_agent="manta-operator"
+    ) as operator:
         return await operator.run(stop)
 
 

@@ -1,19 +1,29 @@
-"""The embedded cluster of `manta dev` and `manta demo`: API server, nodes, CRDs, kubeconfig."""
+"""The embedded cluster of `manta dev` and `manta demo`: API server, nodes, CRDs, credentials.
+
+Its port asks for a token that only this user can read, as whoever may create pods may run
+programs of this user.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import random
+import secrets
+import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.command.clock import wall
 from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.apiserver.access import Guard, Rbac, TokenIssuer
 from controller.devcluster.apiserver.http import serve
+from controller.devcluster.certificates import serving_certificate
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
 from controller.kube.client import Client
+from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import CRDS
 
@@ -23,16 +33,53 @@ if TYPE_CHECKING:
     from controller.command.development.process_node import ProcessNode
 
 
+_HOSTS = [
+    "127.0.0.1",
+    "::1",
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+]
+
+
 @dataclass(frozen=True, slots=True)
 class EmbeddedCluster:
-    """A running embedded cluster and how to reach it."""
+    """A running embedded cluster and how to reach it.
+
+    Attributes:
+        server: without its network, where everybody is the administrator.
+        url: where it listens.
+        authority: PEM certificate that signs the server's.
+        token: of the administrator.
+    """
 
     server: ApiServer
     url: str
+    authority: bytes
+    token: str
 
     def client(self, user_agent: str) -> Client:
         """A client in the same process; the server counts its requests under `user_agent`."""
         return Client(self.server, user_agent=user_agent, clock=asyncio.get_running_loop())
+
+    def credentials(self) -> StaticCredentials:
+        """The administrator's, for clients over the network."""
+        return StaticCredentials(
+            self.url,
+            ssl_context=ssl.create_default_context(cadata=self.authority.decode()),
+            authorization=f"Bearer {self.token}",
+        )
+
+    def kubeconfig_cluster(self) -> dict[str, Any]:
+        """What a kubeconfig holds of the cluster."""
+        authority = base64.b64encode(self.authority).decode()
+        return {"server": self.url, "certificate-authority-data": authority}
+
+    def kubeconfig_user(self) -> dict[str, Any]:
+        """What a kubeconfig holds of the administrator."""
+        return {"token": self.token}
 
 
 @asynccontextmanager
@@ -57,13 +104,20 @@ async def embedded_cluster(
     loop = asyncio.get_running_loop()
     server = ApiServer(wall=wall, clock=loop, rng=random.Random())
     server.hooks.pod_log = SimulatedLogs(server)
+    server.hooks.tokens = TokenIssuer(server.store, secrets.token_bytes(32), wall)
+    server.audit.authorizer = Rbac(server.store)
+    hosts = [*_HOSTS, process_node.host_ip] if process_node else _HOSTS
+    certificate = serving_certificate(hosts, wall())
+    token = secrets.token_urlsafe(32)
+    guard = Guard(token, server.hooks.tokens, hosts)
     try:
-        http = await serve(server, "127.0.0.1", port)
+        http = await serve(server, "127.0.0.1", port, guard=guard, tls=certificate.context())
     except (OSError, OverflowError) as error:
         await server.aclose()
         raise ConfigurationError(f"cannot listen on port {port}: {error}") from error
     try:
-        cluster = EmbeddedCluster(server, f"http://127.0.0.1:{http.port}")
+        url = f"https://127.0.0.1:{http.port}"
+        cluster = EmbeddedCluster(server, url, certificate.authority, token)
         installer = cluster.client("manta-dev")
         for crd in crds:
             await installer.create(CRDS, "", crd)
@@ -73,7 +127,7 @@ async def embedded_cluster(
             wall=wall,
             rng=random.Random(),
             settings=nodes,
-            kubelet=process_node.component_factory(server, http.port)
+            kubelet=process_node.component_factory(server, http.port, certificate.authority)
             if process_node
             else SimulatedKubelet,
         ):

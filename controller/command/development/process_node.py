@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from controller.command.clock import wall
 from controller.command.development.images import ray_program
+from controller.devcluster.processes.api_access import ApiAccess
 from controller.devcluster.processes.component_group import ComponentGroup
 from controller.devcluster.processes.isolation.selection import (
     IsolationUnavailable,
@@ -52,19 +53,26 @@ class ProcessNode:
         return self._chosen.sentences()
 
     @property
+    def host_ip(self) -> str:
+        """The address at which pods reach this machine."""
+        return self._chosen.isolation.host_ip
+
+    @property
     def ray(self) -> str:
         """Path of the `ray` program on this machine."""
         return ray_program(self._images)
 
     def component_factory(
-        self, server: ApiServer, port: int
+        self, server: ApiServer, port: int, authority: bytes
     ) -> Callable[[ComponentContext], ComponentGroup]:
         """A factory of the node's component; also attaches logs and proxies to the API server.
 
         Args:
             server: asks for logs, and forwards requests to pods and services.
-            port: of its plain HTTP on the loopback interface, which pods reach too.
+            port: its port on the loopback interface, which pods reach at `host_ip`.
+            authority: PEM certificate that signs the server's.
         """
+        access = ApiAccess(self.host_ip, port, authority)
         server.hooks.pod_log = ProcessLogs(server, self._outputs, wall)
 
         def make(context: ComponentContext) -> ComponentGroup:
@@ -76,6 +84,7 @@ class ProcessNode:
                 outputs=self._outputs,
                 root=self._chosen.cluster_dir.root,
                 memory=self._chosen.cluster_dir.memory,
+                access=access,
             )
             network = ServiceNetwork(context, isolation, ("127.0.0.1", port))
             proxies = self._proxies = Proxies(network, random.Random())

@@ -25,6 +25,7 @@ class Attributes:
         resource: plural name, with the subresource: `pods/log`.
         namespace: empty for cluster-wide requests.
         name: empty for collections.
+        groups: of the user.
     """
 
     user: str
@@ -34,6 +35,7 @@ class Attributes:
     resource: str
     namespace: str
     name: str
+    groups: tuple[str, ...] = ()
 
 
 class RequestKey(NamedTuple):
@@ -67,8 +69,21 @@ class Audit:
         name = ResourceName(attributes.group, plural, "")
         counted = f"{name.qualified}{slash}{subresource}"
         self.requests[RequestKey(attributes.user_agent, attributes.verb, counted)] += 1
-        if self.authorizer is not None and not self.authorizer(attributes):
-            raise _denied(attributes, name)
+        self.check(attributes)
+
+    def check(self, attributes: Attributes) -> None:
+        """Authorise a request.
+
+        Raises:
+            ApiError: 403, worded as RBAC does.
+        """
+        if not self.allows(attributes):
+            plural = attributes.resource.partition("/")[0]
+            raise _denied(attributes, ResourceName(attributes.group, plural, ""))
+
+    def allows(self, attributes: Attributes) -> bool:
+        """Whether a request is allowed."""
+        return self.authorizer is None or self.authorizer(attributes)
 
 
 def _denied(attributes: Attributes, name: ResourceName) -> ApiError:

@@ -41,6 +41,7 @@ _SUBRESOURCE_VERBS = {
     "log": ["get"],
     "portforward": ["create", "get"],
     "proxy": ["create", "delete", "get", "patch", "update"],
+    "token": ["create"],
 }
 
 

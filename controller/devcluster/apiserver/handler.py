@@ -166,15 +166,17 @@ class ResourceHandler:
 
     def _authorise(self, request: Request, where: ResourcePath, verb: str) -> None:
         name = f"{where.plural}/{where.subresource}" if where.subresource else where.plural
+        user = request.user
         self._audit.admit(
             Attributes(
-                request.user,
+                user.name,
                 request.user_agent,
                 verb,
                 where.group,
                 name,
                 where.namespace,
                 where.name,
+                user.groups,
             )
         )
 

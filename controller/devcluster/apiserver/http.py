@@ -1,4 +1,8 @@
-"""The embedded API server on a loopback port, for kubectl and other processes."""
+"""The embedded API server on a loopback port, for kubectl and other processes.
+
+What the guard refuses costs nothing: it is answered before its body is read, and its connection is
+closed.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,15 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from controller.devcluster.apiserver.access import Refused
 from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.status import ApiError
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncGenerator, Mapping
 
+    from controller.devcluster.apiserver.access import Guard, User
     from controller.devcluster.apiserver.server import ApiServer
 
 _LOG = logging.getLogger(__name__)
@@ -37,24 +44,40 @@ class HttpServer:
         await self._runner.cleanup()
 
 
-async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> HttpServer:
-    """Serve an API server over plain HTTP.
+async def serve(
+    server: ApiServer,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    guard: Guard | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> HttpServer:
+    """Serve an API server over HTTP.
 
     Args:
         server: what answers.
-        host: address to listen on; there is no authentication, so keep it on loopback.
+        host: address to listen on.
         port: 0 for any free one.
+        guard: authenticates requests; None lets everybody do everything, for tests.
+        tls: the server's certificate; None for plain HTTP.
 
     Raises:
         OSError: the port is taken.
     """
     application = web.Application(client_max_size=MAX_BODY)
-    application.router.add_route("*", "/{path:.*}", _Bridge(server).handle)
+    bridge = _Bridge(server, guard)
+    application.router.add_route(
+        "*", "/{path:.*}", bridge.handle, expect_handler=bridge.expect_continue
+    )
     runner = web.AppRunner(
-        application, access_log=None, shutdown_timeout=1.0, handler_cancellation=True
+        application,
+        access_log=None,
+        shutdown_timeout=1.0,
+        handler_cancellation=True,
+        lingering_time=0.0,
     )
     await runner.setup()
-    site = web.TCPSite(runner, host, port)
+    site = web.TCPSite(runner, host, port, ssl_context=tls)
     try:
         await site.start()
     except OSError:
@@ -64,15 +87,35 @@ async def serve(server: ApiServer, host: str = "127.0.0.1", port: int = 0) -> Ht
 
 
 class _Bridge:
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, guard: Guard | None) -> None:
         self._server = server
+        self._guard = guard
+
+    async def expect_continue(self, request: web.Request) -> web.StreamResponse | None:
+        """Have the client send its body, unless the request is refused."""
+        try:
+            self._sender(request)
+        except Refused as error:
+            return _refusal(error)
+        assert request.transport is not None
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return None
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Pass one request on and stream the answer back."""
+        try:
+            sender = self._sender(request)
+        except Refused as error:
+            return _refusal(error)
         body = await request.read()
         try:
             status, headers, chunks = await self._server.request(
-                request.method, request.path, dict(request.query), request.headers, body or None
+                request.method,
+                request.path,
+                dict(request.query),
+                request.headers,
+                body or None,
+                sender=sender,
             )
         except Exception:  # noqa: BLE001 - one broken request must not end the server
             _LOG.exception("%s %s failed", request.method, request.path)
@@ -82,6 +125,17 @@ class _Bridge:
             )
         async with contextlib.aclosing(chunks):
             return await _stream(request, status, headers, chunks)
+
+    def _sender(self, request: web.Request) -> User | None:
+        return self._guard.user(request.headers) if self._guard else None
+
+
+def _refusal(error: Refused) -> web.Response:
+    response = web.Response(
+        status=error.code, body=encode(error.body()), content_type="application/json"
+    )
+    response.force_close()
+    return response
 
 
 async def _stream(

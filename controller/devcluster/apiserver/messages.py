@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from controller.devcluster.apiserver.access.users import ADMIN, user_named
 from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.negotiation import JSON
 from controller.devcluster.apiserver.protobuf import (
@@ -20,6 +21,7 @@ from controller.devcluster.apiserver.protobuf import (
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
+    from controller.devcluster.apiserver.access.users import User
     from controller.devcluster.apiserver.status import ApiError
 
 
@@ -33,6 +35,7 @@ class Request:
         query: parameters, not URL-encoded.
         headers: header fields with lower-case names.
         body: the whole body, or None.
+        sender: who was authenticated; None without a network, where nobody is.
     """
 
     method: str
@@ -40,6 +43,7 @@ class Request:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: bytes | None
+    sender: User | None = None
 
     @property
     def user_agent(self) -> str:
@@ -47,10 +51,18 @@ class Request:
         return self.headers.get("user-agent", "")
 
     @property
-    def user(self) -> str:
-        """The impersonated user, the bearer token taken as a name, or the admin."""
-        token = self.headers.get("authorization", "").removeprefix("Bearer ")
-        return self.headers.get("impersonate-user") or token or "kubernetes-admin"
+    def user(self) -> User:
+        """The impersonated user, the sender, or the admin.
+
+        Where nobody is authenticated, a bearer token is the name of a user.
+        """
+        name = self.headers.get("impersonate-user", "")
+        if not name and self.sender is None:
+            name = self.headers.get("authorization", "").removeprefix("Bearer ")
+        if not name:
+            return self.sender or ADMIN
+        group = self.headers.get("impersonate-group")
+        return user_named(name, group) if group else user_named(name)
 
 
 @dataclass(slots=True)

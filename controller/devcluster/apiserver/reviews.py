@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.access.rbac import Rbac
+from controller.devcluster.apiserver.access.users import user_named
 from controller.devcluster.apiserver.audit import Attributes
-from controller.devcluster.apiserver.jsondata import Json, child
+from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.negotiation import content_type, decode_object
 
 if TYPE_CHECKING:
@@ -20,17 +22,13 @@ REVIEWS = {
 GROUP = "authorization.k8s.io"
 
 
-EVERYTHING: Json = {
-    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
-    "incomplete": False,
-}
+_EVERYTHING: Json = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 
 
 def review(request: Request, where: ResourcePath, audit: Audit) -> Json | None:
     """The reviewed object, or None if the request is no review."""
     if request.method == "POST" and (where.group, where.plural) in _WITHOUT_QUESTION:
-        return _answered(request, where)
+        return _answered(request, where, audit)
     if (request.method, where.group, where.plural in REVIEWS) != ("POST", GROUP, True):
         return None
     object_ = decode_object(request.body, content_type(request.headers))
@@ -39,22 +37,27 @@ def review(request: Request, where: ResourcePath, audit: Audit) -> Json | None:
     resource = asked.get("resource", "")
     if asked.get("subresource"):
         resource += "/" + asked["subresource"]
+    if where.plural == "subjectaccessreviews":
+        audit.check(_own(request, where))
+        user = user_named(str(spec.get("user", "")), *entries(spec, "groups"))
+    else:
+        user = request.user
     attributes = Attributes(
-        spec.get("user") or request.user,
+        user.name,
         request.user_agent,
         asked.get("verb", ""),
         asked.get("group", ""),
         resource,
         asked.get("namespace", ""),
         asked.get("name", ""),
+        user.groups,
     )
-    allowed = audit.authorizer is None or audit.authorizer(attributes)
     return {
         "kind": REVIEWS[where.plural],
         "apiVersion": f"{GROUP}/v1",
         "metadata": {},
         "spec": spec,
-        "status": {"allowed": allowed},
+        "status": {"allowed": audit.allows(attributes)},
     }
 
 
@@ -64,13 +67,26 @@ _WITHOUT_QUESTION = {
 }
 
 
-def _answered(request: Request, where: ResourcePath) -> Json:
-    """The user, or their rules; rules of the authorizer are not listed."""
+def _answered(request: Request, where: ResourcePath, audit: Audit) -> Json:
+    """The user, or their rules."""
     kind = _WITHOUT_QUESTION[where.group, where.plural]
-    status: Json = {"userInfo": {"username": request.user, "groups": ["system:authenticated"]}}
-    return {
-        "kind": kind,
-        "apiVersion": f"{where.group}/v1",
-        "metadata": {},
-        "status": status if kind == "SelfSubjectReview" else EVERYTHING,
-    }
+    user = request.user
+    if kind == "SelfSubjectReview":
+        status: Json = {"userInfo": {"username": user.name, "groups": list(user.groups)}}
+    else:
+        asked = decode_object(request.body, content_type(request.headers))
+        namespace = str(child(asked, "spec").get("namespace", ""))
+        rules = [_EVERYTHING]
+        if isinstance(audit.authorizer, Rbac) and not user.is_admin:
+            rules = list(audit.authorizer.rules(user.name, user.groups, namespace))
+        others = [{"verbs": ["*" if user.is_admin else "get"], "nonResourceURLs": ["*"]}]
+        status = {"resourceRules": rules, "nonResourceRules": others, "incomplete": False}
+    return {"kind": kind, "apiVersion": f"{where.group}/v1", "metadata": {}, "status": status}
+
+
+def _own(request: Request, where: ResourcePath) -> Attributes:
+    """The review itself, as a request."""
+    user = request.user
+    return Attributes(
+        user.name, request.user_agent, "create", where.group, where.plural, "", "", user.groups
+    )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
     from datetime import datetime
 
+    from controller.devcluster.apiserver.access import User
     from controller.devcluster.apiserver.audit import RequestKey
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.devcluster.apiserver.watch import Clock
@@ -106,6 +107,8 @@ class ApiServer:
         query: Mapping[str, str],
         headers: Mapping[str, str],
         body: bytes | None,
+        *,
+        sender: User | None = None,
     ) -> tuple[int, dict[str, str], AsyncGenerator[bytes, None]]:
         """Answer one request.
 
@@ -115,13 +118,14 @@ class ApiServer:
             query: parameters, not URL-encoded.
             headers: header fields in any case.
             body: the whole body, or None.
+            sender: who was authenticated; None without a network.
 
         Returns:
             Status, headers with lower-case names, and the body in chunks; a watch's body ends
             when the watch does.
         """
         lower = {name.lower(): value for name, value in headers.items()}
-        request = Request(method, path, query, lower, body)
+        request = Request(method, path, query, lower, body, sender)
         try:
             answer = await self._answer(request)
         except ApiError as error:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
+    from controller.devcluster.apiserver.access import TokenIssuer
     from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.messages import Request, Response
     from controller.devcluster.apiserver.paths import ResourcePath
@@ -57,11 +58,13 @@ class Hooks:
         pod_log: the kubelet's part of `kubectl logs`.
         pod_proxy: forwards a request to a pod.
         service_proxy: forwards a request to a service; `where.rest` is the path there.
+        tokens: issues the tokens of service accounts.
     """
 
     pod_log: Hook | None = None
     pod_proxy: Hook | None = None
     service_proxy: Hook | None = None
+    tokens: TokenIssuer | None = None
 
 
 class Subresources:
@@ -92,6 +95,8 @@ class Subresources:
             raise _no_connections(where.subresource)
         if where.subresource in {"log", "proxy"}:
             return await self._hooked(request, where, resource)
+        if (request.method, where.subresource) == ("POST", "token"):
+            return self._issue_token(request, where, resource)
         if (request.method, where.subresource) == ("POST", "binding"):
             return self._bind(request, where, resource)
         if (request.method, where.subresource) == ("POST", "eviction"):
@@ -115,6 +120,17 @@ class Subresources:
         if stored is None:
             raise not_found(resource.name, where.name)
         return stored.object
+
+    def _issue_token(
+        self, request: Request, where: ResourcePath, resource: ApiResource
+    ) -> Response:
+        tokens = self._hooks.tokens
+        if tokens is None:
+            raise ApiError(503, "ServiceUnavailable", "this server issues no tokens")
+        if not tokens.exists(where.namespace, where.name):
+            raise not_found(resource.name, where.name)
+        wanted = decode_object(request.body, content_type(request.headers))
+        return json_response(201, tokens.issue(where.namespace, where.name, wanted))
 
     def _bind(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
         binding = decode_object(request.body, content_type(request.headers))

@@ -123,6 +123,7 @@ class ContainerRuns:
                         image,
                         downward=self._context.downward,
                         sources=data,
+                        given=runtime.access.variables if runtime.access else {},
                     )
                     return await self._launch(call, image)
                 except InvalidConfiguration as error:

@@ -1,8 +1,8 @@
 """A container's environment and command line, from its specification alone.
 
 Nothing is inherited from this process. Order of precedence, as in a real cluster: the image's
-variables, `envFrom`, `env`; the latter may refer to earlier ones of the pod. There are no variables
-for services: Ray reads control groups where `KUBERNETES_SERVICE_HOST` is set.
+variables, those of the API server, `envFrom`, `env`; the latter may refer to earlier ones of the
+pod. Other services have no variables.
 """
 
 from __future__ import annotations
@@ -48,6 +48,22 @@ class SourceReference:
 
 
 CONFIG_MAP, SECRET, CLAIM = "configmap", "secret", "persistentvolumeclaim"
+ACCOUNT, AUTHORITY = "serviceaccount", "authority"
+
+
+@dataclass(frozen=True, slots=True)
+class AccountToken(SourceReference):
+    """A token of a service account, bound to a pod.
+
+    Attributes:
+        pod: name of the pod.
+        uid: of the pod.
+        audience: whom the token is for; empty for the API server.
+    """
+
+    pod: str
+    uid: str
+    audience: str
 
 
 def env_sources(container: ContainerSpecification) -> frozenset[SourceReference]:
@@ -89,6 +105,7 @@ def invocation(
     *,
     downward: DownwardValues,
     sources: Mapping[SourceReference, Mapping[str, bytes] | None],
+    given: Mapping[str, str],
 ) -> Invocation:
     """How `container` is to be started.
 
@@ -98,11 +115,12 @@ def invocation(
         image: its environment.
         downward: values that the machine adds.
         sources: the data of all `env_sources`, None for those that do not exist.
+        given: variables that the kubelet adds.
 
     Raises:
         BadConfiguration: a referenced object is missing, or there is no command.
     """
-    declared: dict[str, str] = {}
+    declared: dict[str, str] = dict(given)
     for group in container.env_from:
         declared.update(_taken_over(group, sources))
     for variable in container.env:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.nodes.pods import KubeletPod
+    from controller.devcluster.processes.api_access import ApiAccess
     from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.isolation.protocols import Isolation
     from controller.devcluster.processes.output import Outputs
@@ -65,6 +66,7 @@ class ProcessKubelet(Kubelet):
         outputs: keeps what containers write.
         root: folder for claims.
         memory: folder in memory, for volumes of medium Memory.
+        access: how pods reach the API server; None if they do not.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class ProcessKubelet(Kubelet):
         outputs: Outputs,
         root: Path,
         memory: Path,
+        access: ApiAccess | None = None,
     ) -> None:
         super().__init__(context, node_info(isolation))
         self._context = context
@@ -85,11 +88,12 @@ class ProcessKubelet(Kubelet):
             isolation=isolation,
             images=images,
             outputs=outputs,
-            sources=Sources(context),
+            sources=Sources(context, access.authority if access else b""),
             events=self._events,
             settings=context.settings,
             wall=context.wall,
             dirs=KubeletDirs(claims=root / "claims", memory=memory),
+            access=access,
         )
         self._claims = Claims(context, self._runtime.dirs.claims)
         self._runs: dict[str, dict[str, PodWorker]] = {}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from controller.devcluster.nodes.settings import NodeSettings
+    from controller.devcluster.processes.api_access import ApiAccess
     from controller.devcluster.processes.downward_api import DownwardValues
     from controller.devcluster.processes.events import PodEvents
     from controller.devcluster.processes.images import Images
@@ -50,6 +51,7 @@ class PodRuntime:
         settings: pauses.
         wall: the time in UTC.
         dirs: of the kubelet.
+        access: how pods reach the API server; None if they do not.
     """
 
     client: Client
@@ -61,6 +63,7 @@ class PodRuntime:
     settings: NodeSettings
     wall: Callable[[], datetime]
     dirs: KubeletDirs
+    access: ApiAccess | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import structlog
 from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.timestamps import seconds_since, timestamp
 from controller.devcluster.processes import container_states as states
+from controller.devcluster.processes.api_access import with_service_account
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.downward_api import DownwardValues
 from controller.devcluster.processes.environment import InvalidConfiguration
@@ -192,7 +193,9 @@ class PodWorker:
                 _log.debug("pod not read", pod=meta.key, error=repr(error))
                 await asyncio.sleep(_API_RETRY)
             else:
-                return pod if pod.metadata.uid == meta.uid else None
+                if pod.metadata.uid != meta.uid:
+                    return None
+                return with_service_account(pod) if self._runtime.access else pod
 
     def _accept(self, pod: WholePod) -> None:
         """Accept the pod; containers of an earlier kubelet are lost."""

@@ -1,4 +1,4 @@
-"""Config maps, secrets and claims for pods: read live, with notification of changes.
+"""Config maps, secrets, claims and tokens for pods: read live, with notification of changes.
 
 Only metadata is cached: this process keeps no copy of a secret.
 """
@@ -9,16 +9,26 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.control import Enqueue
-from controller.devcluster.processes.environment import CLAIM, CONFIG_MAP, SECRET, SourceReference
+from controller.devcluster.processes.environment import (
+    AUTHORITY,
+    CLAIM,
+    CONFIG_MAP,
+    SECRET,
+    AccountToken,
+    SourceReference,
+)
 from controller.devcluster.processes.specification import CONFIG_MAPS, SECRETS
 from controller.kube.errors import NotFound
 from controller.kube.objects import KubeObject
-from controller.kube.resources import CLAIMS, Resource
+from controller.kube.resources import CLAIMS, SERVICE_ACCOUNTS, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from controller.devcluster.nodes.component_context import ComponentContext
+
+_TOKEN_SECONDS = 365 * 24 * 3600
+"""As a pod does not outlive this process, its token is not renewed."""
 
 _WATCHED: Mapping[str, Resource[Any]] = {
     CLAIM: CLAIMS,
@@ -28,10 +38,16 @@ _WATCHED: Mapping[str, Resource[Any]] = {
 
 
 class Sources:
-    """Reads config maps, secrets and claims for pods; the data of a claim is its `uid`."""
+    """Reads config maps, secrets, claims and tokens for pods; the data of a claim is its `uid`.
 
-    def __init__(self, context: ComponentContext) -> None:
+    Args:
+        context: client and caches.
+        authority: PEM certificate that signs the API server's.
+    """
+
+    def __init__(self, context: ComponentContext, authority: bytes = b"") -> None:
         self._client = context.client
+        self._authority = authority
         self._waiting: dict[tuple[str, SourceReference], set[asyncio.Event]] = {}
         for kind, resource in _WATCHED.items():
             informer = context.caches.informer(resource)
@@ -52,7 +68,11 @@ class Sources:
         return SourceSubscription(self._waiting, [(namespace, source) for source in wanted])
 
     async def _read(self, namespace: str, source: SourceReference) -> Mapping[str, bytes] | None:
+        if source.kind == AUTHORITY:
+            return {"ca.crt": self._authority}
         try:
+            if isinstance(source, AccountToken):
+                return {"token": await self._token(namespace, source)}
             if source.kind == CLAIM:
                 claim = await self._client.get(CLAIMS, namespace, source.name)
                 return {"uid": claim.metadata.uid.encode()}
@@ -63,6 +83,17 @@ class Sources:
             return None
         texts = {key: text.encode() for key, text in (found.data or {}).items()}
         return texts | (found.binary_data or {})
+
+    async def _token(self, namespace: str, source: AccountToken) -> bytes:
+        path = SERVICE_ACCOUNTS.path(namespace, source.name, "token")
+        spec: dict[str, Any] = {
+            "audiences": [source.audience] if source.audience else [],
+            "expirationSeconds": _TOKEN_SECONDS,
+            "boundObjectRef": {"kind": "Pod", "name": source.pod, "uid": source.uid},
+        }
+        body = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": spec}
+        answer = await self._client.request_json("POST", path, body=body)
+        return str(answer["status"]["token"]).encode()
 
     def _changed(self, key: tuple[str, SourceReference]) -> None:
         for event in self._waiting.get(key, ()):

@@ -229,6 +229,13 @@ class TokenSource(View, frozen=True):
     """`serviceAccountToken` of a projection."""
 
     path: str = "token"
+    audience: str = ""
+
+
+class TrustBundleSource(View, frozen=True):
+    """`clusterTrustBundle` of a projection: the API server's authority, whatever it names."""
+
+    path: str = ""
 
 
 class Projection(View, frozen=True):
@@ -238,6 +245,7 @@ class Projection(View, frozen=True):
     secret: SecretSource | None = None
     downward_api: DownwardSource | None = msgspec.field(default=None, name="downwardAPI")
     service_account_token: TokenSource | None = None
+    cluster_trust_bundle: TrustBundleSource | None = None
 
 
 class ProjectedSource(View, frozen=True):
@@ -294,6 +302,7 @@ class PodSpecification(KubeletPodSpec, frozen=True):
     hostname: str = ""
     subdomain: str = ""
     service_account_name: str = "default"
+    automount_service_account_token: bool | None = None
     active_deadline_seconds: float | None = None
     termination_grace_period_seconds: float = 30
     readiness_gates: tuple[ReadinessGate, ...] = ()

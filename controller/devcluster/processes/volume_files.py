@@ -11,8 +11,11 @@ from controller.devcluster.processes.downward_api import (
     resource_value,
 )
 from controller.devcluster.processes.environment import (
+    ACCOUNT,
+    AUTHORITY,
     CONFIG_MAP,
     SECRET,
+    AccountToken,
     InvalidConfiguration,
     SourceReference,
 )
@@ -25,8 +28,10 @@ if TYPE_CHECKING:
         ConfigMapSource,
         DownwardSource,
         KeyToPath,
+        Projection,
         SecretSource,
         SpecifiedPod,
+        TokenSource,
         Volume,
     )
     from controller.kube.objects import ObjectMeta
@@ -49,12 +54,12 @@ def is_made_of_objects(volume: Volume) -> bool:
     return bool(volume.config_map or volume.secret or volume.downward_api or volume.projected)
 
 
-def volume_sources(volume: Volume) -> frozenset[SourceReference]:
-    """The config maps and secrets that `volume` uses."""
-    return frozenset(_sources(volume))
+def volume_sources(volume: Volume, pod: SpecifiedPod) -> frozenset[SourceReference]:
+    """The objects that `volume` of a pod uses."""
+    return frozenset(_sources(volume, pod))
 
 
-def _sources(volume: Volume) -> Iterator[SourceReference]:
+def _sources(volume: Volume, pod: SpecifiedPod) -> Iterator[SourceReference]:
     if volume.config_map:
         yield SourceReference(CONFIG_MAP, volume.config_map.name)
     if volume.secret:
@@ -64,6 +69,10 @@ def _sources(volume: Volume) -> Iterator[SourceReference]:
             yield SourceReference(CONFIG_MAP, projection.config_map.name)
         if projection.secret:
             yield SourceReference(SECRET, projection.secret.name)
+        if projection.service_account_token:
+            yield _token(projection.service_account_token, pod)
+        if projection.cluster_trust_bundle:
+            yield SourceReference(AUTHORITY, "")
 
 
 def volume_files(
@@ -93,15 +102,27 @@ def volume_files(
     if volume.projected:
         mode = _mode(volume.projected.default_mode)
         for part in volume.projected.sources:
-            if part.config_map:
-                found |= _config_map(part.config_map, sources, mode)
-            if part.secret:
-                found |= _secret(part.secret, part.secret.name, sources, mode)
             if part.downward_api:
                 found |= _downward(part.downward_api, pod, meta, downward, mode)
-            if part.service_account_token:
-                found[part.service_account_token.path] = VolumeFile(_token(pod, meta), mode)
+            else:
+                found |= _projected(part, pod, sources, mode)
     return found
+
+
+def _projected(
+    part: Projection, pod: SpecifiedPod, sources: Sources, mode: int
+) -> dict[str, VolumeFile]:
+    if part.config_map:
+        return _config_map(part.config_map, sources, mode)
+    if part.secret:
+        return _secret(part.secret, part.secret.name, sources, mode)
+    if part.service_account_token:
+        token = _only(_token(part.service_account_token, pod), sources)
+        return {part.service_account_token.path: VolumeFile(token, mode)}
+    if part.cluster_trust_bundle:
+        authority = _only(SourceReference(AUTHORITY, ""), sources)
+        return {part.cluster_trust_bundle.path: VolumeFile(authority, mode)}
+    return {}
 
 
 def _mode(given: int | None) -> int:
@@ -166,7 +187,16 @@ def _downward(
     return found
 
 
-def _token(pod: SpecifiedPod, meta: ObjectMeta) -> bytes:
-    """A token of the embedded API server is the name of its user."""
+def _token(token: TokenSource, pod: SpecifiedPod) -> AccountToken:
     account = pod.spec.service_account_name or "default"
-    return f"system:serviceaccount:{meta.namespace}:{account}".encode()
+    meta = pod.metadata
+    return AccountToken(ACCOUNT, account, meta.name, meta.uid, token.audience)
+
+
+def _only(source: SourceReference, sources: Sources) -> bytes:
+    """The data of a source that has one key."""
+    data = sources[source]
+    if data is None:
+        raise InvalidConfiguration(f"{source} not found")
+    (value,) = data.values()
+    return value

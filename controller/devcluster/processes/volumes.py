@@ -54,7 +54,11 @@ class Volumes:
     @property
     def sources(self) -> frozenset[SourceReference]:
         """The objects that `prepare` needs."""
-        found = {source for volume in self._pod.spec.volumes for source in volume_sources(volume)}
+        found = {
+            source
+            for volume in self._pod.spec.volumes
+            for source in volume_sources(volume, self._pod)
+        }
         for volume in self._pod.spec.volumes:
             if volume.persistent_volume_claim:
                 found.add(SourceReference(CLAIM, volume.persistent_volume_claim.claim_name))

@@ -42,10 +42,13 @@ def a_pod(**container) -> SpecifiedPod:
     return msgspec.convert(body, SpecifiedPod)
 
 
+GIVEN = {"KUBERNETES_SERVICE_HOST": "10.1.0.1"}
+
+
 def called(sources=None, **container):
     pod = a_pod(**container)
     (main,) = pod.spec.containers
-    return invocation(pod, main, IMAGE, downward=AROUND, sources=sources or {})
+    return invocation(pod, main, IMAGE, downward=AROUND, sources=sources or {}, given=GIVEN)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +76,7 @@ def test_nothing_is_inherited(monkeypatch):
         "FROM_IMAGE",
         "HOME",
         "HOSTNAME",
+        "KUBERNETES_SERVICE_HOST",
         "LANG",
         "PATH",
         "VIRTUAL_ENV",
@@ -138,6 +142,15 @@ def test_resources_are_rounded_up_and_default_to_the_machine(resource, divisor, 
     source = {"resourceFieldRef": {"resource": resource, "divisor": divisor}}
     env = called(env=[{"name": "X", "valueFrom": source}], resources=resources).env
     assert env["X"] == expected
+
+
+def test_a_containers_own_variables_win_over_those_of_the_api_server():
+    env = [
+        {"name": "OLD", "value": "$(KUBERNETES_SERVICE_HOST)"},
+        {"name": "KUBERNETES_SERVICE_HOST", "value": "mine"},
+    ]
+    found = called(env=env).env
+    assert (found["OLD"], found["KUBERNETES_SERVICE_HOST"]) == ("10.1.0.1", "mine")
 
 
 def test_an_unknown_field_is_said():

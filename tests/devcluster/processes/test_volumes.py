@@ -7,9 +7,12 @@ import pytest
 
 from controller.devcluster.processes.downward_api import DownwardValues
 from controller.devcluster.processes.environment import (
+    ACCOUNT,
+    AUTHORITY,
     CLAIM,
     CONFIG_MAP,
     SECRET,
+    AccountToken,
     InvalidConfiguration,
     SourceReference,
 )
@@ -17,6 +20,13 @@ from controller.devcluster.processes.specification import SpecifiedPod
 from controller.devcluster.processes.volume_files import VolumeFile
 from controller.devcluster.processes.volumes import Volumes, write_atomically
 
+SOURCES = {
+    "config": SourceReference(CONFIG_MAP, "x"),
+    "secret": SourceReference(SECRET, "x"),
+    "claim": SourceReference(CLAIM, "x"),
+    "token": AccountToken(ACCOUNT, "default", "p", "", ""),
+    "authority": SourceReference(AUTHORITY, ""),
+}
 AROUND = DownwardValues(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=1)
 
 
@@ -37,8 +47,7 @@ def a_pod(volume, mount=None) -> SpecifiedPod:
 def mounted(tmp_path, volume, mount=None, **sources):
     """The one mount of a pod with one volume."""
     pod = a_pod(volume, mount)
-    kinds = {"config": CONFIG_MAP, "secret": SECRET, "claim": CLAIM}
-    data = {SourceReference(kinds[name], "x"): value for name, value in sources.items()}
+    data = {SOURCES[name]: value for name, value in sources.items()}
     volumes = Volumes(pod, tmp_path, tmp_path / "memory", tmp_path / "claims")
     assert volumes.sources == data.keys()
     volumes.prepare(pod.metadata, AROUND, data)
@@ -63,14 +72,21 @@ def test_config_maps_secrets_and_fields_are_files(tmp_path):
                 {"secret": {"name": "x", "items": [{"key": "k", "path": "deep/key"}]}},
                 {"downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": LABELS}}]}},
                 {"serviceAccountToken": {"path": "token"}},
+                {"clusterTrustBundle": {"path": "ca.crt"}},
             ]
         }
     }
-    made = mounted(tmp_path, volume, config={"a": b"1"}, secret={"k": b"2", "other": b""})
+    made = mounted(
+        tmp_path,
+        volume,
+        config={"a": b"1"},
+        secret={"k": b"2", "other": b""},
+        token={"token": b"t"},
+        authority={"ca.crt": b"c"},
+    )
     assert made.read_only
-    token = "system:serviceaccount:ns:default"
     assert (made.source / "deep/key").read_text() == "2"
-    assert files(made.source) == {"a": "1", "l": 'a="1"', "token": token}
+    assert files(made.source) == {"a": "1", "ca.crt": "c", "l": 'a="1"', "token": "t"}
 
 
 LABELS = "metadata.labels"
@@ -94,6 +110,11 @@ LABELS = "metadata.labels"
             {"persistentVolumeClaim": {"claimName": "x"}},
             {"claim": None},
             'persistentvolumeclaim "x" not found',
+        ),
+        (
+            {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+            {"token": None},
+            'serviceaccount "default" not found',
         ),
         ({"hostPath": {"path": "/nowhere/at/all"}}, {}, "/nowhere/at/all is not there"),
         ({"hostPath": {"path": "/etc/passwd", "type": "Directory"}}, {}, "not a directory"),

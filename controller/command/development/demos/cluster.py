@@ -21,7 +21,6 @@ from controller.command.development.view import ClusterView, ObjectHandler, Scre
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
-from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
@@ -133,7 +132,7 @@ async def _play(
     crds = custom_resource_definitions()
     async with (
         embedded_cluster(port=0, crds=crds, nodes=_NODES) as cluster,
-        operator_for(StaticCredentials(cluster.url), settings, user_agent=OPERATOR) as operator,
+        operator_for(cluster.credentials(), settings, user_agent=OPERATOR) as operator,
         asyncio.TaskGroup() as tasks,
     ):
         cluster.server.on_write.append(_pod_counter(summary))

@@ -21,7 +21,6 @@ from controller.command.development.view import JobView, ObjectHandler, Screen, 
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
-from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, KubeError, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
@@ -149,9 +148,7 @@ async def _play(
         embedded_cluster(
             port=0, crds=custom_resource_definitions(), nodes=NodeSettings(), process_node=node
         ) as cluster,
-        operator_for(
-            StaticCredentials(cluster.url), settings, user_agent="manta-operator"
-        ) as operator,
+        operator_for(cluster.credentials(), settings, user_agent="manta-operator") as operator,
         asyncio.TaskGroup() as tasks,
     ):
         user = cluster.client("demo-user")

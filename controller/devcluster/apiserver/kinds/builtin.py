@@ -193,7 +193,13 @@ def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
             "resourcequotas", "ResourceQuota", ReturnsDeletedWithStatus(), short_names=("quota",)
         ),
         _core("secrets", "Secret", SecretStrategy(), fields=selectable("type")),
-        _core("serviceaccounts", "ServiceAccount", ReturnsDeleted(), short_names=("sa",)),
+        _core(
+            "serviceaccounts",
+            "ServiceAccount",
+            ReturnsDeleted(),
+            short_names=("sa",),
+            more=frozenset({"token"}),
+        ),
         _core(
             "services",
             "Service",
