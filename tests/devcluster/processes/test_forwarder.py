@@ -80,6 +80,21 @@ async def test_without_a_backend_that_answers_the_connection_is_reset():
     await forwarder.aclose()
 
 
+async def test_a_connection_that_is_not_admitted_is_reset():
+    server, backend = await answering(b"secret")
+    asked: list[tuple[object, object]] = []
+    forwarder = Forwarder((backend,), lambda peer, here: bool(asked.append((peer, here))))
+    port = nobody().port
+    await forwarder.listen("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    assert asked == [(writer.get_extra_info("sockname"), ("127.0.0.1", port))]
+    writer.close()
+    await forwarder.aclose()
+    server.close()
+
+
 async def test_closing_cuts_connections_that_stand():
     server, backend = await answering(b"1")
     forwarder, port = await forwarding(backend)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -83,12 +84,24 @@ def networks() -> set[str]:
     return {name for name in os.listdir("/sys/class/net") if name.startswith("manta-")}  # noqa: PTH208
 
 
+def rules_of(root: Path) -> bool:
+    """Whether this machine has routing rules of a cluster."""
+    number = 10_000 + int(root.name, 16) % 10_000
+    return (
+        f"{number}:"
+        in subprocess.run(
+            ["ip", "rule", "show"], capture_output=True, text=True, check=False
+        ).stdout
+    )
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the_rest(way, base):
     process, root = await dying_cluster(way, base)
     running = list(tagged_processes(f"{root}/"))
     assert len(running) > 3
     assert clean_up(base) == [], "a living cluster is left alone"
+    assert rules_of(root) == (way == "namespaces")
     assert set(tagged_processes(f"{root}/")) >= set(running)
     os.kill(reaper_pid(root), signal.SIGKILL)
     process.kill()
@@ -103,6 +116,7 @@ async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the
     assert found.pid == process.pid
     assert contents(base) == []
     assert link not in networks()
+    assert not rules_of(root)
     assert not exists(f"/dev/shm/{link}")
     assert clean_up(base) == []
 

@@ -12,6 +12,7 @@ from controller.devcluster.processes.isolation.process_tags import tagged_proces
 from controller.devcluster.processes.isolation.protocols import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
+    connects,
     container_dir,
     ended,
     exists,
@@ -73,6 +74,17 @@ async def test_pods_listen_on_the_same_port_and_reach_one_another(isolation):
     for sandbox, server in zip(sandboxes, servers, strict=True):
         await isolation.close_pod(sandbox)
         await status_of(server)
+
+
+async def test_other_users_of_this_machine_do_not_reach_pods(isolation):
+    one = await pod(isolation)
+    server = await started((await container_dir(one)).command([PYTHON, "-c", _LISTEN]))
+    await said(server, "listening")
+    _, writer = await asyncio.open_connection(one.ip, 8080)
+    writer.close()
+    assert not await connects(one.ip, 8080)
+    await isolation.close_pod(one)
+    await status_of(server)
 
 
 async def test_a_pod_of_the_host_network_shares_this_machines_addresses(isolation):

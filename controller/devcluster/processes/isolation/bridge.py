@@ -15,6 +15,8 @@ import shutil
 from collections import deque
 from typing import TYPE_CHECKING
 
+from controller.devcluster.processes.network.owners import permitted_users, ranges_of_others
+
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _ALL = ipaddress.IPv4Network("10.88.0.0/13")
 _PREFIX = 20
+_RULES = 10_000  # routing rules are between that number and its double
 _CLUSTERS = 16
 """How many clusters can run at once: each tries every sixteenth of the networks."""
 
@@ -96,6 +99,19 @@ class Bridge:
             f"addr add {self.address}/{_PREFIX} dev {self.name}",
             f"link set {self.name} up",
         )
+        await self._keep_others_out()
+
+    async def _keep_others_out(self) -> None:
+        """Have other users of this machine find no route to pods.
+
+        Raises:
+            IpFailed: `ip` refused.
+        """
+        place = f"pref {_RULES + int(self._cluster_dir.id, 16) % _RULES}"
+        for others in ranges_of_others(permitted_users()):
+            rule = f"{place} to {self.network} uidrange {others} prohibit"
+            self._cluster_dir.record_rule(rule)
+            await ip(f"rule add {rule}")
 
     def assign(self) -> str:
         """An address for a pod: the one that has been free for longest.

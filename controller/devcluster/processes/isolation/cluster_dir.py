@@ -1,8 +1,8 @@
 """The directory of one cluster on this machine, with a record of all resources that it creates.
 
 A cluster that dies without clean-up leaves its directory with an unlocked owner file. The next
-start finds it and removes what is recorded there: links by name, processes by a tag in their
-environment that names the directory.
+start finds it and removes what is recorded there: links by name, routing rules, processes by a tag
+in their environment that names the directory.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _MEMORY = Path("/dev/shm")  # noqa: S108 - where Linux keeps shared memory
 _OWNER = "owner"
 _LINKS = "links"
+_RULES = "rules"
 _NUMBERS = 16
 """How many clusters can run at once on one machine."""
 
@@ -96,6 +97,11 @@ class ClusterDir:
         with (self.root / _LINKS).open("a") as file:
             file.write(f"{name}\n")
 
+    def record_rule(self, rule: str) -> None:
+        """Record a routing rule, as `ip rule add` takes it; call before creating it."""
+        with (self.root / _RULES).open("a") as file:
+            file.write(f"{rule}\n")
+
     def close(self) -> None:
         """Kill remaining processes, and remove links and directories. Idempotent."""
         if self._owner.closed:
@@ -157,6 +163,8 @@ def _clean(root: Path) -> Leftover:
     links = tuple(_lines(root / _LINKS))
     for link in links:
         _delete_link(link)
+    for rule in _lines(root / _RULES):
+        _ip("rule", "delete", *rule.split())
     memory = Path(str(owner.get("memory") or root))
     if memory == _MEMORY / f"manta-{root.name}":
         shutil.rmtree(memory, ignore_errors=True)
@@ -173,14 +181,18 @@ def _owner(root: Path) -> dict[str, Any]:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text().split()
+        return file.read_text().splitlines()
     except FileNotFoundError:
         return []
 
 
 def _delete_link(name: str) -> None:
     if Path("/sys/class/net", name).exists():
-        subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)  # noqa: S603, S607
+        _ip("link", "delete", name)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=False, capture_output=True)  # noqa: S603, S607
 
 
 def kill_tagged(prefix: str, *, patience: float = 5.0) -> int:

@@ -59,7 +59,7 @@ class NamespaceIsolation(ProcessIsolation[NamespaceSandbox]):
         return (
             f"each pod has network, process and mount namespaces of its own, and an address of "
             f"{self.bridge.network} on the bridge {self.bridge.name}; pods do not reach the "
-            "internet"
+            "internet, and other users of this machine do not reach pods"
         )
 
     @property

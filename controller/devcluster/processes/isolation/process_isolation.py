@@ -32,6 +32,13 @@ class ProcessIsolation(ABC, Generic[S]):
                 del self._sandboxes[own.uid]
                 await self._end(own)
 
+    def is_pod(self, address: str) -> bool:
+        """Whether a pod with a network of its own has that address."""
+        return any(
+            sandbox.ip == address and sandbox.setting.pod and not sandbox.setting.host_network
+            for sandbox in self._sandboxes.values()
+        )
+
     @abstractmethod
     async def _end(self, sandbox: S) -> None:
         """Kill the processes of a sandbox and remove its network and directory."""

@@ -161,6 +161,10 @@ class Isolation(Protocol):
         """Kill its processes and remove its network and directory."""
         ...
 
+    def is_pod(self, address: str) -> bool:
+        """Whether a pod with a network of its own has that address."""
+        ...
+
     async def hold(self, addresses: AbstractSet[str]) -> Mapping[str, str]:
         """Have exactly these addresses of services on this machine.
 

@@ -33,7 +33,8 @@ class SharedIsolation(ShimIsolation):
         """For people."""
         return (
             "all pods share this machine's network, so run one Ray cluster at a time; a worker's "
-            "metrics and agent ports are not those of its pod" + self._files
+            "metrics and agent ports are not those of its pod, and other users of this machine "
+            "reach pods" + self._files
         )
 
     def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:

@@ -110,8 +110,8 @@ class ShimIsolation(ProcessIsolation[ShimSandbox]):
         """For people."""
         return (
             f"each pod has an address 127.{_PODS + self._cluster_dir.number}.x.y through a library "
-            "that is preloaded into its processes; statically linked programs are not isolated"
-            + self._files
+            "that is preloaded into its processes; statically linked programs are not isolated; "
+            "other users of this machine reach pods" + self._files
         )
 
     @property

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controller.devcluster.processes.network.backends import Backend
 
 _log = structlog.get_logger(__name__)
@@ -22,12 +24,22 @@ _CONNECT = 5.0  # seconds for one backend
 class Forwarder:
     """Forwards each new connection to the next of its current backends.
 
+    Args:
+        backends: where to.
+        admits: whether a connection from a peer to an address here is forwarded; None forwards
+            all. Each is an address and a port.
+
     Attributes:
         backends: may be replaced at any time; open connections are kept.
     """
 
-    def __init__(self, backends: tuple[Backend, ...]) -> None:
+    def __init__(
+        self,
+        backends: tuple[Backend, ...],
+        admits: Callable[[tuple[str, int], tuple[str, int]], bool] | None = None,
+    ) -> None:
         self.backends = backends
+        self._admits = admits
         self._next = 0
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -55,7 +67,7 @@ class Forwarder:
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            there = await self._connect()
+            there = await self._connect() if self._is_admitted(writer) else None
             if there is None:
                 _reset(writer)
                 return
@@ -65,6 +77,12 @@ class Forwarder:
                 there[1].close()
         finally:
             writer.close()
+
+    def _is_admitted(self, writer: asyncio.StreamWriter) -> bool:
+        if self._admits is None:
+            return True
+        peer, here = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
+        return peer is not None and self._admits(peer, here)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         """A connection to the next backend that accepts one."""

@@ -15,6 +15,7 @@ from controller.devcluster.nodes.pods import PODS
 from controller.devcluster.nodes.views import ENDPOINT_SLICES
 from controller.devcluster.processes.network.backends import HEADLESS, Backend, addresses, backends
 from controller.devcluster.processes.network.forwarder import Forwarder
+from controller.devcluster.processes.network.owners import owner, permitted_users
 from controller.kube.resources import SERVICES
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class ServiceNetwork:
         api_server: tuple[str, int] | None = None,
     ) -> None:
         self._isolation = isolation
+        self._permitted = permitted_users()
         self._api_server = api_server
         self._loop = context.control_loop("network", self._sync)
         services = context.caches.informer(SERVICES)
@@ -131,7 +133,7 @@ class ServiceNetwork:
                 await self._listen(endpoint, behind)
 
     async def _listen(self, endpoint: tuple[str, int], behind: tuple[Backend, ...]) -> None:
-        forwarder = Forwarder(behind)
+        forwarder = Forwarder(behind, self._admits)
         try:
             await forwarder.listen(*endpoint)
         except OSError as error:
@@ -143,6 +145,10 @@ class ServiceNetwork:
             return
         self._refused.discard(endpoint)
         self._forwarders[endpoint] = forwarder
+
+    def _admits(self, peer: tuple[str, int], here: tuple[str, int]) -> bool:
+        """Whether a pod, or a process of a permitted user, connects."""
+        return self._isolation.is_pod(peer[0]) or owner(peer, here) in self._permitted
 
 
 def service_of_slice(item: RawEndpointSlice) -> list[str]:

@@ -1,0 +1,55 @@
+"""Which users of this machine may reach pods: whoever reaches Ray may run programs as its user."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+_TABLE = Path("/proc/net/tcp")
+_LAST_UID = 4_294_967_294
+
+
+def permitted_users(environment: Mapping[str, str] = os.environ) -> frozenset[int]:
+    """User ids: of this process, and of the user behind `sudo`."""
+    behind = environment.get("SUDO_UID", "")
+    return frozenset({os.getuid(), *([int(behind)] if behind.isdecimal() else [])})
+
+
+def ranges_of_others(permitted: Collection[int]) -> list[str]:
+    """All other user ids, in ranges as `ip rule` takes them."""
+    found: list[str] = []
+    first = 0
+    for uid in (*sorted(permitted), _LAST_UID + 1):
+        if first < uid:
+            found.append(f"{first}-{uid - 1}")
+        first = uid + 1
+    return found
+
+
+def owner(peer: tuple[str, int], here: tuple[str, int]) -> int | None:
+    """The user at the other end of a connection within this machine's own network.
+
+    Args:
+        peer: address and port of that end.
+        here: address and port of this end.
+
+    Returns:
+        The user id; None if no process of that network holds that end, as for one in a pod.
+    """
+    wanted = [_in_table(peer), _in_table(here)]
+    for line in _TABLE.read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[1:3] == wanted and fields[9] != "0":  # closed ends have no inode, and no owner
+            return int(fields[7])
+    return None
+
+
+def _in_table(endpoint: tuple[str, int]) -> str:
+    (number,) = struct.unpack("=I", socket.inet_aton(endpoint[0]))
+    return f"{number:08X}:{endpoint[1]:04X}"
