@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
@@ -37,12 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and run one subcommand; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        return options.start(options)
+        status: int = options.start(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # as `head` does: whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except ConfigurationError as error:
         sys.stderr.write(f"manta: {error}\n")
         return 2
     except KeyboardInterrupt:
         return 130
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -237,12 +243,15 @@ def _add_plan(commands: Commands) -> None:
         help="show what applying a manifest would do",
         description="Show what would be created, changed, replaced and deleted if a manifest were "
         "applied, or what the operator would do about the objects as they are, by its own "
-        "planner. Nothing is written: the API server is only asked for a dry run.",
+        "planner. Nothing is written: the API server is only asked for dry runs, of the manifest "
+        "and of every object that the operator would write, and what it would refuse is shown.",
         epilog="Exit status: 0 planned, 1 an object would be refused, 2 unusable input, "
         "3 something forbidden would happen.",
     )
     what = plan.add_mutually_exclusive_group(required=True)
-    what.add_argument("-f", "--file", type=Path, help="manifest, or a folder of manifests")
+    what.add_argument(
+        "-f", "--file", type=Path, help="manifest, a folder of manifests, or - for standard input"
+    )
     what.add_argument("--all", action="store_true", help="all existing objects")
     plan.add_argument(
         "-n",

@@ -2,34 +2,82 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import sys
+from pathlib import Path
+from typing import Any, cast
 
 import yaml
 
 from controller.kube.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from pathlib import Path
+Json = dict[str, Any]
 
+STANDARD_INPUT = Path("-")
+_SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is six times quicker
 
 
-def load(path: Path) -> list[dict[str, Any]]:
-    """All documents of a YAML or JSON file, or of every such file in a folder.
+def load(path: Path) -> list[Json]:
+    """All objects of a YAML or JSON file, of every such file in a folder, or of standard input.
+
+    Lists are taken apart.
+
+    Args:
+        path: a file, a folder, or `-` for standard input.
 
     Raises:
-        ConfigurationError: the path cannot be read or parsed; the message names it.
+        ConfigurationError: something cannot be read or parsed; the message names every such file.
     """
-    files = sorted(path.glob("*.yaml")) + sorted(path.glob("*.json")) if path.is_dir() else [path]
+    files = [path]
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
     if not files:
-        raise ConfigurationError(f"{path} holds no .yaml or .json file")
-    documents: list[dict[str, Any]] = []
+        raise ConfigurationError(f"{path} holds no .yaml, .yml or .json file")
+    objects: list[Json] = []
+    errors: list[str] = []
     for file in files:
         try:
-            loaded: list[Any] = list(yaml.load_all(file.read_bytes(), Loader=_Loader))
-        except OSError as error:
-            raise ConfigurationError(f"cannot read {file}: {error.strerror}") from error
-        except yaml.YAMLError as error:
-            raise ConfigurationError(f"{file} is not valid YAML: {error}") from error
-        documents += [document for document in loaded if isinstance(document, dict)]
-    return documents
+            objects += _load_file(file)
+        except ConfigurationError as error:
+            errors.append(str(error))
+    if errors:
+        raise ConfigurationError("\n".join(errors))
+    return objects
+
+
+def _load_file(file: Path) -> list[Json]:
+    name = "standard input" if file == STANDARD_INPUT else str(file)
+    try:
+        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
+        documents: list[Any] = list(yaml.load_all(content, Loader=_Loader))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {name}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(f"{name} is not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise ConfigurationError(f"{name} is nested too deeply") from error
+    objects: list[Json] = []
+    for document in documents:
+        objects += _objects_of(document, name)
+    return objects
+
+
+def _objects_of(document: Any, file: str) -> list[Json]:
+    """The objects of a document: none of an empty one, all of a list.
+
+    Raises:
+        ConfigurationError: it is no object.
+    """
+    if document is None:
+        return []
+    if not isinstance(document, dict):
+        raise ConfigurationError(f"{file} holds a document that is no object: {document!r:.60}")
+    found = cast("Json", document)
+    if not isinstance(found.get("metadata") or {}, dict):
+        raise ConfigurationError(f"{file}: metadata of a {found.get('kind')} must be an object")
+    if found.get("kind") != "List":
+        return [found]
+    items = found.get("items") or []
+    if not isinstance(items, list):
+        raise ConfigurationError(f"{file}: items of a List must be a list")
+    return [each for item in cast("list[Any]", items) for each in _objects_of(item, file)]

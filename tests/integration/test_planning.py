@@ -13,12 +13,14 @@ from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
+from controller.kube.client import Client
 from controller.kube.content_types import JSON
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.dashboard import DashboardActors
 from controller.runtime.reconcile.kind import Owned
 from controller.runtime.reconcile.plan import NOTHING, Create, Plan, Target
+from tests.faults.faulty_transport import ErrorResponse, FaultyTransport, Rule
 from tests.integration.harness import example_cluster, role
 from tests.integration.rays import Rays, forever, job_manifest
 
@@ -321,3 +323,78 @@ def start_all_kinds(rays: Rays) -> None:
         rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
     )
     world.start_operator(kinds=kinds_of(KindSettings(), actors))
+
+
+async def test_pods_that_the_api_server_would_refuse_are_told_with_its_words(world: World):
+    manifest = example_cluster(replicas=3)
+    container = manifest["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]
+    container["volumeMounts"] = [{"name": "nowhere", "mountPath": "/a"}]
+    plan = await planned(world, manifest)
+    (refusal,) = plan.refusals
+    assert (refusal.kind, refusal.group, refusal.count) == ("Pod", "workers", 3)
+    assert "spec.containers[0].volumeMounts[0].name" in refusal.message
+    assert refusal.name.endswith("-*")
+
+
+async def test_what_the_api_server_accepts_is_not_refused(world: World):
+    manifest = example_cluster()
+    assert (await planned(world, manifest)).refusals == ()
+    manifest["spec"]["enableInTreeAutoscaling"] = True
+    assert (await planned(world, manifest)).refusals == ()
+
+
+async def test_changes_of_existing_objects_are_tried_too(world: World):
+    await ready(world, example_cluster())
+    manifest = example_cluster(replicas=3)
+    container = manifest["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]
+    container["imagePullPolicy"] = "Sometimes"
+    plan = await planned(world, manifest)
+    assert any("imagePullPolicy" in refusal.message for refusal in plan.refusals)
+
+
+async def test_an_unknown_field_of_the_manifest_is_refused_as_kubectl_does(world: World):
+    manifest = example_cluster()
+    manifest["spec"]["workerGroupSpec"] = []
+    plan = await planned(world, manifest)
+    assert 'unknown field "spec.workerGroupSpec"' in plan.problem
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        (
+            ErrorResponse(403, "Forbidden", 'User "jane" cannot create resource "pods"'),
+            "your account may not create pods",
+        ),
+        (
+            ErrorResponse(400, "BadRequest", "admission webhook does not support dry run"),
+            "does not support dry run",
+        ),
+    ],
+)
+async def test_what_could_not_be_asked_is_a_note_and_no_refusal(
+    world: World, refused: ErrorResponse, words: str
+):
+    rule = Rule(refused, resource="pods", verbs=frozenset({"create"}))
+    transport = FaultyTransport(world.transport, [rule], clock=world.loop)
+    client = Client(transport, user_agent="test", clock=world.loop)
+    asking = Planner(client, kinds_of(KindSettings(), None), world.wall())
+    plan = await asking.for_manifest(example_cluster(), world.namespace)
+    assert plan.refusals == ()
+    (note,) = [note for note in plan.notes if "not known" in note]
+    assert words in note
+
+
+async def test_what_another_planned_write_creates_is_not_missed(world: World):
+    text = 'error looking up service account ns/example: serviceaccount "example" not found'
+    rule = Rule(ErrorResponse(403, "Forbidden", text), resource="pods", verbs=frozenset({"create"}))
+    transport = FaultyTransport(world.transport, [rule], clock=world.loop)
+    client = Client(transport, user_agent="test", clock=world.loop)
+    asking = Planner(client, kinds_of(KindSettings(), None), world.wall())
+    manifest = example_cluster()
+    plan = await asking.for_manifest(manifest, world.namespace)
+    assert plan.refusals, "no service account is planned"
+    manifest["spec"]["enableInTreeAutoscaling"] = True
+    plan = await asking.for_manifest(manifest, world.namespace)
+    assert ("ServiceAccount", "example") in [(item.kind, item.new) for item in plan.items]
+    assert plan.refusals == ()

@@ -36,6 +36,28 @@ class ObjectChange(msgspec.Struct, frozen=True, omit_defaults=True):
     differences: tuple[Difference, ...] = ()
 
 
+class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A planned write that the API server would refuse.
+
+    Attributes:
+        kind: of the object.
+        name: of the object, with `*` for what differs between the pods of one group.
+        message: the server's words.
+        group: worker group or `headgroup`, for pods.
+        count: number of objects that are refused alike.
+    """
+
+    kind: str
+    name: str
+    message: str
+    group: str = ""
+    count: int = 1
+
+    def counted(self, count: int) -> Refusal:
+        """The same refusal of so many objects."""
+        return msgspec.structs.replace(self, count=count)
+
+
 class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Everything that applying one manifest would lead to.
 
@@ -47,6 +69,7 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         problem: why the object would be refused; then nothing else happens.
         edits: what the manifest changes in the object itself.
         items: what the operator does about it.
+        refusals: which of that the API server would refuse.
         notes: what a user would not expect, or what is not yet reached.
     """
 
@@ -57,6 +80,7 @@ class ObjectPlan(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     problem: str = ""
     edits: tuple[Difference, ...] = ()
     items: tuple[ObjectChange, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
 
     def count(self, action: Action) -> int:

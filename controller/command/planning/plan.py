@@ -82,7 +82,7 @@ async def plan(
         sys.stdout.write(f"{text.decode()}\n")
     else:
         write_text(plans, sys.stdout)
-    if any(each.problem for each in plans):
+    if any(each.problem or each.refusals for each in plans):
         return 1
     broken = sorted(action for action in forbidden if any(each.count(action) for each in plans))
     if broken:

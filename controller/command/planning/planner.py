@@ -9,8 +9,10 @@ from controller.command.planning.created_kinds import with_created_kinds
 from controller.command.planning.dry_run import DryRun
 from controller.command.planning.net_changes import edits_of, net_changes
 from controller.command.planning.object_plan import ObjectPlan
+from controller.command.planning.refusals import ask_server
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.errors import StatusError
+from controller.runtime.reconcile.plan import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -95,6 +97,8 @@ class Planner:
             dry_run.reconcile_with_created(kinds, key)
         else:
             dry_run.reconcile(kind, key)
+        target = Target(kind.primary, meta["namespace"], meta["name"])
+        verdict = await ask_server(self._client, dry_run, target if present is None else None)
         notes = () if problem else dict.fromkeys(_notes(kind, key, dry_run))
         return ObjectPlan(
             kind=kind.primary.kind,
@@ -104,7 +108,8 @@ class Planner:
             problem=str(problem or ""),
             edits=edits_of(present, wanted),
             items=net_changes(dry_run, [each.primary for each in kinds]),
-            notes=tuple(notes),
+            refusals=verdict.refusals,
+            notes=(*notes, *verdict.notes),
         )
 
     async def _snapshot(self, kinds: Sequence[Kind[Any]], wanted: Json) -> Snapshot:

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-_DRY_RUN: Final = {"dryRun": "All", "fieldManager": "manta-plan"}
+_DRY_RUN: Final = {
+    "dryRun": "All",
+    "fieldManager": "manta-plan",
+    "fieldValidation": "Strict",  # as kubectl
+}
 
 
 async def get_object(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from controller.command.planning.differences import Difference
-    from controller.command.planning.object_plan import Action, ObjectChange, ObjectPlan
+    from controller.command.planning.object_plan import Action, ObjectChange, ObjectPlan, Refusal
 
 Line = tuple[str, str]  # a style of `rich`, and the text
 
@@ -52,6 +52,8 @@ def text_of(plan: ObjectPlan) -> Iterator[Line]:
         style, sign = _SIGNS[item.action]
         yield style, f"    {sign} {_change(item)}"
         yield from ((style, f"        {_difference(each)}") for each in item.differences)
+    for refusal in plan.refusals:
+        yield "red", f"  ! {_refusal(refusal)}"
     for note in plan.notes:
         yield "cyan", f"  note: {note}"
 
@@ -60,7 +62,15 @@ def _summary(plan: ObjectPlan) -> str:
     if plan.problem:
         return "would be refused; nothing would be done"
     counts = [f"{plan.count(action)} to {action}" for action in _SIGNS if plan.count(action)]
+    refused = sum(refusal.count for refusal in plan.refusals)
+    if refused:
+        counts.append(f"{refused} of them refused by the API server")
     return ", ".join(counts) or "nothing to do"
+
+
+def _refusal(refusal: Refusal) -> str:
+    what = refusal.kind if refusal.count == 1 else f"{refusal.count} {refusal.kind}s"
+    return f"the API server would refuse {what} {refusal.name}: {refusal.message}"
 
 
 def _change(change: ObjectChange) -> str:
