@@ -77,7 +77,7 @@ def _objects_of(document: Any, file: str) -> list[Json]:
         raise ConfigurationError(f"{file}: metadata of a {found.get('kind')} must be an object")
     if found.get("kind") != "List":
         return [found]
-    items = found.get("items") or []
+    items: Any = found.get("items") or []
     if not isinstance(items, list):
         raise ConfigurationError(f"{file}: items of a List must be a list")
     return [each for item in cast("list[Any]", items) for each in _objects_of(item, file)]
