@@ -49,10 +49,12 @@ async def openapi_documents(client: Client) -> dict[str, str]:
     Raises:
         KubeError: the server gave no usable response.
     """
-    answer = await client.request_json("GET", "/openapi/v3")
+    answer: Any = await client.request_json("GET", "/openapi/v3")
     try:
+        if isinstance(answer, str):  # API servers send JSON as text/plain here
+            answer = msgspec.json.decode(answer)
         index = msgspec.convert(answer, _Index)
-    except msgspec.ValidationError as error:
+    except msgspec.DecodeError as error:
         raise UnexpectedResponse(f"GET /openapi/v3: {error}") from error
     return {place: entry.url for place, entry in index.paths.items()}
 

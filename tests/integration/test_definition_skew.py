@@ -13,13 +13,22 @@ from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import OPERATOR, example_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from controller.kube.transport import RawResponse, Transport
     from tests.integration.harness import World
 
 
 STATUS = "rayclusters.ray.io/status"
+
+
+@pytest.fixture(autouse=True)
+async def definition_restored(world: World) -> AsyncIterator[None]:
+    """A real server serves the next test, too."""
+    yield
+    for operator in world.operators:
+        await operator.kill()
+    await restore_definition(world)
 
 
 @pytest.mark.embedded_only

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.messages import (
     Response,
     bytes_response,
@@ -60,18 +61,18 @@ class Discovery:
             return json_response(200, VERSION)
         if path in {"/api", "/apis"}:
             return self._root(request, path)
+        if path.startswith("/openapi"):
+            return self._openapi(path)
+        found = self._group_or_version(path.strip("/").split("/"))
+        return plain_not_found() if found is None else json_response(200, found)
+
+    def _openapi(self, path: str) -> Response:
         if path == "/openapi/v2":
             return bytes_response(200, EMPTY_V2, V2_MEDIA_TYPE)
-        if path.startswith("/openapi/v3"):
-            found = self._openapi(path.removeprefix("/openapi/v3").strip("/"))
-        else:
-            found = self._group_or_version(path.strip("/").split("/"))
-        if found is None:
-            return plain_not_found()
-        return json_response(200, found)
-
-    def _openapi(self, place: str) -> Json | None:
-        return document(self._registry, place) if place else index(self._registry)
+        if path == "/openapi/v3":
+            return bytes_response(200, encode(index(self._registry)), "text/plain; charset=utf-8")
+        found = document(self._registry, path.removeprefix("/openapi/v3/"))
+        return plain_not_found() if found is None else json_response(200, found)
 
     def _group_or_version(self, parts: list[str]) -> Json | None:
         match parts:

@@ -19,6 +19,7 @@ from controller.kube.resources import (
 )
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
 from controller.ray.cluster.features import unsupported_fields
 from controller.ray.cluster.observation import DesiredCluster
@@ -73,10 +74,13 @@ class RayClusterKind:
     def __init__(self, settings: ClusterSettings | None = None) -> None:
         self._settings = settings or ClusterSettings()
         self._desired_of = IdentityMemo(self._desired)
+        self._unknown_fields_of = UnknownFieldFinder()
 
     def observe(self, key: str, reads: CacheReader) -> ClusterObservation | None:
         """Everything the plan depends on; None if the cluster is gone."""
-        return observe_cluster(key, reads, self._desired_of, self._settings)
+        return observe_cluster(
+            key, reads, self._desired_of, self._unknown_fields_of, self._settings
+        )
 
     def problem(self, observation: ClusterObservation) -> Problem | None:
         """Why the cluster's specification is refused, None if it is valid."""

@@ -64,6 +64,7 @@ class ClusterObservation:
         pending_scopes: scopes with a write of unknown outcome.
         lost_head: name of a head that the status knows and the cache does not show.
         cleanup: what is known of the removal of a deleted cluster's state from Redis.
+        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         definition: what the installed definition of RayClusters lacks.
         consistency_warnings: what the cache and the API server disagree about, as sentences.
     """
@@ -85,6 +86,7 @@ class ClusterObservation:
     pending_scopes: frozenset[str] = frozenset()
     lost_head: str | None = None
     cleanup: Cleanup = field(default_factory=Cleanup)
+    unknown_fields: str = ""
     definition: Definition = field(default_factory=Definition)
     consistency_warnings: tuple[str, ...] = ()
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import RayCluster
+    from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.settings import ClusterSettings
     from controller.runtime.reconcile.kind import CacheReader
 
@@ -38,6 +39,7 @@ def observe_cluster(
     key: str,
     reads: CacheReader,
     desired_of: Callable[[RayCluster], DesiredCluster | Problem],
+    unknown_fields_of: UnknownFieldFinder,
     settings: ClusterSettings,
 ) -> ClusterObservation | None:
     """Read the cluster `namespace/name` and its children; None if it does not exist."""
@@ -67,6 +69,7 @@ def observe_cluster(
         pending_scopes=reads.pending_scopes(uid),
         lost_head=_lost_head(cluster, heads, reads),
         cleanup=observe_cleanup(cluster, reads),
+        unknown_fields=unknown_fields_of(cluster, reads),
         definition=read_definition(reads.installed_schema(RAYCLUSTERS)),
         consistency_warnings=reads.consistency_warnings(uid),
     )

@@ -8,6 +8,7 @@ from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.api.validation.cronjob import validate_cron_job
 from controller.ray.cronjob.observe import observe_cron_job
 from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
@@ -50,10 +51,11 @@ class RayCronJobKind:
     def __init__(self, settings: CronJobSettings | None = None) -> None:
         self._settings = settings or CronJobSettings()
         self._validated = IdentityMemo(self._validate)
+        self._unknown_fields_of = UnknownFieldFinder()
 
     def observe(self, key: str, reads: CacheReader) -> CronJobObservation | None:
         """Everything the plan depends on; None if the RayCronJob is gone."""
-        return observe_cron_job(key, reads, self._validated)
+        return observe_cron_job(key, reads, self._validated, self._unknown_fields_of)
 
     def problem(self, observation: CronJobObservation) -> Problem | None:
         """Why the specification is refused, None if it is valid."""

@@ -30,6 +30,7 @@ class CronJobObservation:
         name_conflicts: names its RayJobs could get that are not free; the values complete the
             sentence "there is a RayJob of this name that ...".
         has_pending_writes: whether the outcome of a write to a RayJob is unknown.
+        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         consistency_warnings: sentences about writes that the cache contradicts.
     """
 
@@ -38,6 +39,7 @@ class CronJobObservation:
     runs: tuple[JobRun, ...] = ()
     name_conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
     has_pending_writes: bool = False
+    unknown_fields: str = ""
     consistency_warnings: tuple[str, ...] = ()
 
     @property

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.problem import Problem
     from controller.ray.api.raycronjob import RayCronJob
+    from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.api.validation.cronjob import ValidCronJob
     from controller.runtime.reconcile.kind import CacheReader
 
 
 def observe_cron_job(
-    key: str, reads: CacheReader, validate: Callable[[RayCronJob], ValidCronJob | Problem]
+    key: str,
+    reads: CacheReader,
+    validate: Callable[[RayCronJob], ValidCronJob | Problem],
+    unknown_fields_of: UnknownFieldFinder,
 ) -> CronJobObservation | None:
     """Read the RayCronJob `namespace/name` and its RayJobs; None if it does not exist."""
     cron = reads.get(RAYCRONJOBS, key)
@@ -45,5 +49,6 @@ def observe_cron_job(
         name_conflicts=foreign
         | {name: f"cannot be read: {odd.reason}" for name, odd in unreadable.items()},
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
+        unknown_fields=unknown_fields_of(cron, reads),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )

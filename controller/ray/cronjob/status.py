@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, ConditionSet
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayjob import RAYJOBS, time_of
+from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.cronjob.runs import RunPhase
 from controller.runtime.reconcile.plan import StatusPatch
 
@@ -37,7 +38,8 @@ def cron_job_status(
     successful = _last_successful(seen)
     if successful is not None:
         wanted["lastSuccessfulTime"] = rfc3339(successful)
-    return StatusPatch(wanted, events=verdict.events(seen))
+    events = unknown_field_events(seen.conditions, seen.unknown_fields)
+    return StatusPatch(wanted, events=(*events, *verdict.events(seen)))
 
 
 def _active(seen: CronJobObservation) -> list[dict[str, str]]:
@@ -67,6 +69,7 @@ def _conditions(
 ) -> list[dict[str, Any]]:
     conditions = ConditionSet(seen.conditions, seen.cron.metadata.generation, now)
     conditions.set(READY, verdict.status, verdict.reason, verdict.message)
+    set_fields_known(conditions, seen.unknown_fields)
     conditions.set_if(
         OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(seen.consistency_warnings)
     )

@@ -9,6 +9,7 @@ from controller.apimachinery.memo import IdentityMemo
 from controller.apimachinery.problem import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.api.validation.job import validate_job, validate_job_status
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
@@ -58,6 +59,7 @@ class RayJobKind:
         self._sources = JobSources(
             IdentityMemo(self._validate),
             IdentityMemo(read_cluster_spec),
+            UnknownFieldFinder(),
             dashboards,
             self._settings,
         )

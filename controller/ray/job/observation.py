@@ -60,6 +60,7 @@ class JobObservation:
         stop_outcome: the result of stopping the job in Ray.
         log: the last lines of the submitter's log, once they have been read.
         pending_scopes: scopes in which the outcome of a write is unknown.
+        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         create_errors: why the API server refused to create an object, by scope.
     """
 
@@ -85,6 +86,7 @@ class JobObservation:
     log: LogText | None = None
     pending_scopes: frozenset[str] = frozenset()
     create_errors: tuple[tuple[str, CreateError], ...] = ()
+    unknown_fields: str = ""
 
     @property
     def job_id(self) -> str:

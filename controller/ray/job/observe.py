@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
+    from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.dashboard import CommandOutcome, Dashboards, ProbeObservation
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.job.settings import JobSettings
@@ -48,12 +49,14 @@ class JobSources:
     Attributes:
         job_spec_of: gives a RayJob's specification or what is wrong with it.
         cluster_spec_of: gives a RayCluster's specification, None if it cannot be read.
+        unknown_fields_of: finds the unknown fields of its pod templates.
         dashboards: what Ray reports.
         settings: of the RayJob controller.
     """
 
     job_spec_of: Callable[[RayJob], JobSpec | Problem]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
+    unknown_fields_of: UnknownFieldFinder
     dashboards: Dashboards
     settings: JobSettings
 
@@ -105,6 +108,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
         log=reads.log_tail(submitter.log, uid) if submitter.log is not None else None,
         pending_scopes=reads.pending_scopes(uid),
         create_errors=tuple(_create_errors(meta.namespace, name, submitter_key, reads)),
+        unknown_fields=sources.unknown_fields_of(job, reads),
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.apimachinery.object_schema import GroupVersionKind, parse_schema
+from controller.apimachinery.unknown_fields import unknown_fields
 from controller.devcluster.apiserver.registry import version_priority
 from tests.devcluster.apiserver.definitions import definition
 
@@ -68,12 +70,29 @@ async def test_aggregated_discovery(api):
 
 
 async def test_openapi_says_that_patches_can_be_validated(api):
-    index = (await api.get("/openapi/v3")).body["paths"]
+    answer = await api.get("/openapi/v3")
+    assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+    index = answer.body["paths"]
     place = index["api/v1"]["serverRelativeURL"].partition("?")[0]
     document = (await api.get(place)).body
     patch = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
     assert patch["x-kubernetes-group-version-kind"]["kind"] == "Pod"
     assert "fieldValidation" in {parameter.get("name") for parameter in patch["parameters"]}
+
+
+async def test_openapi_leads_from_pods_to_the_fields_of_their_containers(api):
+    url = (await api.get("/openapi/v3")).body["paths"]["api/v1"]["serverRelativeURL"]
+    document = (await api.get(url.partition("?")[0])).text
+    pod = parse_schema(document, GroupVersionKind("", "v1", "Pod"))
+    assert pod is not None
+    value = {"spec": {"nodeSelektor": {}, "containers": [{"imag": "x", "env": [{"nam": "a"}]}]}}
+    assert [str(each) for each in unknown_fields(value, pod, "pod")] == [
+        "pod.spec.nodeSelektor (did you mean nodeSelector?)",
+        "pod.spec.containers[0].imag (did you mean image?)",
+        "pod.spec.containers[0].env[0].nam (did you mean name?)",
+    ]
+    assert pod.lacks("spec.containers.imag")
+    assert not pod.lacks("spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution")
 
 
 async def test_openapi_has_the_schemas_of_custom_resources(embedded):

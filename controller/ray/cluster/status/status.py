@@ -17,6 +17,7 @@ from controller.apimachinery.timestamps import rfc3339
 from controller.kube.resources import PODS
 from controller.ray.api.pod_state import condition, is_ready, is_running
 from controller.ray.api.raycluster import LARGEST_INT32
+from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
 from controller.ray.cluster.status.condition_types import (
     DEFINITION_COMPLETE,
@@ -96,6 +97,7 @@ def cluster_status(
         *_held_events(seen, held),
         *_definition_events(seen),
     )
+    events += unknown_field_events(seen.conditions, seen.unknown_fields)
     patch = _patch(present, wanted, now, events)
     return replace(patch, valid_for=seconds_until_slow(seen, pod_causes, now))
 
@@ -206,6 +208,7 @@ def _conditions(
     conditions.set_consistency(seen.consistency_warnings)
     conditions.set_children([note.message for note in seen.children.notes])
     strategy = strategy_of(desired.spec)
+    set_fields_known(conditions, seen.unknown_fields)
     conditions.set_definition(seen.definition)
     conditions.set_deletion_held(held)
     if held is None and strategy.is_due(seen, desired):

@@ -12,6 +12,7 @@ from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.job.attempt.cluster_changes import is_outdated
 from controller.ray.job.state_machine.collect_facts import dashboard_outage, info_of
 from controller.ray.job.state_machine.states import State
@@ -113,16 +114,19 @@ def _conditions(
             error = seen.answer.error if seen.answer is not None else ""
             unreachable = f"no answer since {rfc3339(quiet.since)}: {error}".rstrip(": ")
     conditions.set_dashboard(unreachable)
+    set_fields_known(conditions, seen.unknown_fields)
     conditions.set_outdated(outdated=seen.state.has_attempt and is_outdated(seen))
     return conditions.as_list()
 
 
 def _events(seen: JobObservation, readiness: JobReadiness) -> tuple[Event, ...]:
-    """The Warning event of a first cause that the stored condition does not have."""
-    told = find_condition(seen.status.get("conditions", ()), READY) or {}
+    """The Warning events of unknown fields and of a first cause that no condition reports yet."""
+    stored = seen.status.get("conditions", ())
+    events = unknown_field_events(stored, seen.unknown_fields) if stored else ()
+    told = find_condition(stored, READY) or {}
     if not readiness.event or told.get("reason") == readiness.reason:
-        return ()
-    return (Event("Warning", readiness.event, "Reconcile", readiness.message),)
+        return events
+    return (*events, Event("Warning", readiness.event, "Reconcile", readiness.message))
 
 
 def _condition_states(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
