@@ -130,8 +130,7 @@ class ContainerProcess:
             return ActionResult(is_good=False, text=f"command timed out after {seconds:g}s")
         finally:
             if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    process.send_signal(launch.kill_signal)
+                await _kill(process, launch.kill_signal)
         if code == 0:
             return ActionResult(is_good=True, text=text)
         return ActionResult(is_good=False, text=text.strip() or f"command exited with code {code}")
@@ -148,6 +147,16 @@ class ContainerProcess:
     def _send(self, number: signal.Signals | int) -> None:
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
+
+
+async def _kill(process: Process, kill_signal: signal.Signals | int) -> None:
+    """Kill a command with its descendants, and wait until all of them have closed its output."""
+    for number in (kill_signal, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.communicate(), _KILL)
+            return
 
 
 async def _read(process: Process) -> str:
