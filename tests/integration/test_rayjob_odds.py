@@ -447,3 +447,20 @@ async def test_a_head_that_is_replaced_before_the_job_was_submitted_costs_no_att
     status = await rays.reaches("Complete", seconds=120)
     assert status.get("failed", 0) == 0
     assert rays.ray.submissions() == 1
+
+
+@pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode"])
+async def test_a_job_that_simply_runs_costs_few_writes(rays: Rays, mode: str):
+    registry = CollectorRegistry()
+    operator = rays.start_operator(registry=registry)
+    await rays.create(submissionMode=mode)
+    await rays.reaches("Complete")
+    await rays.world.settle(30)
+    writes = [
+        entry.attributes.subresource
+        for entry in operator.transport.journal.writes
+        if entry.attributes.resource == str(RAYJOBS)
+    ]
+    assert writes.count("") == 2, "the finalizer and the head"
+    assert writes.count("status") <= 5, "three transitions and what Ray reported between them"
+    assert reconciles(registry) <= 27

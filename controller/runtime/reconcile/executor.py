@@ -8,6 +8,7 @@ width that the last one reached.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
@@ -46,9 +47,6 @@ BATCH = 64
 
 FAILED_READ = "FailedRead"
 """Reason of the event and the condition when a plan's live read failed."""
-
-STATUS_INTERVAL = 1.0
-"""Seconds at least between two status writes of one object that only change counters."""
 
 
 class Result(Enum):
@@ -182,6 +180,8 @@ class Executor:
         result = await self._perform(run, commit)
         if result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
             run.ended = True
+        if result.outcome is WriteOutcome.DONE and getattr(commit, "subresource", "") == "status":
+            self._status_written[run.primary.metadata.uid] = self._now()
         return result.outcome is WriteOutcome.DONE
 
     async def _stages(self, run: _ExecutionState) -> None:
@@ -223,7 +223,7 @@ class Executor:
         patch = difference(_status_of(run.primary), status.wanted)
         if not patch or without_times(patch) == self._pruned_fields.get(uid):
             return requeue_after
-        rest = self._status_written.get(uid, -STATUS_INTERVAL) + STATUS_INTERVAL - self._now()
+        rest = self._status_written.get(uid, -math.inf) + status.interval - self._now()
         if not status.urgent and rest > 0:
             return _sooner(requeue_after, rest)
         write = _status_write(execution.resource, run.primary, {**patch, **status.stamps})

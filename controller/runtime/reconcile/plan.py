@@ -194,15 +194,17 @@ class LogTail:
 class StatusPatch:
     """The complete wanted values of the status fields that we own.
 
-    No request is sent if they equal the present ones. `urgent` is False if only counters change:
-    such writes are limited to one a second per object. `events` report a transition in the status:
-    they are recorded with the write, so that each stored transition is reported once, also across
-    restarts. The status is valid for `valid_for` seconds; None if only an event can change it.
-    `stamps` are fields such as the time of the last write: written with a change, never alone.
+    No request is sent if they equal the present ones. `urgent` is False if only counters or texts
+    change: then it is written `interval` seconds after the last write of the object's status.
+    `events` report a transition in the status: they are recorded with the write, so that each
+    stored transition is reported once, also across restarts. The status is valid for `valid_for`
+    seconds; None if only an event can change it. `stamps` are fields such as the time of the last
+    write: written with a change, never alone.
     """
 
     wanted: Mapping[str, Any]
     urgent: bool = True
+    interval: float = 1.0
     events: tuple[Event, ...] = ()
     valid_for: float | None = None
     stamps: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -332,6 +332,17 @@ async def test_counters_alone_are_written_at_most_once_a_second():
     assert (await bench.execute(Plan(status=quiet[2]))).writes == {"status": 1}
 
 
+async def test_texts_wait_for_their_interval_after_any_write_of_the_status():
+    bench = Bench()
+    commit = replace(COMMIT, subresource="status")
+    await bench.execute(Plan(commit=commit))
+    words = StatusPatch({"children": 1}, urgent=False, interval=3.0)
+    held_back = await bench.execute(Plan(status=words))
+    assert (held_back.writes, held_back.requeue_after) == ({}, 3.0)
+    bench.book.time = 3.0
+    assert (await bench.execute(Plan(status=words))).writes == {"status": 1}
+
+
 async def test_a_batch_counts_over_all_stages():
     bench = Bench()
     stages = (tuple(create(f"a{n}") for n in range(40)), tuple(create(f"b{n}") for n in range(40)))

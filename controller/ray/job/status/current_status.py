@@ -36,6 +36,9 @@ Status = dict[str, Any]
 _NOT_URGENT: Final = frozenset({"rayClusterStatus", "message", "conditions"})
 """Fields whose changes may be written later."""
 
+_INTERVAL: Final = 3.0
+"""Seconds since the last write until such changes are written: KubeRay looks as often."""
+
 
 def current_status(
     seen: JobObservation,
@@ -47,7 +50,7 @@ def current_status(
     wanted: Status = {"observedGeneration": seen.job.metadata.generation}
     readiness = job_readiness(seen, settings, deadlines, failures)
     if seen.state.has_attempt:
-        wanted |= {"rayClusterStatus": _cluster_status(seen)}
+        wanted |= {"rayClusterStatus": cluster_status_copy(seen)}
     if seen.state is State.RUNNING:
         wanted |= ray_fields(seen)
         since = dashboard_outage(seen, settings, deadlines).since
@@ -58,9 +61,10 @@ def current_status(
     if conditions:  # KubeRay's CRD drops them: they would be written for ever
         wanted["conditions"] = _conditions(seen, settings, deadlines, readiness, failures)
     present: Status = dict(seen.status)
-    changed = set(difference(present, wanted))
-    urgent = bool(changed - _NOT_URGENT) or _condition_states(present) != _condition_states(wanted)
-    return StatusPatch(wanted, urgent=urgent, events=_events(seen, readiness))
+    changed, events = set(difference(present, wanted)), _events(seen, readiness)
+    told = bool(events) or _condition_states(present) != _condition_states(wanted)
+    urgent = told or bool(changed - _NOT_URGENT)
+    return StatusPatch(wanted, urgent=urgent, interval=_INTERVAL, events=events)
 
 
 def ray_fields(seen: JobObservation) -> Status:
@@ -78,7 +82,7 @@ def ray_fields(seen: JobObservation) -> Status:
     }
 
 
-def _cluster_status(seen: JobObservation) -> Status | None:
+def cluster_status_copy(seen: JobObservation) -> Status | None:
     """A copy of the cluster's status; fields it no longer has are removed."""
     if seen.cluster is None:
         return None
@@ -130,5 +134,5 @@ def _events(seen: JobObservation, readiness: JobReadiness) -> tuple[Event, ...]:
 
 
 def _condition_states(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Types, statuses and reasons: a change of messages alone is not urgent."""
-    return [(c.get("type"), c.get("status"), c.get("reason")) for c in status.get("conditions", ())]
+    """Types and statuses: a change of reasons and messages alone is not urgent."""
+    return [(c.get("type"), c.get("status")) for c in status.get("conditions", ())]

@@ -17,7 +17,7 @@ from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.states import State
 from controller.ray.job.status import attempts
 from controller.ray.job.status.conditions import JobConditions
-from controller.ray.job.status.current_status import ray_fields
+from controller.ray.job.status.current_status import cluster_status_copy, ray_fields
 from controller.ray.job.status.messages import failure_message
 from controller.ray.job.status.readiness import JobReadiness
 from controller.ray.job.status.redaction import last_lines
@@ -160,7 +160,11 @@ class _TransitionPatch:
 
     def _run(self) -> Status:
         seen = self._seen
-        changes: Status = {"reason": None, "message": None}
+        changes: Status = {
+            "reason": None,
+            "message": None,
+            "rayClusterStatus": cluster_status_copy(seen),
+        }
         if seen.head is not None:
             changes["dashboardURL"] = seen.head.address
         if seen.mode is SubmissionMode.INTERACTIVE and seen.valid_spec.job_id:
@@ -225,7 +229,9 @@ class _TransitionPatch:
             case State.SUSPENDED:
                 return JobReadiness("Suspended", "spec.suspend is true")
             case State.INITIALIZING:
-                return JobReadiness("RayClusterNotReady", "the cluster is being created")
+                name = seen.names.cluster if seen.names is not None else seen.cluster_name
+                message = f"cluster {name} is being created"
+                return JobReadiness("RayClusterNotReady", message)
             case State.RUNNING:
                 return JobReadiness("JobNotSubmitted", "the job is about to be submitted")
             case State.WAITING:
