@@ -33,7 +33,8 @@ def pod_template(whose: str) -> Schema:
     """A pod template, kept exactly as written; the API server checks it when pods are made."""
     return anything(
         f"Pod template of {whose}. The first container is the Ray container. Fields are kept as "
-        "they are; see `kubectl explain pod` for what there is."
+        "they are: `kubectl explain pod.metadata` and `kubectl explain pod.spec` list them, and "
+        "the condition FieldsKnown names those that do not exist."
     )
 
 

@@ -25,6 +25,7 @@ from controller.ray.api.pod_state import group_of
 from controller.ray.cluster.definition import REMEDY
 from controller.ray.cluster.status.condition_types import (
     DELETION_HELD,
+    HEAD_POD_READY,
     PODS_UP_TO_DATE,
     RECREATING,
 )
@@ -95,7 +96,7 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
     before, now = status.get("desiredWorkerReplicas"), desired.spec.desired_workers
     if not isinstance(before, int) or now >= before:
         return ""
-    if status.get("observedGeneration") == generation:
+    if _recorded_generation(seen) == generation:
         return (
             f"generation {generation} of the specification asked for {before} workers and now "
             f"asks for {now}, without an edit"
@@ -111,9 +112,19 @@ def is_recreation_unexplained(seen: ClusterObservation, desired: DesiredCluster)
     """Whether all pods would be replaced although nobody has edited the specification."""
     if not strategy_of(desired.spec).is_due(seen, desired) or _is_confirmed(seen):
         return False
-    observed = status_of(seen.cluster).get("observedGeneration")
     under_way = find_condition(seen.conditions, PODS_UP_TO_DATE) or {}
-    return observed == seen.cluster.metadata.generation and under_way.get("reason") != RECREATING
+    is_recorded = _recorded_generation(seen) == seen.cluster.metadata.generation
+    return is_recorded and under_way.get("reason") != RECREATING
+
+
+def _recorded_generation(seen: ClusterObservation) -> int | None:
+    """The generation whose number of workers the status has.
+
+    A specification that was refused is observed without having been counted; then the conditions
+    but `Ready` are older.
+    """
+    counted = (find_condition(seen.conditions, HEAD_POD_READY) or {}).get("observedGeneration")
+    return counted or status_of(seen.cluster).get("observedGeneration")
 
 
 def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:

@@ -95,6 +95,14 @@ def test_an_edit_explains_fewer_workers():
     assert len(deleted(plan(kept(obj, *workers(25))))) == 24
 
 
+def test_an_edit_explains_fewer_workers_also_if_it_was_refused_at_first():
+    """The operator's settings refused it, and then were changed."""
+    counted_before = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
+    obj = with_meta(observed(with_groups({"replicas": 1}), 25, counted_before), generation=2)
+    obj.status["observedGeneration"] = 2
+    assert len(deleted(plan(kept(obj, *workers(25))))) == 24
+
+
 def test_the_rest_of_a_large_scale_down_is_explained_by_the_status():
     obj = observed(with_groups({"replicas": 1}), 1)
     assert len(deleted(plan(kept(obj, *workers(25))))) == 24
