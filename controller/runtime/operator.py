@@ -140,6 +140,7 @@ class Operator:
             for kind in kinds
         }
         self.expectations.enqueue = self._enqueue
+        self.expectations.retry = self._retry
         self.caches = Caches(
             client,
             kinds,
@@ -200,6 +201,9 @@ class Operator:
 
     def _enqueue(self, owner: Owner) -> None:
         self.controllers[owner.controller].enqueue(owner.key)
+
+    def _retry(self, owner: Owner) -> None:
+        self.controllers[owner.controller].retry(owner.key)
 
     def _schema_changed(self, resource: Resource[Any]) -> None:
         """What was pruned may be stored now, and the other way round: plan all objects again."""

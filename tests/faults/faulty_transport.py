@@ -65,6 +65,7 @@ class DelayedResponse:
 class ErrorResponse:
     """The server answers with an error `Status` and does nothing.
 
+    `{n}` in the message stands for the number of the request, so that every text is another one.
     `retry_after` is in seconds; None leaves the header out.
     """
 
@@ -228,7 +229,7 @@ class FaultyTransport:
                     raise OutcomeUnknown("connection reset (injected)")
                 case ErrorResponse():
                     self._finish(entry, str(fault.code))
-                    return _refusal(fault)
+                    return _refusal(fault, entry.number)
                 case DelayedRequest(seconds):
                     await self._sleep(seconds)
                 case LostResponse() | DelayedResponse():
@@ -308,14 +309,14 @@ def _after_event_fault(delivery: Delivery, fault: EventFault) -> Delivery:
             return replace(delivery, ends="cleanly", last=EXPIRED)
 
 
-def _refusal(fault: ErrorResponse) -> RawResponse:
+def _refusal(fault: ErrorResponse, number: int) -> RawResponse:
     status: dict[str, Any] = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
         "reason": fault.reason,
-        "message": fault.message,
+        "message": fault.message.replace("{n}", str(number)),
         "code": fault.code,
     }
     headers = {"content-type": "application/json"}

@@ -338,12 +338,12 @@ async def test_a_deleted_ones_rayjobs_go_with_it(world: World):
 @embedded_only
 async def test_a_refused_rayjob_is_said_and_tried_again(world: World):
     await prepare(world)
-    refusal = ErrorResponse(403, "Forbidden", "exceeded quota")
+    refusal = ErrorResponse(403, "Forbidden", "exceeded quota: team")
     rule = Rule(refusal, resource="rayjobs.ray.io", verbs=frozenset({"create"}))
     operator = start(world, rule)
     await create(world)
     await sleep_until(world, 6)
-    assert await reason(world) == "FailedToCreateRayJob"
+    assert await reason(world) == "QuotaExceeded"
     operator.transport.rules.remove(rule)
     await sleep_until(world, 9)
     assert await names(world) == [name_at(5)]
@@ -413,7 +413,7 @@ async def test_where_rayjobs_are_not_served_it_is_said(world: World):
     start(world)
     await create(world)
     await sleep_until(world, 6)
-    assert await reason(world) == "FailedToCreateRayJob"
+    assert await reason(world) == "WriteRefused"
 
 
 @embedded_only

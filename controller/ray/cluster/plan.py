@@ -14,6 +14,7 @@ from controller.ray.api.ray_object import is_managed_elsewhere
 from controller.ray.cluster.children.writes import (
     child_events,
     create_children,
+    has_unconfirmed_children,
     repair_children,
     repairs_wait,
 )
@@ -99,7 +100,7 @@ def _suspend(seen: ClusterObservation) -> Plan:
 def _build(seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings) -> Plan:
     """Create what is missing and delete what is surplus."""
     children, bindings = create_children(seen, desired)
-    if seen.children.block_pods or seen.unreadable:
+    if seen.children.block_pods or seen.unreadable or has_unconfirmed_children(seen):
         return Plan(stages=_stages(children, bindings))
     if desired.spec.suspend or is_true(seen.conditions, SUSPENDED):
         return Plan(stages=_stages([*children, *delete_latecomers(seen, desired)], bindings))
@@ -122,6 +123,8 @@ def _scale(
     missing = find_missing_pods(seen, desired, batch=settings.batch, without=groups_held)
     head = list(create_head(seen, desired, missing))
     deletions = [*delete_heads(seen), *delete_workers(seen, surplus)]
+    if not seen.heads and HEAD_SCOPE in seen.pending_scopes:
+        return [deletions]  # workers without a head are of no use to anyone
     workers, *hosts = create_workers(seen, desired, missing)
     if head:  # a quota that is too small must not be spent on workers without a head
         return [[*head, *deletions], workers, *hosts]

@@ -66,10 +66,11 @@ def status_after_failures(
     seen: CronJobObservation, plan: Plan, failures: Sequence[Failure], now: datetime
 ) -> StatusPatch | None:
     """The plan's status, naming the first failed write."""
-    if isinstance(seen.validated, Problem) or not failures:
+    failed = next((failure for failure in failures if not failure.may_resolve), None)
+    if isinstance(seen.validated, Problem) or failed is None:
         return plan.status
     return cron_job_status(
-        seen, failed_write_condition(failures), now, read_timing(seen, seen.validated, now)
+        seen, failed_write_condition(failed), now, read_timing(seen, seen.validated, now)
     )
 
 

@@ -13,7 +13,8 @@ from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.raycronjob import ConcurrencyPolicy
 from controller.ray.cronjob.runs import RunPhase, job_name
-from controller.runtime.reconcile.plan import Create, Event
+from controller.ray.diagnosis.writes import failure_cause
+from controller.runtime.reconcile.plan import Event, verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from controller.ray.cronjob.timing import Timing
     from controller.runtime.reconcile.plan import Failure
 
-FAILED_TO_CREATE: Final = "FailedToCreateRayJob"
-FAILED_TO_DELETE: Final = "FailedToDeleteRayJob"
 _NAMED: Final = 3
 """Names in one message; more are only counted."""
 
@@ -41,12 +40,14 @@ class ReadyCondition:
         reason: of the condition, and of the event.
         message: of both.
         event: type and action of the event; None if there is none.
+        event_reason: of the event, if that is not the condition's.
     """
 
     status: Literal["True", "False"]
     reason: str
     message: str
     event: tuple[Literal["Normal", "Warning"], str] | None = None
+    event_reason: str = ""
 
     def events(self, seen: CronJobObservation) -> tuple[Event, ...]:
         """The event, unless the stored condition has the same reason and message."""
@@ -57,7 +58,7 @@ class ReadyCondition:
         ):
             return ()
         kind, action = self.event
-        return (Event(kind, self.reason, action, self.message),)
+        return (Event(kind, self.event_reason or self.reason, action, self.message),)
 
 
 def ready_condition(
@@ -84,15 +85,13 @@ def invalid_condition(problem: Problem) -> ReadyCondition:
     return ReadyCondition("False", problem.reason, str(problem), ("Warning", "Validate"))
 
 
-def failed_write_condition(failures: Sequence[Failure]) -> ReadyCondition:
-    """The condition after failed writes: it names the first."""
-    first = failures[0]
-    name = first.write.target.name
-    if isinstance(first.write, Create):
-        message = f"RayJob {name} cannot be created: {first.reason}: {first.message}"
-        return ReadyCondition("False", FAILED_TO_CREATE, message, ("Warning", "Create"))
-    message = f"RayJob {name} cannot be deleted: {first.reason}: {first.message}"
-    return ReadyCondition("False", FAILED_TO_DELETE, message, ("Warning", "Delete"))
+def failed_write_condition(failure: Failure) -> ReadyCondition:
+    """The condition after a failed write."""
+    cause = failure_cause(failure, has_head=True)
+    action = verb_of(failure.write).capitalize()
+    return ReadyCondition(
+        "False", cause.reason.name, cause.message, ("Warning", action), cause.event
+    )
 
 
 def active_runs(

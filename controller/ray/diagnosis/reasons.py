@@ -186,6 +186,15 @@ WRITE_REFUSED: Final = Reason(
     "The API server refused a request for another reason.",
     "Follow the message; the operator repeats the request.",
 )
+WRITE_UNCONFIRMED: Final = Reason(
+    "WriteUnconfirmed",
+    _PASS,
+    "The API server has not said for several seconds whether it carried out a request: it failed, "
+    "or its answer was lost. Until it does, the operator creates and deletes nothing that depends "
+    "on it.",
+    "Check the API server, and what it asks before it stores an object; the operator repeats the "
+    "request.",
+)
 API_SERVER_UNAVAILABLE: Final = Reason(
     "ApiServerUnavailable",
     _TIME,
@@ -355,6 +364,13 @@ CONTAINERS_NOT_READY: Final = Reason(
     "ContainersNotReady", _TIME, "Containers are running and not ready yet.", "Wait."
 )
 POD_PENDING: Final = Reason("PodPending", _TIME, "A pod is being scheduled or started.", "Wait.")
+CHILD_MISSING: Final = Reason(
+    "ChildMissing",
+    _TIME,
+    "A service, or another object that belongs to the cluster, has yet to be created. Pods that "
+    "depend on it wait for it.",
+    "Wait.",
+)
 PODS_MISSING: Final = Reason(
     "PodsMissing",
     _TIME,
@@ -395,6 +411,7 @@ WRITE_REJECTIONS: Final = {
         FORBIDDEN,
         OBJECT_INVALID,
         WRITE_REFUSED,
+        WRITE_UNCONFIRMED,
     )
 }
 """Reasons for which the API server rejects a write, by name."""

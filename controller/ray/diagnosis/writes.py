@@ -37,6 +37,12 @@ _NO_ANSWER: Final = frozenset({
 })  # fmt: skip
 """Reasons of failures that do not depend on the request."""
 
+_BY_REASON: Final = {
+    "NamespaceTerminating": reasons.NAMESPACE_TERMINATING,
+    "Invalid": reasons.OBJECT_INVALID,
+    "Forbidden": reasons.ADMISSION_DENIED,
+}
+
 _MESSAGE_PATTERNS: Final[tuple[tuple[re.Pattern[str], Reason], ...]] = tuple(
     (re.compile(pattern), reason)
     for pattern, reason in (
@@ -87,7 +93,12 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
 
 def is_inconclusive(failure: Failure) -> bool:
     """Whether the server did not decide on the write, so that the last known cause stays."""
-    return failure.unknown or _reason(failure) is reasons.API_SERVER_UNAVAILABLE
+    return failure.may_resolve or _reason(failure) is reasons.API_SERVER_UNAVAILABLE
+
+
+def names_a_webhook(failure: Failure) -> bool:
+    """Whether the write failed because of an admission webhook that does not answer."""
+    return _reason(failure) is reasons.ADMISSION_UNAVAILABLE
 
 
 def failure_reason(write: Write) -> str:
@@ -115,15 +126,11 @@ def _reason(failure: Failure) -> Reason:
         for pattern, reason in _MESSAGE_PATTERNS:
             if pattern.search(failure.message):
                 return reason
-    if failure.reason == "NamespaceTerminating":
-        return reasons.NAMESPACE_TERMINATING
+    if failure.overdue:
+        return reasons.WRITE_UNCONFIRMED
     if failure.unknown or failure.reason in _NO_ANSWER:
         return reasons.API_SERVER_UNAVAILABLE
-    if failure.reason == "Invalid":
-        return reasons.OBJECT_INVALID
-    if failure.reason == "Forbidden":
-        return reasons.ADMISSION_DENIED
-    return reasons.WRITE_REFUSED
+    return _BY_REASON.get(failure.reason, reasons.WRITE_REFUSED)
 
 
 def _remedy(failure: Failure, reason: Reason) -> str:
@@ -135,7 +142,7 @@ def _remedy(failure: Failure, reason: Reason) -> str:
         found = _SERVICE_ACCOUNT.search(failure.message)
         name = found[1] if found else "that is named"
         return f"; create the service account {name}, or correct serviceAccountName"
-    if reason is reasons.API_SERVER_UNAVAILABLE:
+    if reason in {reasons.API_SERVER_UNAVAILABLE, reasons.WRITE_UNCONFIRMED}:
         return "; the operator tries again"
     return ""
 

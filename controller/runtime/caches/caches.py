@@ -114,7 +114,9 @@ class Caches:
 
     def serve(self, controller: Controller[Any], kind: Kind[Any]) -> None:
         """Enqueue keys with the controller for events that concern `kind`. Call before `run`."""
-        handlers = [(kind.primary, EnqueueHandler[Any](controller.queue, own_key))]
+        handlers = [
+            (kind.primary, EnqueueHandler[Any](controller.queue, own_key, controller.absorbs))
+        ]
         for owned in kind.owned:
             keys = owner_keys(
                 kind.primary,

@@ -16,7 +16,7 @@ revisions went backwards (EXP-45). No expectation expires unchecked.
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.reconcile.kind import CreateError, LogText
-    from controller.runtime.reconcile.plan import LiveList, LogTail, Target, Write
+    from controller.runtime.reconcile.plan import Failure, LiveList, LogTail, Target, Write
     from informers import Lister, Undecodable
 
 T = TypeVar("T", bound=KubeObject)
@@ -57,6 +57,9 @@ FIRST_LIVE_READ = 30.0
 
 LIVE_ONLY_INTERVAL = 30.0
 """Seconds between two live reads of an object that is not in the watched selection any more."""
+
+UNKNOWN_OVERDUE = 5.0
+"""Seconds after which a write of unknown outcome is reported as a failure."""
 
 MAX_LIVE_READ_INTERVAL = 480.0
 """Seconds between two live reads of one expectation at most; the interval doubles each time."""
@@ -90,6 +93,7 @@ class Expectations:
         reader: the caches overlaid with the expectations: what `observe` gets.
         request_live_read: schedules a live read after a delay in seconds; set by the resolver.
         enqueue: enqueues the key of an owner; set by the operator.
+        retry: does so unless the key is in back-off; set by the operator, else `enqueue` is used.
     """
 
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
@@ -106,6 +110,7 @@ class Expectations:
             lambda _reference, _delay: None
         )
         self.enqueue: Callable[[Owner], None] = lambda _owner: None
+        self.retry: Callable[[Owner], None] | None = None
 
     # -- caches -------------------------------------------------------------------------------
 
@@ -249,10 +254,16 @@ class Expectations:
         reference = ObjectReference(write.target.resource, write.target.key)
         self._create_errors.add(owner, reference, error)
 
-    def mark_unknown(self, owner: Owner, write: Write) -> None:
-        """The response to `write` was lost: unknown until repeated or read live (EXP-32)."""
+    def mark_unknown(self, owner: Owner, write: Write, failure: Failure | None = None) -> None:
+        """The response to `write` was lost: unknown until repeated or read live (EXP-32).
+
+        `failure` says how it ended; None if it was cut off.
+        """
         expectation = self._for_write(owner, write.target)
         expectation.write, expectation.outcome_unknown = write, True
+        expectation.unknown_failure = failure
+        if expectation.unknown_since is None:
+            expectation.unknown_since = self._now()
         self._touch(expectation)
         self.request_live_read(expectation.reference, 0.0)
         self._update(expectation)
@@ -323,11 +334,25 @@ class Expectations:
         interval = min(FIRST_LIVE_READ * 2**expectation.live_reads, MAX_LIVE_READ_INTERVAL)
         return expectation.changed_at + interval - self._now()
 
-    def enqueue_owners(self, expectation: Expectation[Any]) -> None:
-        """Enqueue the owners of an object."""
+    def enqueue_owners(self, expectation: Expectation[Any], *, retry: bool = False) -> None:
+        """Enqueue the owners of an object; for a `retry`, those in back-off wait for its end."""
         for state in self._owners.find(expectation.owners):
             for owner in state.owners.values():
-                self.enqueue(owner)
+                ((retry and self.retry) or self.enqueue)(owner)
+
+    def overdue_failures(self, owner_uid: str) -> tuple[Failure, ...]:
+        """Writes of this owner whose outcome has been unknown for longer than a moment."""
+        state = self._owners.get(owner_uid)
+        found = (self.get(reference) for reference in (state.expectations if state else ()))
+        return tuple(
+            replace(failure, overdue=True)
+            for expectation in found
+            if expectation is not None
+            and expectation.writer == owner_uid
+            and expectation.unknown_since is not None
+            and self._now() - expectation.unknown_since >= UNKNOWN_OVERDUE
+            and (failure := expectation.unknown_failure) is not None
+        )
 
     def expire_lookup(self, expectation: Expectation[Any]) -> bool:
         """Forget that a lookup found nothing; whether nothing else was expected."""
@@ -339,7 +364,8 @@ class Expectations:
         """A live read of this object found `obj`, or nothing. Enqueues its owners.
 
         Those of an object outside of the watched selection are enqueued only if it has changed.
-        It resolves a write of unknown outcome as well.
+        It resolves a write of unknown outcome as well. If that write was not carried out, nothing
+        is new: the owner repeats it after its back-off.
         """
         self._live_reads += 1
         self._count("live_read")
@@ -347,11 +373,13 @@ class Expectations:
         expectation.version += 1
         expectation.changed_at = self._now()
         expectation.needs_live_read = False
-        expectation.write, expectation.outcome_unknown = None, False
         before = expectation.obj if expectation.live_only else None
+        shown = None if expectation.unknown_since is None else self._shown_revision(expectation)
+        expectation.end_write()
         self._apply_live_object(expectation, obj)
+        nothing_new = shown == (obj.metadata.resource_version if obj is not None else "")
         if before is None or obj is None or is_newer(obj, before):
-            self.enqueue_owners(expectation)
+            self.enqueue_owners(expectation, retry=nothing_new)
 
     # -- numbers ------------------------------------------------------------------------------
 
@@ -406,7 +434,7 @@ class Expectations:
 
     def _end_request(self, owner: Owner, write: Write) -> Expectation[Any]:
         expectation = self._for_write(owner, write.target)
-        expectation.write, expectation.outcome_unknown = None, False
+        expectation.end_write()
         self._touch(expectation)
         return expectation
 
@@ -433,6 +461,13 @@ class Expectations:
             scope = self._overlays.get(reference.resource).scope_of(reference.namespace)
             heap = self._waiting.setdefault((reference.resource, scope), [])
             heapq.heappush(heap, (order, reference.key))
+
+    def _shown_revision(self, expectation: Expectation[Any]) -> str:
+        """Revision of the object as `reader` shows it, empty if it shows none."""
+        reference = expectation.reference
+        overlay = self._overlays.get(reference.resource)
+        shown = overlay.get(reference.key) if overlay.covers(reference.namespace) else None
+        return shown.metadata.resource_version if shown is not None else ""
 
     def _observe_owner_revision(self, expectation: Expectation[Any], obj: KubeObject) -> None:
         for state in self._owners.find(expectation.owners):
@@ -494,7 +529,7 @@ class Expectations:
         """Drop what the store shows by now; require a live read where it cannot tell (EXP-22)."""
         if expectation.outcome_unknown and _store_shows_create(expectation, stored):
             self._record_member(expectation.writer, expectation.write)
-            expectation.write, expectation.outcome_unknown = None, False
+            expectation.end_write()
             self._count("object")
             self.enqueue_owners(expectation)
         obj = expectation.obj

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.reconcile.plan import Failure, Write
     from informers import Lister, Undecodable
 
 T = TypeVar("T", bound=KubeObject)
@@ -66,6 +66,9 @@ class Expectation(Generic[T]):
         write: a write without a response: in flight, or of unknown outcome if `outcome_unknown`.
         writer: uid of the owner that made the last write.
         outcome_unknown: the response to `write` was lost.
+        unknown_since: clock time at which it was lost first, in seconds; it stays while the write
+            is repeated. None if the outcome is known.
+        unknown_failure: the last error of that write.
         live_only: `obj` was found by a live read although the store has passed it: it is not in
             the watched selection, and only live reads show how it goes on.
         name_conflict: a create met an object of this name that belongs to another owner.
@@ -89,6 +92,8 @@ class Expectation(Generic[T]):
     write: Write | None = None
     writer: str = ""
     outcome_unknown: bool = False
+    unknown_since: float | None = None
+    unknown_failure: Failure | None = None
     live_only: bool = False
     name_conflict: bool = False
     absent: bool = False
@@ -100,6 +105,11 @@ class Expectation(Generic[T]):
     pending_since: float = 0.0
     changed_at: float = 0.0
     live_reads: int = 0
+
+    def end_write(self) -> None:
+        """The outcome of the write is known."""
+        self.write, self.outcome_unknown = None, False
+        self.unknown_since, self.unknown_failure = None, None
 
     @property
     def pending(self) -> bool:

@@ -21,7 +21,8 @@ from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.executor import FAILED_READ, PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.kind import Observation
 from controller.runtime.reconcile.plan import Event, Plan
-from workqueue import LOW_PRIORITY, Workers, WorkQueue
+from controller.runtime.reconcile.status_echoes import StatusEchoes
+from workqueue import LOW_PRIORITY, Backoff, Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
@@ -43,6 +44,10 @@ MIN_INTERVAL = 0.05
 
 PLANNING_FACTOR = 10
 """A key is not reconciled again sooner than after this many times its last planning time."""
+
+BACKOFF = Backoff(cap=45.0)
+"""Delays after failures. Nothing announces the end of most of them, a larger quota for example, so
+the cap bounds how long that goes unnoticed: a minute, with jitter and time to recover."""
 
 _HONOURS_REQUEUE_AFTER = frozenset({Result.DONE, Result.WAIT, Result.FAILED})
 """Results that honour `requeue_after`: a deadline is not delayed by the back-off of a failure."""
@@ -71,6 +76,7 @@ class _ReconcileLog:
     writes: Mapping[str, int] = field(default_factory=dict[str, int])
     requeue_after: float | None = None
     error: str = ""
+    report: str = ""  # revision after the status write; not logged
 
 
 class Controller(Generic[Observation]):
@@ -109,7 +115,7 @@ class Controller(Generic[Observation]):
     ) -> None:
         self.name = kind.name
         self.queue: WorkQueue[str] = WorkQueue(
-            kind.name, clock=clock, rng=rng, metrics=queue_metrics
+            kind.name, clock=clock, rng=rng, metrics=queue_metrics, backoff=BACKOFF
         )
         self._kind = kind
         self._expectations = expectations
@@ -131,6 +137,7 @@ class Controller(Generic[Observation]):
         self._rng = rng
         self._timeout = timeout
         self._uids: dict[str, str] = {}
+        self._echoes = StatusEchoes()
         self._external_source = kind.external_source
         if self._external_source is not None:
             self._external_source.start(self.enqueue)
@@ -138,6 +145,15 @@ class Controller(Generic[Observation]):
     def enqueue(self, key: str) -> None:
         """Reconcile a key, whether its object has changed or not (CTL-26)."""
         self.queue.add(key)
+
+    def retry(self, key: str) -> None:
+        """Reconcile a key, unless it is in back-off and will be reconciled anyway."""
+        if not self.queue.num_requeues(key):
+            self.queue.add(key)
+
+    def absorbs(self, old: KubeObject, new: KubeObject) -> bool:
+        """Whether an event of a primary only shows what was written about its failure."""
+        return self._echoes.absorb(old, new)
 
     @property
     def primary(self) -> Resource[Any]:
@@ -167,6 +183,7 @@ class Controller(Generic[Observation]):
         identifier = uuid.UUID(int=self._rng.getrandbits(128), version=4)
         line = _ReconcileLog(key, str(identifier), self.queue.priority_of(key))
         began = self._clock.time()
+        self._echoes.begin(key)
         try:
             await self._reconcile(key, line)
         except Exception as error:  # noqa: BLE001  a faulty object must not end a worker
@@ -174,6 +191,9 @@ class Controller(Generic[Observation]):
                 await self._handle_exception(key, error, line)
             except Exception as second:  # noqa: BLE001  not even one that cannot be reported
                 _log.error("error_report.failed", name=key, exc_info=second)
+        failing = self.queue.num_requeues(key) > 0
+        if self._echoes.end(key, line.report if failing else ""):
+            self.queue.add(key)
         self._metrics.seconds.observe(self._clock.time() - began)
         self._log_reconcile(line)
 
@@ -208,6 +228,7 @@ class Controller(Generic[Observation]):
             ),
             emit=lambda event: self._emit(primary, event),
             submit=lambda: self._submit(key, plan.commands),
+            overdue=lambda: self._expectations.overdue_failures(owner.uid),
         )
         try:
             outcome = await self._execute(execution)
@@ -261,6 +282,7 @@ class Controller(Generic[Observation]):
         line.writes = outcome.writes
         line.requeue_after = outcome.requeue_after
         line.error = outcome.error
+        line.report = outcome.report
         if outcome.failures:
             line.error = f"{outcome.failures[0].reason}: {outcome.failures[0].message}"
         for verb, count in outcome.writes.items():
@@ -268,7 +290,7 @@ class Controller(Generic[Observation]):
         result: ResultLabel = "requeue"
         match outcome.result:
             case Result.DONE:
-                self.queue.forget(key)
+                self._on_success(key)
                 result = "success" if outcome.requeue_after is None else "requeue_after"
             case Result.MORE:
                 if not self.queue:  # no other key waits, so the minimum interval does not apply
@@ -277,7 +299,7 @@ class Controller(Generic[Observation]):
             case Result.AGAIN:
                 self.queue.add_rate_limited(key)
             case Result.WAIT:
-                pass
+                self.queue.add_rate_limited(key)
             case Result.FAILED:
                 self.queue.add_rate_limited(key)
                 self._metrics.errors.inc()
@@ -285,6 +307,14 @@ class Controller(Generic[Observation]):
         if outcome.requeue_after is not None and outcome.result in _HONOURS_REQUEUE_AFTER:
             self.queue.add_after(key, outcome.requeue_after)
         self._metrics.reconciled(result)
+
+    def _on_success(self, key: str) -> None:
+        """End the back-off, unless a write of unknown outcome kept this reconcile from failing."""
+        failing = self.queue.num_requeues(key) > 0
+        if failing and self._expectations.reader.has_unknown_writes(self._uids.get(key, "")):
+            self.queue.add_rate_limited(key)
+        else:
+            self.queue.forget(key)
 
     async def _handle_exception(self, key: str, error: Exception, line: _ReconcileLog) -> None:
         """Handle an exception: back-off, counters, event, condition, for this key only (CTL-4)."""
@@ -319,9 +349,11 @@ class Controller(Generic[Observation]):
             plan=Plan(status=status),
             status_after=lambda _: None,
             emit=lambda event: self._emit(primary, event),
+            failing=True,
         )
         try:
-            line.writes = (await self._execute(execution)).writes
+            outcome = await self._execute(execution)
+            line.writes, line.report = outcome.writes, outcome.report
         except Exception as error:  # noqa: BLE001  as above
             _log.warning("error_condition.failed", name=key, error=str(error))
 

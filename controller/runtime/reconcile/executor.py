@@ -15,11 +15,10 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from controller.apimachinery.merge_patch import difference, holds_list
 from controller.apimachinery.timestamps import without_times
 from controller.runtime.events.aggregation import aggregate_events
+from controller.runtime.reconcile.failed_groups import FailedGroups
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.plan import (
     Create,
@@ -30,6 +29,12 @@ from controller.runtime.reconcile.plan import (
     verb_of,
 )
 from controller.runtime.reconcile.slow_start import SlowStart
+from controller.runtime.reconcile.status_changes import (
+    changes_a_verdict,
+    changes_only_messages,
+    keep_messages,
+    status_of,
+)
 from controller.runtime.reconcile.writer import WriteOutcome
 
 if TYPE_CHECKING:
@@ -48,6 +53,9 @@ BATCH = 64
 FAILED_READ = "FailedRead"
 """Reason of the event and the condition when a plan's live read failed."""
 
+MESSAGE_INTERVAL = 300.0
+"""Seconds at least between two status writes of a failing object that only change messages."""
+
 
 class Result(Enum):
     """What the controller does with the key after a plan was carried out."""
@@ -55,7 +63,7 @@ class Result(Enum):
     DONE = "done"  # nothing, or requeue after `requeue_after`
     MORE = "more"  # requeue at once: lookups answered, or more than one batch
     AGAIN = "again"  # requeue soon, without an error: a precondition failed, a name was taken
-    WAIT = "wait"  # the resolver enqueues the key when the outcome is known
+    WAIT = "wait"  # requeue with back-off, unless the resolver learns something before
     FAILED = "failed"  # requeue with back-off
 
 
@@ -69,6 +77,8 @@ class PlanOutcome:
         writes: mutating requests, by verb.
         failures: writes that did not succeed, the first cause first.
         error: a sentence about the live read that failed, so that nothing was done; else empty.
+        report: revision of the object after a status write that only reports; empty if there was
+            none, or if the next plan may depend on it.
     """
 
     result: Result
@@ -76,6 +86,7 @@ class PlanOutcome:
     writes: Mapping[str, int] = field(default_factory=dict[str, int])
     failures: tuple[Failure, ...] = ()
     error: str = ""
+    report: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,8 @@ class PlanExecution:
         status_after: the status to write when these writes failed.
         emit: records an event about the primary object.
         submit: passes on the plan's commands.
+        failing: whether the plan only reports an error.
+        overdue: returns the writes of earlier plans whose outcome is still unknown.
     """
 
     owner: Owner
@@ -99,13 +112,16 @@ class PlanExecution:
     status_after: Callable[[tuple[Failure, ...]], StatusPatch | None]
     emit: Callable[[Event], None]
     submit: Callable[[], None] = lambda: None
+    failing: bool = False
+    overdue: Callable[[], tuple[Failure, ...]] = lambda: ()
 
 
 class Executor:
     """Carries out plans.
 
     Its only state is when it last wrote each object's status, which fields of the status the server
-    pruned, and, between two batches of one plan, the width of the slow start.
+    pruned, which writes keep failing, and, between two batches of one plan, the width of the slow
+    start.
 
     Args:
         writer: sends the writes.
@@ -120,20 +136,27 @@ class Executor:
         self._status_written: dict[str, float] = {}
         self._pruned_fields: dict[str, dict[str, Any]] = {}
         self._widths: dict[str, Mapping[SlowStartGroup, int]] = {}
+        self._failed_groups: dict[str, FailedGroups] = {}
 
     async def execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out one plan, or the first batch of it."""
         if execution.plan.lookups:
             return await self._look_up(execution)
-        run = _ExecutionState(execution, SlowStart(self._widths.pop(execution.owner.uid, {})))
+        uid, generation = execution.owner.uid, execution.primary.metadata.generation
+        failed_groups = self._failed_groups.pop(uid, None) or FailedGroups(generation)
+        failed_groups.begin(execution.plan, generation)
+        run = _ExecutionState(execution, SlowStart(self._widths.pop(uid, {})), failed_groups)
         for event in execution.plan.events:
             execution.emit(event)
         try:
             if await self._commit(run):
                 execution.submit()
                 await self._stages(run)
-                await self._concurrently(run, execution.plan.independent)
+                independent = await self._probe(run, execution.plan.independent)
+                await self._concurrently(run, independent)
         finally:
+            if failed_groups.failures:
+                self._failed_groups[uid] = failed_groups
             for event in aggregate_events(run.events):
                 execution.emit(event)
         if run.ended:
@@ -141,7 +164,7 @@ class Executor:
         requeue_after = await self._status(run)
         outcome = run.outcome(requeue_after)
         if outcome.result is Result.MORE:
-            self._widths[execution.owner.uid] = run.slow_start.widths
+            self._widths[uid] = run.slow_start.widths
         return outcome
 
     def forget(self, uid: str) -> None:
@@ -149,6 +172,7 @@ class Executor:
         self._status_written.pop(uid, None)
         self._pruned_fields.pop(uid, None)
         self._widths.pop(uid, None)
+        self._failed_groups.pop(uid, None)
 
     def forget_pruned_fields(self) -> None:
         """Another definition may store what was pruned."""
@@ -190,11 +214,26 @@ class Executor:
             if len(stage) > capacity:
                 run.more = True
                 stage = stage[:capacity]  # noqa: PLW2901  the part of it that fits
+            stage = await self._probe(run, stage)  # noqa: PLW2901  what is left of it
             await self._concurrently(run, [w for w in stage if not isinstance(w, Create)])
             creates = [write for write in stage if isinstance(write, Create)]
             await run.slow_start.run(creates, partial(self._concurrently, run))
             if run.more or run.stopped:
                 return
+
+    async def _probe(self, run: _ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
+        """Try what has failed before by one write; the writes that may follow."""
+        probe = run.failed_groups.probe(writes)
+        if probe is not None:
+            await self._perform(run, probe)
+        left: list[Write] = []
+        for write in writes:
+            failure = run.failed_groups.held(write)
+            if failure is not None:
+                run.write_held(failure)
+            elif write is not probe:
+                left.append(write)
+        return tuple(left)
 
     async def _concurrently(self, run: _ExecutionState, writes: Sequence[Write]) -> None:
         async with asyncio.TaskGroup() as group:
@@ -213,35 +252,42 @@ class Executor:
         """Write the status if it differs; seconds until the key must be reconciled again."""
         execution = run.execution
         requeue_after = execution.plan.requeue_after
-        status = (
-            execution.status_after(tuple(run.failures)) if run.failures else execution.plan.status
-        )
+        failures = run.failures_to_report
+        status = execution.status_after(failures) if failures else execution.plan.status
         if status is None:
             return requeue_after
         requeue_after = _sooner(requeue_after, status.valid_for)
-        uid = run.primary.metadata.uid
-        patch = difference(_status_of(run.primary), status.wanted)
+        uid, present = run.primary.metadata.uid, status_of(run.primary)
+        wanted = keep_messages(present, status.wanted) if run.failing else status.wanted
+        patch = difference(present, wanted)
         if not patch or without_times(patch) == self._pruned_fields.get(uid):
             return requeue_after
-        rest = self._status_written.get(uid, -math.inf) + status.interval - self._now()
-        if not status.urgent and rest > 0:
+        written = self._status_written.get(uid, -math.inf)
+        if run.failing and changes_only_messages(present, patch):
+            if written + MESSAGE_INTERVAL > self._now():
+                return requeue_after
+        elif not status.urgent and (rest := written + status.interval - self._now()) > 0:
             return _sooner(requeue_after, rest)
+        report = not changes_a_verdict(present, patch)
         write = _status_write(execution.resource, run.primary, {**patch, **status.stamps})
         result = await self._perform(run, write)
         if result.outcome is WriteOutcome.DONE:
             self._status_written[uid] = self._now()
-            self._remember_pruned_fields(uid, run.primary, patch)
+            self._remember_pruned_fields(uid, run.primary, wanted)
+            run.report = run.primary.metadata.resource_version if report else ""
         if result.outcome is not WriteOutcome.CONFLICT:
             for event in status.events:
                 execution.emit(event)
         return requeue_after
 
-    def _remember_pruned_fields(self, uid: str, stored: KubeObject, patch: dict[str, Any]) -> None:
+    def _remember_pruned_fields(
+        self, uid: str, stored: KubeObject, wanted: Mapping[str, Any]
+    ) -> None:
         """KubeRay's definitions prune fields of ours; writing them again would change nothing.
 
         Times are not compared: that of a pruned condition is a new one in every plan.
         """
-        missing = without_times(difference(_status_of(stored), patch))
+        missing = without_times(difference(status_of(stored), wanted))
         if missing:
             self._pruned_fields[uid] = missing
         else:
@@ -251,13 +297,17 @@ class Executor:
 class _ExecutionState:
     """What has happened so far in one execution."""
 
-    def __init__(self, execution: PlanExecution, slow_start: SlowStart) -> None:
+    def __init__(
+        self, execution: PlanExecution, slow_start: SlowStart, failed_groups: FailedGroups
+    ) -> None:
         self.execution = execution
         self.slow_start = slow_start
+        self.failed_groups = failed_groups
         self.primary = execution.primary
         self.ended = False
         self.more = False
         self.count = 0
+        self.report = ""
         self.failures: list[Failure] = []
         self.events: list[Event] = []  # of its writes
         self._verbs: Counter[str] = Counter()
@@ -267,6 +317,29 @@ class _ExecutionState:
     def stopped(self) -> bool:
         """Whether no further stage may begin."""
         return bool(self._outcomes - {WriteOutcome.DONE})
+
+    @property
+    def failing(self) -> bool:
+        """Whether the status reports what went wrong."""
+        return self.execution.failing or bool(self.failures_to_report)
+
+    @property
+    def failures_to_report(self) -> tuple[Failure, ...]:
+        """The failures of this execution, and earlier ones whose outcome is still unknown."""
+        overdue = {failure.write.target: failure for failure in self.execution.overdue()}
+        own = tuple(
+            overdue.pop(failure.write.target, failure) if failure.unknown else failure
+            for failure in self.failures_in_order
+        )
+        return (*own, *overdue.values())
+
+    @property
+    def failures_in_order(self) -> tuple[Failure, ...]:
+        """The failures in the order of the plan, so that the first is the same each time."""
+        plan = self.execution.plan
+        planned = [*(write for stage in plan.stages for write in stage), *plan.independent]
+        order = {id(write): number for number, write in enumerate(planned)}
+        return tuple(sorted(self.failures, key=lambda failure: order.get(id(failure.write), -1)))
 
     def write_started(self, write: Write) -> None:
         self.count += 1
@@ -279,11 +352,27 @@ class _ExecutionState:
         failure = result.failure
         if failure is not None:
             self.failures.append(failure)
+            if not failure.unknown:
+                self.failed_groups.failed(failure)
+        elif result.outcome is WriteOutcome.DONE:
+            self.failed_groups.succeeded(result.write)
         if result.obj is not None and result.obj.metadata.uid == self.primary.metadata.uid:
             self.primary = result.obj
 
+    def write_held(self, failure: Failure) -> None:
+        """A write is not tried this time, because it has failed before."""
+        self._outcomes.add(WriteOutcome.FAILED)
+        self.slow_start.record_failure(failure.write)
+        self.failures.append(failure)
+
     def outcome(self, requeue_after: float | None) -> PlanOutcome:
-        return PlanOutcome(self._next(), requeue_after, dict(self._verbs), tuple(self.failures))
+        return PlanOutcome(
+            self._next(),
+            requeue_after,
+            dict(self._verbs),
+            self.failures_in_order,
+            report=self.report,
+        )
 
     def _next(self) -> Result:
         if WriteOutcome.FAILED in self._outcomes:
@@ -311,11 +400,6 @@ def _verb(write: Write) -> str:
 def _sooner(one: float | None, other: float | None) -> float | None:
     """The shorter of two waits, None being no wait at all."""
     return min((wait for wait in (one, other) if wait is not None), default=None)
-
-
-def _status_of(obj: KubeObject) -> Any:
-    """The present status as plain data, with the members' names as the API has them."""
-    return msgspec.to_builtins(getattr(obj, "status", None))
 
 
 def _status_write(

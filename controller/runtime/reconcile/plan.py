@@ -244,12 +244,26 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A write that did not succeed, with the server's reason and message."""
+    """A write that did not succeed, with the server's reason and message.
+
+    Attributes:
+        write: the write.
+        reason: the server's, or the kind of the error.
+        message: the server's.
+        unknown: the response was lost, or does not say whether the write was carried out.
+        overdue: the outcome has been unknown for longer than a moment.
+    """
 
     write: Write
     reason: str
     message: str
     unknown: bool = False
+    overdue: bool = False
+
+    @property
+    def may_resolve(self) -> bool:
+        """Whether the outcome will probably be known in a moment."""
+        return self.unknown and not self.overdue
 
 
 NOTHING = Plan()

@@ -158,13 +158,14 @@ class Writer:
     def _on_error(
         self, owner: Owner, write: Write, error: KubeError, *, repetition: bool
     ) -> WriteResult:
+        lost = WriteResult(write, WriteOutcome.UNKNOWN, error=error)
         unknown = may_have_happened(error)
         if unknown or repetition:
-            self._expectations.mark_unknown(owner, write)
+            self._expectations.mark_unknown(owner, write, lost.failure)
         else:
             self._expectations.mark_failed(owner, write)
         if unknown:
-            return WriteResult(write, WriteOutcome.UNKNOWN, error=error)
+            return lost
         terminating = isinstance(write, Create) and _namespace_terminating(error)
         result = WriteResult(
             write,
@@ -208,8 +209,9 @@ class Writer:
         try:
             found = await read_live(self._client, write.target)
         except KubeError:
-            self._expectations.mark_unknown(owner, write)
-            return WriteResult(write, WriteOutcome.UNKNOWN, error=error)
+            lost = WriteResult(write, WriteOutcome.UNKNOWN, error=error)
+            self._expectations.mark_unknown(owner, write, lost.failure)
+            return lost
         if found is None:
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.CONFLICT, error=error)

@@ -207,6 +207,16 @@ def reads(obj: RayCluster, *pods: Pod, **more: Any) -> FakeReads:
     return FakeReads(**more).add(RAYCLUSTERS, obj).add(PODS, *pods)
 
 
+def with_children(kept: FakeReads) -> FakeReads:
+    """The same cache with every child of the cluster that it lacks."""
+    seen = RayClusterKind().observe("default/example", kept)
+    assert seen is not None
+    for child in seen.children.absent:
+        body = {**child.body, "metadata": {**child.body["metadata"], "namespace": "default"}}
+        kept.add(child.resource, msgspec.convert(body, child.resource.view))
+    return kept
+
+
 def plan(kept: FakeReads, kind: RayClusterKind | None = None, *, seconds: float = 0) -> Plan:
     """What the kind would do about the example."""
     kind = kind or RayClusterKind()

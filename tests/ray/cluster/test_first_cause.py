@@ -22,6 +22,7 @@ from tests.ray.cluster.support import (
     pod,
     reads,
     unreadable,
+    with_children,
     with_status,
     workers,
 )
@@ -68,7 +69,7 @@ def patch_of(kept: FakeReads, *failures: Failure) -> StatusPatch:
 
 def after(obj: RayCluster, *pods: Any, failures: tuple[Failure, ...] = (), **more: Any) -> Any:
     """The cluster as it is stored after one pass, and the events of that pass."""
-    patch = patch_of(reads(obj, *pods, **more), *failures)
+    patch = patch_of(with_children(reads(obj, *pods, **more)), *failures)
     stored = apply_merge_patch(obj.status, patch.wanted)
     return with_status(obj, stored), [(e.type, e.reason, e.note) for e in patch.events]
 
@@ -196,8 +197,8 @@ def test_becoming_ready_is_an_event_each_time():
 
 def test_an_event_never_waits_for_the_counters():
     stored, _ = after(cluster(), head(), image("a"))
-    assert patch_of(reads(stored, head(), unscheduled("a"))).urgent
-    counted = patch_of(reads(stored, head(), image("a"), image("b")))
+    assert patch_of(with_children(reads(stored, head(), unscheduled("a")))).urgent
+    counted = patch_of(with_children(reads(stored, head(), image("a"), image("b"))))
     assert not counted.urgent, "another number in the message may wait"
 
 

@@ -31,6 +31,7 @@ from tests.ray.cluster.support import (
     plan,
     pod,
     reads,
+    with_children,
     with_meta,
     with_status,
     workers,
@@ -211,13 +212,13 @@ def test_bug_64_a_cluster_of_multi_host_groups_becomes_ready_with_all_of_their_h
     raw = manifest()
     raw["spec"]["workerGroupSpecs"][0] |= {"replicas": 2, "numOfHosts": 4}
     pods = (head(), *workers(8))
-    status = status_of(kept(cluster(raw), *pods))
+    status = status_of(with_children(kept(cluster(raw), *pods)))
     assert status["state"] == "ready"
     assert status["desiredWorkerReplicas"] == status["readyWorkerReplicas"] == 8
     ready = said(status, "Ready")
     assert ready is not None
     assert ready[0] == "True"
-    fewer = status_of(kept(cluster(raw), *pods[:-1]))
+    fewer = status_of(with_children(kept(cluster(raw), *pods[:-1])))
     assert "state" not in fewer
     assert said(fewer, "Ready") == ("False", "PodsMissing", "group workers: 7 of 8 pods exist")
 
@@ -441,7 +442,7 @@ def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
             }
         },
     )
-    status = status_of(kept(obj, *READY))
+    status = status_of(with_children(kept(obj, *READY)))
     features = said(status, "FeaturesSupported")
     assert features is not None
     assert features[:2] == ("False", "NotImplementedYet")

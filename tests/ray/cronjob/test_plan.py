@@ -483,11 +483,11 @@ def test_a_refused_rayjob_is_named_with_the_servers_words_and_told_once():
     status = status_after(kept, now=at(10), made=made)
     said = msgspec.structs.replace(kept, status=dict(status.wanted))
     (condition,) = status.wanted["conditions"]
-    assert (condition["status"], condition["reason"]) == ("False", "FailedToCreateRayJob")
+    assert (condition["status"], condition["reason"]) == ("False", "AdmissionDenied")
     assert condition["message"] == (
-        f"RayJob {name_of(at(10))} cannot be created: Forbidden: the server said no"
+        f"RayJob {name_of(at(10))}: cannot be created: the server said no"
     )
-    assert [event.type for event in status.events] == ["Warning"]
+    assert [(e.type, e.reason) for e in status.events] == [("Warning", "FailedToCreateRayJob")]
     again = status_after(said, now=at(10, 1), made=plan(said, now=at(10, 1)))
     assert again.events == ()
     assert difference(said.status, again.wanted) == {}
@@ -504,7 +504,7 @@ def test_a_refused_deletion_is_named():
     kept = cron_job(scheduled(at(9)), successfulJobsHistoryLimit=0)
     made = plan(kept, succeeded(at(9)), now=at(9, 40))
     status = status_after(kept, succeeded(at(9)), now=at(9, 40), made=made)
-    assert status.wanted["conditions"][0]["reason"] == "FailedToDeleteRayJob"
+    assert [event.reason for event in status.events] == ["FailedToDeleteRayJob"]
 
 
 def test_kuberays_role_allows_what_is_planned():

@@ -38,7 +38,13 @@ def create_children(
         if not child.independent and child.scope not in seen.pending_scopes:
             stage = bindings if child.resource is ROLE_BINDINGS else first
             stage.append(create_child(desired.identity.namespace, child))
-    return first, bindings
+    return first, [] if has_unconfirmed_children(seen) else bindings
+
+
+def has_unconfirmed_children(seen: ClusterObservation) -> bool:
+    """Whether it is unknown if a child that pods depend on exists."""
+    absent = (child for child in seen.children.absent if not child.independent)
+    return any(child.scope in seen.pending_scopes for child in absent)
 
 
 def repair_children(

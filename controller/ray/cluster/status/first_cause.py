@@ -24,6 +24,7 @@ from controller.ray.diagnosis.writes import (
     component_of_target,
     failure_cause,
     is_inconclusive,
+    names_a_webhook,
 )
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
 
@@ -52,9 +53,16 @@ def first_cause(
     """The first cause, or None if the cluster is as it should be."""
     if seen.cluster.metadata.terminating:
         return _deletion(seen, failures)
+    kept = list(_kept_refusal(seen, failures))
+    said = {cause.component for cause in kept}
+    failed = _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
     hindrances = [
-        *_failed_writes(seen, (f for f in failures if not is_inconclusive(f))),
-        *_kept_refusal(seen, failures),
+        *(
+            c
+            for c in failed
+            if c.reason is not reasons.WRITE_UNCONFIRMED or c.component not in said
+        ),
+        *kept,
         *_blocked(seen),
     ]
     if held is not None:
@@ -62,7 +70,7 @@ def first_cause(
     suspension = _suspension(seen, desired)
     if suspension is not None:
         return min(hindrances, key=_urgency, default=suspension)
-    missing = list(_pods_missing(seen, desired))
+    missing = [*_children_missing(seen), *_pods_missing(seen, desired)]
     troubled = list(_that_matter(pod_causes, short={cause.component for cause in missing}))
     found = [
         *hindrances,
@@ -140,6 +148,8 @@ def _kept_refusal(seen: ClusterObservation, failures: tuple[Failure, ...]) -> It
     part = component_of(message)
     silent = {_part_of_scope(scope) for scope in seen.pending_scopes}
     silent |= {component_of_target(f.write.target) for f in failures if is_inconclusive(f)}
+    named = (f for f in failures if f.overdue and names_a_webhook(f))
+    silent -= {component_of_target(f.write.target) for f in named}
     if part in silent:
         words = message.removeprefix(f"{part}: ")
         yield Cause(reason, part, words, blocks_head=not part.startswith("group "))
@@ -185,6 +195,12 @@ def _suspension(seen: ClusterObservation, desired: DesiredCluster) -> Cause | No
     else:
         return None
     return Cause(reasons.SUSPENDED, "cluster", words)
+
+
+def _children_missing(seen: ClusterObservation) -> Iterator[Cause]:
+    for child in seen.children.absent:
+        first = not (child.independent or seen.heads)
+        yield Cause(reasons.CHILD_MISSING, str(child), "does not exist yet", blocks_head=first)
 
 
 def _pods_missing(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Cause]:

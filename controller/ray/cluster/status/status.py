@@ -122,7 +122,7 @@ def _state(
         return "suspended"
     pods = seen.all_pods
     complete = bool(seen.heads) and len(pods) == spec.desired_workers + 1
-    if complete and not failures and all(map(_counts_ready, pods)):
+    if complete and not failures and not seen.children.absent and all(map(_counts_ready, pods)):
         return "ready"
     return str(present.get("state") or "")
 

@@ -64,7 +64,8 @@ def job_readiness(  # noqa: PLR0911  one for each state
 ) -> JobReadiness:
     """The first cause in the present state; failed writes come before all others."""
     for failure in failures:
-        return _failed_write(failure)
+        if not failure.may_resolve:
+            return _failed_write(failure)
     match seen.state:
         case State.NEW | State.INITIALIZING:
             return _initializing(seen)

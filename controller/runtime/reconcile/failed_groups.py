@@ -1,0 +1,80 @@
+"""Lets the writes of one object that keep failing take turns.
+
+Creates of the same resource and scope are alike: one that fails predicts the others. Any other
+write is a group of its own. Once groups of an object have failed, each reconcile tries one of them
+by a single write, in turn. When that succeeds, all are released. An object so costs as few requests
+while ten things fail as while one does, and the end of a failure is noticed as soon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from controller.runtime.reconcile.plan import Create
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.kube.resources import Resource
+    from controller.runtime.reconcile.plan import Failure, Plan, Write
+
+Group: TypeAlias = "tuple[Resource[Any], str, str]"
+"""Resource and scope of creates; those and the name for any other write."""
+
+
+@dataclass(slots=True)
+class FailedGroups:
+    """The groups of one object whose last write failed, the least recently tried first.
+
+    Attributes:
+        generation: of the object; its change releases all groups.
+        failures: the last failure of each group.
+        turn: the group that is tried in this reconcile.
+        waiting: the groups that are not.
+    """
+
+    generation: int
+    failures: dict[Group, Failure] = field(default_factory=dict["Group", "Failure"])
+    turn: Group | None = None
+    waiting: set[Group] = field(default_factory=set["Group"])
+
+    def begin(self, plan: Plan, generation: int) -> None:
+        """Choose the group of this reconcile; forget groups that the plan does not write."""
+        stages = [{_group_of(write) for write in stage} for stage in plan.stages]
+        independent = {_group_of(write) for write in plan.independent}
+        planned = independent.union(*stages)
+        if generation != self.generation:
+            self.generation = generation
+            self.failures.clear()
+        self.failures = {group: last for group, last in self.failures.items() if group in planned}
+        stage = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
+        self.turn = next((g for g in self.failures if g in stage or g in independent), None)
+        self.waiting = self.failures.keys() - {self.turn}
+
+    def held(self, write: Write) -> Failure | None:
+        """The last failure of the group of this write, if that group waits for its turn."""
+        group = _group_of(write)
+        return replace(self.failures[group], write=write) if group in self.waiting else None
+
+    def probe(self, writes: Sequence[Write]) -> Write | None:
+        """The single write by which the failed group is tried before the others of these."""
+        return next((write for write in writes if _group_of(write) == self.turn), None)
+
+    def succeeded(self, write: Write) -> None:
+        """A write succeeded: if its group was tried, release all."""
+        if _group_of(write) == self.turn:
+            self.turn = None
+            self.waiting.clear()
+            self.failures.clear()
+
+    def failed(self, failure: Failure) -> None:
+        """A write failed: its group waits for its next turn."""
+        group = _group_of(failure.write)
+        self.failures.pop(group, None)
+        self.failures[group] = failure
+
+
+def _group_of(write: Write) -> Group:
+    target = write.target
+    return target.resource, target.scope, "" if isinstance(write, Create) else target.name

@@ -1,0 +1,73 @@
+"""Compares a wanted status with the present one.
+
+A failing object is reconciled again and again, and the server may word each refusal differently.
+A condition whose message differs only in what varies keeps the message that it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from controller.apimachinery.conditions import READY
+from controller.apimachinery.folding import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import KubeObject
+
+_CONDITIONS: Final = "conditions"
+
+
+def status_of(obj: KubeObject) -> Mapping[str, Any]:
+    """The present status as plain data, with the members' names as the API has them."""
+    status: Any = msgspec.to_builtins(getattr(obj, "status", None))
+    return cast("Mapping[str, Any]", status) if isinstance(status, Mapping) else {}
+
+
+def keep_messages(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The wanted status with the present message of each condition that says the same."""
+    if _CONDITIONS not in wanted:
+        return dict(wanted)
+    said = {_outcome(each): str(each.get("message", "")) for each in _conditions(present)}
+    kept: list[Mapping[str, Any]] = []
+    for each in _conditions(wanted):
+        message = str(each.get("message", ""))
+        before = said.get(_outcome(each), message)
+        kept.append({**each, "message": before} if fold(before) == fold(message) else each)
+    return {**wanted, _CONDITIONS: kept}
+
+
+def changes_only_messages(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+    """Whether a patch of the status changes nothing but the messages of conditions."""
+    if set(patch) != {_CONDITIONS}:
+        return False
+    return [*map(_outcome, _conditions(present))] == [*map(_outcome, _conditions(patch))]
+
+
+def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+    """Whether a patch changes the status of a condition on which the next plan may depend.
+
+    `Ready` only reports: no plan depends on it.
+    """
+    return _CONDITIONS in patch and _verdicts(present) != _verdicts(patch)
+
+
+def _outcome(condition: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    return condition.get("type"), condition.get("status"), condition.get("reason")
+
+
+def _verdicts(status: Mapping[str, Any]) -> dict[Any, Any]:
+    listed = {each.get("type"): each.get("status") for each in _conditions(status)}
+    listed.pop(READY, None)
+    return listed
+
+
+def _conditions(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    listed: Any = status.get(_CONDITIONS)
+    for each in cast("list[Any]", listed) if isinstance(listed, list | tuple) else ():
+        if isinstance(each, Mapping):
+            yield cast("Mapping[str, Any]", each)

@@ -1,0 +1,145 @@
+"""What fails for long costs few requests, whatever the server says each time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.resources import SERVICES
+from controller.ray.api import RAYCLUSTERS, FeatureGates
+from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api.rayjob import RAYJOBS
+from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
+from tests.integration.harness import example_cluster
+from tests.integration.rays import Rays, job_manifest
+from tests.integration.test_all_kinds import cron_job, start
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from controller.kube.resources import Resource
+    from tests.integration.harness import RunningOperator, World
+
+TEN_MINUTES = 600.0
+MOST = 30
+"""Requests of a failing object in ten minutes."""
+
+CREATE = frozenset({"create"})
+WRITES = frozenset({"create", "update", "patch", "delete"})
+TRACE = "request 7f3a{n}-00c1 from 10.0.3.{n}:{n} at 2026-01-01T00:00:{n}Z"
+SORTS = {
+    "forbidden": ErrorResponse(403, "Forbidden", f"not by policy: {TRACE}"),
+    "invalid": ErrorResponse(422, "Invalid", f"spec.x: Invalid value: {TRACE}"),
+    "failing": ErrorResponse(500, "InternalError", f"etcd said no, {TRACE}"),
+    "overloaded": ErrorResponse(429, "TooManyRequests", f"try again, {TRACE}"),
+    "lost": LostRequest(),
+}
+KINDS: dict[str, tuple[Resource[Any], str, dict[str, Any]]] = {
+    "cluster": (RAYCLUSTERS, "pods", example_cluster()),
+    "job": (RAYJOBS, "rayclusters.ray.io", job_manifest("example")),
+    "cron": (RAYCRONJOBS, "rayjobs.ray.io", cron_job("example", "*/5 * * * *")),
+}
+
+pytestmark = pytest.mark.embedded_only
+
+
+async def begin(
+    world: World, kind: str, *, rules: Sequence[Rule] = (), **spec: Any
+) -> RunningOperator:
+    rays = Rays(world)
+    await rays.open()
+    operator = start(rays, FeatureGates({"RayCronJob": True}))
+    operator.transport.rules = list(rules)
+    resource, _, body = KINDS[kind]
+    await world.user.create(resource, world.namespace, body | {"spec": body["spec"] | spec})
+    return operator
+
+
+def requests(operator: RunningOperator, since: int = 0) -> list[str]:
+    """What the operator asked, without what fills its caches."""
+    asked = [entry.attributes for entry in operator.transport.journal.entries[since:]]
+    return [f"{a.verb} {a.resource}" for a in asked if a.verb not in {"list", "watch"}]
+
+
+@pytest.mark.parametrize("sort", SORTS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_failing_object_costs_at_most_thirty_requests_in_ten_minutes(
+    world: World, kind: str, sort: str
+):
+    resource, creates, _ = KINDS[kind]
+    operator = await begin(world, kind)
+    operator.transport.rules = [Rule(SORTS[sort], creates, CREATE)]
+    await world.settle(5)
+    since = len(operator.transport.journal.entries)
+    await world.settle(TEN_MINUTES)
+    assert len(requests(operator, since)) <= MOST
+    obj = await world.user.get(resource, world.namespace, "example")
+    conditions = {each["type"]: each for each in obj.status["conditions"]}
+    assert conditions["Ready"]["reason"] != "ReconcileError"
+
+
+async def test_ten_failing_children_cost_no_more_requests_than_one(world: World):
+    operator = await begin(world, "cluster", enableInTreeAutoscaling=True)
+    operator.transport.rules = [Rule(SORTS["forbidden"], "", CREATE)]
+    await world.settle(5)
+    since = len(operator.transport.journal.entries)
+    await world.settle(TEN_MINUTES)
+    asked = requests(operator, since)
+    assert len(asked) <= MOST
+    created = {each for each in asked if each.startswith("create")}
+    assert {"create services", "create serviceaccounts"} <= created, "all take turns"
+
+    operator.transport.rules = []
+    await world.eventually(world.is_ready, seconds=60)
+
+
+async def test_a_status_that_cannot_be_written_costs_few_requests(world: World):
+    operator = await begin(world, "cluster")
+    fault = ErrorResponse(500, "InternalError", f"failed calling webhook, {TRACE}")
+    operator.transport.rules = [Rule(fault, "rayclusters.ray.io", WRITES)]
+    await world.settle(5)
+    since = len(operator.transport.journal.entries)
+    await world.settle(TEN_MINUTES)
+    writes = [each for each in requests(operator, since) if not each.startswith("get")]
+    assert len(writes) <= MOST
+
+
+@pytest.mark.parametrize("sort", ["forbidden", "lost"])
+async def test_an_edit_of_the_specification_is_tried_at_once(world: World, sort: str):
+    operator = await begin(world, "cluster")
+    operator.transport.rules = [Rule(SORTS[sort], "pods", CREATE)]
+    await world.settle(300)
+    operator.transport.rules = []
+    since = len(operator.transport.journal.entries)
+    template = {"metadata": {"annotations": {"cured": "yes"}}}
+    patch = {"spec": {"headGroupSpec": {"template": template}}}
+    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
+    if sort == "forbidden":  # what is unknown must be repeated as it was
+        await world.settle(2)
+        assert "create pods" in requests(operator, since)
+    await world.eventually(world.is_ready, seconds=60)
+
+
+async def test_an_event_of_others_is_heeded_at_once(world: World):
+    operator = await begin(world, "cluster")
+    operator.transport.rules = [Rule(SORTS["forbidden"], "pods", CREATE)]
+    await world.settle(300)
+    operator.transport.rules = []
+    since = len(operator.transport.journal.entries)
+    await world.user.delete(SERVICES, world.namespace, "example-head-svc")
+    await world.settle(2)
+    assert {"create services", "create pods"} <= set(requests(operator, since))
+
+
+async def test_what_users_write_to_the_status_is_heeded_at_once(world: World):
+    operator = await begin(world, "cluster")
+    operator.transport.rules = [Rule(SORTS["forbidden"], "pods", CREATE)]
+    await world.settle(300)
+    since = len(operator.transport.journal.entries)
+    status = {"status": {"state": "unheard-of", "desiredWorkerReplicas": 99}}
+    await world.user.merge_patch(
+        RAYCLUSTERS, world.namespace, "example", status, subresource="status"
+    )
+    await world.settle(2)
+    assert "create pods" in requests(operator, since)
