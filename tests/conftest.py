@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.neighbours.report import print_table
 from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     _layers(terminalreporter)
     _skipped(terminalreporter)
     _notes(terminalreporter)
+    print_table(terminalreporter)
     if left_out := terminalreporter.config.stash.get(LEFT_OUT, 0):
         terminalreporter.section("slow tests")
         terminalreporter.write_line(f"left for `make test-all`: {left_out}")

@@ -112,6 +112,7 @@ class Rule:
         resource: `pods`, `rayclusters.ray.io`; empty for any.
         verbs: RBAC verbs, empty for any; without meaning for events.
         name: predicate on the object's name; None for any object.
+        namespace: of the object; empty for any, and for objects without one.
         skip: matching occurrences that pass first.
         times: how often it applies, None for no limit.
         seen: matching occurrences so far.
@@ -124,10 +125,13 @@ class Rule:
     skip: int = 0
     times: int | None = None
     seen: int = 0
+    namespace: str = ""
 
-    def applies(self, verb: str, resource: str, name: str) -> bool:
+    def applies(self, verb: str, resource: str, name: str, namespace: str = "") -> bool:
         """Return whether the fault applies to this occurrence; count it if it matches."""
         if self.resource not in {"", resource} or (self.verbs and verb not in self.verbs):
+            return False
+        if self.namespace not in {"", namespace}:
             return False
         if self.name is not None and not self.name(name):
             return False
@@ -211,7 +215,7 @@ class FaultyTransport:
             rule.fault
             for rule in self.rules
             if not isinstance(rule.fault, Lag | Cut | Gone)
-            and rule.applies(about.verb, about.resource, about.name)
+            and rule.applies(about.verb, about.resource, about.name, about.namespace)
         ]
 
     async def _before(self, faults: list[RequestFault], entry: JournalEntry) -> RawResponse | None:
@@ -281,12 +285,12 @@ class FaultyTransport:
         self._watches.pop(watch, None)
 
     def _delivery(self, resource: str, line: bytes) -> Delivery:
-        name = attributes_of_event(line).name
+        event = attributes_of_event(line)
         delivery = Delivery()
         for rule in self.rules:
             if not isinstance(rule.fault, Lag | Cut | Gone):
                 continue
-            if rule.applies("watch", resource, name):
+            if rule.applies("watch", resource, event.name, event.namespace):
                 delivery = _after_event_fault(delivery, rule.fault)
         return delivery
 

@@ -177,11 +177,18 @@ class World:
         kind: RayClusterKind | None = None,
         kinds: Sequence[Kind[Any]] = (),
         registry: CollectorRegistry | None = None,
+        namespaces: Sequence[str] | None = None,
     ) -> RunningOperator:
-        """Run one for these kinds; for RayClusters if none is given."""
+        """Run one for these kinds; for RayClusters if none is given.
+
+        It serves the world's namespace unless `namespaces` names others; none means all.
+        """
         faulty = FaultyTransport(transport or self.transport, list(rules), clock=self.loop)
         settings = Settings(
-            namespaces=(self.namespace,), workers=workers, metrics_address="", health_address=""
+            namespaces=(self.namespace,) if namespaces is None else tuple(namespaces),
+            workers=workers,
+            metrics_address="",
+            health_address="",
         )
         operator = Operator(
             self.client(OPERATOR, faulty),
@@ -323,23 +330,40 @@ async def _inhabited(
                 components=components,
             )
         )
-        observer = SharedInformer(
-            "observer",
-            ResourceSource(world.client("observer"), PODS, world.namespace),
-            Codec(Pod),
-            clock=world.loop,
-            rng=random.Random(1),
-        )
-        observer.add_handler(world.journal)
-        task = asyncio.create_task(observer.run())
-        await observer.wait_for_sync()
-        try:
-            yield
-        finally:
-            for operator in world.operators:
-                await operator.kill()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await stack.enter_async_context(_observed(world))
+        yield
+
+
+@asynccontextmanager
+async def _observed(world: World) -> AsyncIterator[None]:
+    """Keep the journal of `world`; kill its operators at the end."""
+    observer = SharedInformer(
+        "observer",
+        ResourceSource(world.client("observer"), PODS, world.namespace),
+        Codec(Pod),
+        clock=world.loop,
+        rng=random.Random(1),
+    )
+    observer.add_handler(world.journal)
+    task = asyncio.create_task(observer.run())
+    await observer.wait_for_sync()
+    try:
+        yield
+    finally:
+        for operator in world.operators:
+            await operator.kill()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def neighbour(world: World, namespace: str) -> AsyncIterator[World]:
+    """Another namespace on the API server of `world`, with a user and a journal of its own."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    await world.user.create(NAMESPACES, "", body)
+    beside = World(world.transport, namespace=namespace, server=world.server, wall=world.wall)
+    async with _observed(beside):
+        yield beside
 
 
 async def install_crds(world: World, *more: dict[str, Any]) -> None:

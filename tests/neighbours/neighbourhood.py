@@ -1,0 +1,288 @@
+"""Two tenants on one API server, and one operator of all kinds for both."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from controller.command.kinds import KindSettings, kinds_of
+from controller.kube.errors import AlreadyExists, KubeError, NotFound
+from controller.kube.resources import EVENTS, NAMESPACES
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
+from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.dashboard import DashboardActors
+from tests.faults.faulty_transport import Rule
+from tests.integration.harness import embedded_world, neighbour
+from tests.integration.rays import Rays
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from datetime import datetime
+
+    from controller.devcluster.apiserver import ApiServer, StoredEvent
+    from controller.kube.client import Client
+    from controller.kube.resources import Resource
+    from controller.ray.dashboard import Head
+    from tests.faults.faulty_transport import EventFault, RequestFault
+    from tests.integration.harness import RunningOperator, World
+    from tests.neighbours.kinds import Column, Manifest
+
+Objects: TypeAlias = "Callable[[Resource[Any]], list[Manifest]]"
+
+Reaction: TypeAlias = "Callable[[Client, StoredEvent], Awaitable[object]]"
+
+RAY_KINDS = (RAYCLUSTERS, RAYJOBS, RAYCRONJOBS)
+SICK, WELL = "sick", "default"
+READS_OF_CACHES = frozenset({"list", "watch"})
+
+
+class Tenant:
+    """A namespace, its user, and the simulated Rays of its clusters.
+
+    Attributes:
+        alter: changes the description of the cluster in whatever this tenant creates.
+    """
+
+    def __init__(self, world: World, street: Neighbourhood) -> None:
+        self.world = world
+        self.street = street
+        self.column = street.column
+        self.user = world.user
+        self.namespace = world.namespace
+        self.rays = Rays(world)
+        self.ray = self.rays.ray
+        self.alter: list[Callable[[Manifest], None]] = []
+
+    @property
+    def server(self) -> ApiServer:
+        """The embedded API server."""
+        assert self.world.server is not None
+        return self.world.server
+
+    # -- what its user does -------------------------------------------------------------------
+
+    async def create(self, column: Column, name: str) -> None:
+        """Create an object, altered as this tenant wants it."""
+        manifest = column.manifest(name, self.street.right_time())
+        for alter in self.alter:
+            alter(column.cluster_spec(manifest))
+        await self.user.create(column.resource, self.namespace, manifest)
+
+    async def delete(self, column: Column, name: str) -> None:
+        """Delete an object; it may be gone already."""
+        try:
+            await self.user.delete(column.resource, self.namespace, name)
+        except NotFound:
+            return
+
+    async def create_namespace(self) -> None:
+        """Create the namespace anew once the old one is gone."""
+
+        async def created() -> bool:
+            meta = {"name": self.namespace}
+            try:
+                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta}
+                await self.user.create(NAMESPACES, "", body)
+            except AlreadyExists:
+                return False
+            return True
+
+        await self.world.eventually(created)
+
+    def is_well(self, column: Column, name: str) -> bool:
+        """Whether this object has become what its user wants."""
+        found = self.object(column, name)
+        return found is not None and column.is_well(found, self.objects)
+
+    def object(self, column: Column, name: str) -> Manifest | None:
+        """The object as the API server has stored it."""
+        of_name = [o for o in self.objects(column.resource) if o["metadata"]["name"] == name]
+        return of_name[0] if of_name else None
+
+    def objects(self, resource: Resource[Any]) -> list[Manifest]:
+        """All of its objects of one resource, without a request."""
+        items = self.server.store.table(str(resource)).items
+        prefix = f"{self.namespace}/"
+        return [item.object for key, item in items.items() if key.startswith(prefix)]
+
+    # -- what happens to it -------------------------------------------------------------------
+
+    @contextmanager
+    def disturbed(
+        self,
+        fault: RequestFault | EventFault,
+        resource: str = "",
+        *verbs: str,
+        name: Callable[[str], bool] | None = None,
+    ) -> Iterator[None]:
+        """Apply `fault` to the operator's requests, or events, in this namespace."""
+        rule = Rule(fault, resource, frozenset(verbs), name, namespace=self.namespace)
+        with self.street.ruled(rule):
+            yield
+
+    @asynccontextmanager
+    async def meanwhile(
+        self, act: Callable[[], Awaitable[object]], *, every: float
+    ) -> AsyncIterator[None]:
+        """Do something every so many seconds; what the API server refuses is not done."""
+
+        async def repeat() -> None:
+            while True:
+                with suppress(KubeError):
+                    await act()
+                await asyncio.sleep(every)
+
+        task = asyncio.create_task(repeat())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    @contextmanager
+    def reacting(self, resource: Resource[Any], react: Reaction) -> Iterator[None]:
+        """Have another controller react to each change that is not its own."""
+        server, user = self.server, self.world.client("another-controller")
+
+        async def reacted(event: StoredEvent) -> None:
+            with suppress(KubeError):
+                await react(user, event)
+
+        def on_write(event: StoredEvent) -> None:
+            mine = event.key.startswith(f"{self.namespace}/")
+            if event.table == str(resource) and event.type != "DELETED" and mine:
+                self.world.background(reacted(event))
+
+        server.on_write.append(on_write)
+        try:
+            yield
+        finally:
+            server.on_write.remove(on_write)
+
+    @contextmanager
+    def altered(self, alter: Callable[[Manifest], None]) -> Iterator[None]:
+        """Have its user create objects with an altered description of their clusters."""
+        self.alter.append(alter)
+        try:
+            yield
+        finally:
+            self.alter.remove(alter)
+
+    @asynccontextmanager
+    async def corrected(self) -> AsyncIterator[None]:
+        """At the end its user replaces what is there, as a person would who has read the cause."""
+        try:
+            yield
+        finally:
+            for each in self.objects(self.column.resource):
+                await self.delete(self.column, each["metadata"]["name"])
+
+    # -- what is seen of it -------------------------------------------------------------------
+
+    def keys(self) -> int:
+        """How many objects are reconciled here."""
+        return sum(len(self.objects(resource)) for resource in RAY_KINDS)
+
+    def requests(self, since: int = 0) -> Counter[tuple[str, str]]:
+        """The operator's requests about this namespace, by verb and resource."""
+        return Counter(
+            (entry.attributes.verb, entry.attributes.resource)
+            for entry in self.street.operator.transport.journal.entries[since:]
+            if entry.attributes.namespace == self.namespace
+            and entry.attributes.verb not in READS_OF_CACHES
+        )
+
+    def texts(self, kinds: frozenset[str]) -> list[str]:
+        """What conditions, status and events of these kinds say."""
+        said: list[str] = []
+        for resource in RAY_KINDS:
+            if resource.kind in kinds:
+                for each in self.objects(resource):
+                    said += _texts_of(each.get("status", {}))
+        for event in self.objects(EVENTS):
+            if event.get("regarding", {}).get("kind") in kinds:
+                said.append(f"{event['reason']}: {event.get('note', '')}")
+        return said
+
+
+def _texts_of(status: Manifest) -> list[str]:
+    found = [status, *status.get("conditions", [])]
+    return [f"{each.get('reason', '')}: {each.get('message', '')}" for each in found]
+
+
+class Neighbourhood:
+    """A sick tenant, a healthy one, and the operator.
+
+    Attributes:
+        column: the kind of the objects that both have.
+        clock_error: turns the right time of day into what the operator takes for it.
+    """
+
+    def __init__(self, column: Column, world: World, beside: World) -> None:
+        self.column = column
+        self.world = world
+        self.well = Tenant(world, self)
+        self.sick = Tenant(beside, self)
+        self.clock_error: Callable[[datetime], datetime] = lambda now: now
+        self.right_time = world.wall
+        world.wall = lambda: self.clock_error(self.right_time())
+        self.operator: RunningOperator
+
+    async def open(self) -> None:
+        """Start the operator and wait until it is ready."""
+        self.start_operator()
+        await self.world.eventually(lambda: not self.unready())
+
+    def start_operator(self, rules: Sequence[Rule] = ()) -> None:
+        """Start an operator of all kinds for all namespaces."""
+        actors = DashboardActors(
+            lambda head: self._rays_of(head).connect(head),
+            clock=self.world.loop,
+            wall=self.world.wall,
+            rng=random.Random(1),
+        )
+        self.actors = actors
+        kinds = kinds_of(KindSettings.from_environment(FeatureGates(), {}), actors)
+        self.operator = self.world.start_operator(kinds=kinds, rules=rules, namespaces=())
+
+    def _rays_of(self, head: Head) -> Any:
+        return self.sick.ray if head.namespace == self.sick.namespace else self.well.ray
+
+    @contextmanager
+    def ruled(self, rule: Rule) -> Iterator[None]:
+        """Have the operator's transport follow this rule, also after a restart."""
+        self.operator.transport.rules.append(rule)
+        try:
+            yield
+        finally:
+            self.operator.transport.rules.remove(rule)
+
+    def cut_watches(self) -> None:
+        """Break all open watches of the operator."""
+        for watch in list(self.operator.transport._watches):
+            watch.sever()
+
+    async def restart_operator(self) -> None:
+        """Kill the operator and start another one, which suffers the same faults."""
+        rules = self.operator.transport.rules
+        await self.operator.kill()
+        self.start_operator(rules)
+
+    def unready(self) -> list[str]:
+        """Why `/readyz` fails, for each check that does."""
+        if not self.operator.running:
+            return ["the operator has ended"]
+        checks = self.operator.operator.health.endpoints["readyz"]
+        return [f"{name}: {why}" for name, check in checks.items() if (why := check())]
+
+
+@asynccontextmanager
+async def neighbourhood(column: Column) -> AsyncIterator[Neighbourhood]:
+    """Two tenants beside each other, in virtual time."""
+    async with embedded_world() as world, neighbour(world, SICK) as beside:
+        street = Neighbourhood(column, world, beside)
+        await street.open()
+        yield street

@@ -1,0 +1,64 @@
+"""The rows: what a sickness is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
+    from tests.neighbours.kinds import Column
+    from tests.neighbours.neighbourhood import Tenant
+
+    Course: TypeAlias = Callable[
+        [Tenant], AbstractAsyncContextManager[None] | AbstractContextManager[None]
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sickness:
+    """One row of the table.
+
+    Attributes:
+        name: of the row.
+        course: makes the tenant sick, and ends it when it is left.
+        named: regular expression for what a condition, status or event must say, cause and
+            remedy; by kind if kinds differ. Empty: nothing has to be said.
+        only: kinds that can have it; all, if empty.
+        late: whether it befalls what was well before, instead of what is created in it.
+        everywhere: the reason why it concerns everybody: the operator may be unready, and the
+            healthy tenant is looked at only when it has ended.
+        lasts: seconds.
+        crowd: how many objects the sick tenant has.
+        requests: requests for each key at most.
+        slow: whether its cells are left to `make test-all`.
+    """
+
+    name: str
+    course: Course
+    named: str | Mapping[str, str] = ""
+    only: frozenset[str] = frozenset()
+    late: bool = False
+    everywhere: str = ""
+    lasts: float = 600.0
+    crowd: int = 1
+    requests: int = 30
+    slow: bool = False
+
+    def concerns(self, column: Column) -> bool:
+        """Whether this kind can have it."""
+        return not self.only or str(column) in self.only
+
+    def is_named_in(self, texts: list[str], column: Column) -> bool:
+        """Whether one of the texts says what must be said."""
+        pattern = self.pattern(column)
+        return not pattern or any(re.search(pattern, text, re.DOTALL) for text in texts)
+
+    def pattern(self, column: Column) -> str:
+        """What must be said about this kind."""
+        if isinstance(self.named, str):
+            return self.named
+        return self.named.get(str(column), "")

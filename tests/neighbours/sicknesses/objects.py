@@ -1,0 +1,100 @@
+"""The tenant creates odd objects."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from tests.neighbours.sickness import Sickness
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.neighbours.neighbourhood import Tenant
+    from tests.neighbours.sickness import Course
+
+    Manifest = dict[str, Any]
+
+
+def odd(alter: Callable[[Manifest], object]) -> Course:
+    """Objects with an altered cluster; at the end their user deletes them and creates good ones."""
+
+    @asynccontextmanager
+    async def course(sick: Tenant) -> AsyncIterator[None]:
+        with sick.altered(alter):
+            async with sick.corrected():
+                yield
+
+    return course
+
+
+def head(spec: Manifest) -> Manifest:
+    """The container of Ray in the head."""
+    return spec["headGroupSpec"]["template"]["spec"]["containers"][0]
+
+
+def nest(spec: Manifest) -> None:
+    """Put 600 maps into one another."""
+    inner: Manifest = {}
+    for _ in range(600):
+        inner = {"a": inner}
+    spec["headGroupSpec"]["template"]["spec"]["odd"] = inner
+
+
+SICKNESSES = (
+    Sickness(
+        name="600 nested maps in a template",
+        course=odd(nest),
+        named="nested|deep",
+    ),
+    Sickness(
+        name="a variable of a megabyte",
+        course=odd(lambda spec: head(spec).update(env=[{"name": "BIG", "value": "x" * 1_000_000}])),
+    ),
+    Sickness(
+        name="containers of the wrong type",
+        course=odd(
+            lambda spec: spec["headGroupSpec"]["template"]["spec"].update(containers="none")
+        ),
+        named="containers",
+    ),
+    Sickness(
+        name="a quantity of 5,000 digits",
+        course=odd(lambda spec: head(spec)["resources"].update(limits={"cpu": "9" * 5000})),
+        named="cpu",
+    ),
+    Sickness(
+        name="a label of the wrong type",
+        course=odd(
+            lambda spec: spec["headGroupSpec"]["template"].update(metadata={"labels": {"a": 7}})
+        ),
+        named="label",
+    ),
+    Sickness(
+        name="requests above limits",
+        course=odd(lambda spec: head(spec)["resources"].update(limits={"cpu": "500m"})),
+        named="must be less than or equal to cpu limit",
+    ),
+    Sickness(
+        name="more workers at least than at most",
+        course=odd(lambda spec: spec["workerGroupSpecs"][0].update(minReplicas=9, maxReplicas=1)),
+        named="minReplicas",
+    ),
+    Sickness(
+        name="mTLS is asked for",
+        course=odd(lambda spec: spec.update(tlsOptions={"enabled": True})),
+        named="tlsOptions",
+    ),
+    Sickness(
+        name="a network policy is asked for",
+        course=odd(lambda spec: spec.update(networkPolicy={"mode": "DenyAll"})),
+        named="networkPolicy",
+    ),
+    Sickness(
+        name="an unknown field in a template",
+        course=odd(
+            lambda spec: spec["headGroupSpec"]["template"]["spec"].update(nodeSelektor={"a": "b"})
+        ),
+        named="nodeSelektor",
+    ),
+)

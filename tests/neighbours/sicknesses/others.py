@@ -1,0 +1,161 @@
+"""Others write to the tenant's objects as well."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.errors import NotFound
+from controller.kube.resources import NAMESPACES, SERVICES
+from controller.ray.api import RAYCLUSTERS
+from tests.neighbours.sickness import Sickness
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.neighbours.kinds import Manifest
+    from tests.neighbours.neighbourhood import Tenant
+
+CLUSTERS = frozenset({"RayCluster"})
+
+
+@asynccontextmanager
+async def reverted_service(sick: Tenant) -> AsyncIterator[None]:
+    """Another controller sets the selector of each service to its own taste, at once."""
+    theirs = {"spec": {"selector": {"ray.io/node-type": "theirs"}}}
+
+    async def react(user: Any, event: Any) -> None:
+        service = event.current.object
+        if service["spec"].get("selector", {}).get("ray.io/node-type") != "theirs":
+            await user.merge_patch(SERVICES, sick.namespace, service["metadata"]["name"], theirs)
+
+    with sick.reacting(SERVICES, react):
+        yield
+
+
+@asynccontextmanager
+async def reverted_metadata(sick: Tenant) -> AsyncIterator[None]:
+    """Another controller takes every finalizer and annotation off the objects, at once."""
+    resource = sick.column.resource
+    patch = {"metadata": {"finalizers": None, "annotations": None}}
+
+    async def react(user: Any, event: Any) -> None:
+        meta = event.current.object["metadata"]
+        if "finalizers" in meta or "annotations" in meta:
+            await user.merge_patch(resource, sick.namespace, meta["name"], patch)
+
+    with sick.reacting(resource, react):
+        yield
+
+
+@asynccontextmanager
+async def reverted_status(sick: Tenant) -> AsyncIterator[None]:
+    """A second operator writes its own view of the status, at once."""
+    resource = sick.column.resource
+    patch = {"status": {"reason": "Theirs", "conditions": []}}
+
+    async def react(user: Any, event: Any) -> None:
+        found = event.current.object
+        if found.get("status", {}).get("conditions"):
+            name = found["metadata"]["name"]
+            await user.merge_patch(resource, sick.namespace, name, patch, subresource="status")
+
+    with sick.reacting(resource, react):
+        yield
+
+
+@asynccontextmanager
+async def mad_autoscaler(sick: Tenant) -> AsyncIterator[None]:
+    """Something patches replicas and names workers that do not exist, every second."""
+    rounds = itertools.count()
+
+    async def scale() -> None:
+        for cluster in sick.objects(RAYCLUSTERS):
+            number = next(rounds)
+            group = "/spec/workerGroupSpecs/0"
+            operations = [
+                {"op": "add", "path": f"{group}/replicas", "value": number % 2},
+                {
+                    "op": "add",
+                    "path": f"{group}/scaleStrategy",
+                    "value": {"workersToDelete": [f"nobody-{number}"]},
+                },
+            ]
+            name = cluster["metadata"]["name"]
+            await sick.user.json_patch(RAYCLUSTERS, sick.namespace, name, operations)
+
+    async with sick.meanwhile(scale, every=1.0):
+        yield
+
+
+@asynccontextmanager
+async def foreign_pods(sick: Tenant) -> AsyncIterator[None]:
+    """Pods with Ray's labels that belong to nobody change 5,000 times a second."""
+    store, rounds = sick.server.store, itertools.count()
+
+    async def burst() -> None:
+        for number in range(50):
+            labels = {"ray.io/node-type": "worker", "ray.io/cluster": "nobodys"}
+            meta = {"name": f"foreign-{number}", "namespace": sick.namespace, "labels": labels}
+            pod: Manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": {}}
+            pod["metadata"] |= {"uid": meta["name"], "annotations": {"round": str(next(rounds))}}
+            pod["spec"] = {"nodeName": "elsewhere", "containers": [{"name": "c", "image": "i"}]}
+            store.put("pods", f"{sick.namespace}/{meta['name']}", pod)
+
+    async with sick.meanwhile(burst, every=0.01):
+        yield
+
+
+@asynccontextmanager
+async def terminating_namespace(sick: Tenant) -> AsyncIterator[None]:
+    """The namespace is deleted while somebody's finalizer holds the objects; then it is back."""
+    resource, hold = sick.column.resource, {"metadata": {"finalizers": ["example.com/hold"]}}
+    names = [each["metadata"]["name"] for each in sick.objects(resource)]
+    for name in names:
+        await sick.user.merge_patch(resource, sick.namespace, name, hold)
+    await sick.user.delete(NAMESPACES, "", sick.namespace)
+    yield
+    for name in names:
+        with suppress(NotFound):
+            release = {"metadata": {"finalizers": None}}
+            await sick.user.merge_patch(resource, sick.namespace, name, release)
+    await sick.create_namespace()
+
+
+SICKNESSES = (
+    Sickness(
+        name="another controller reverts services",
+        course=reverted_service,
+        named="another-controller",
+    ),
+    Sickness(
+        name="another controller reverts metadata",
+        course=reverted_metadata,
+        named="another-controller",
+    ),
+    Sickness(
+        name="another operator writes the status",
+        course=reverted_status,
+        named="another-controller",
+    ),
+    Sickness(
+        name="an autoscaler goes mad",
+        course=mad_autoscaler,
+        only=CLUSTERS,
+        lasts=90,
+        requests=6 * 90,
+    ),
+    Sickness(
+        name="5,000 events a second of foreign pods",
+        course=foreign_pods,
+        lasts=45,
+        slow=True,
+    ),
+    Sickness(
+        name="the namespace is terminating",
+        course=terminating_namespace,
+        late=True,
+        lasts=120,
+    ),
+)

@@ -1,0 +1,110 @@
+"""The tenant's pods do not do what pods should."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.resources import PODS
+from tests.neighbours.sickness import Sickness
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.neighbours.neighbourhood import Tenant
+    from tests.neighbours.sickness import Course
+
+    Manifest = dict[str, Any]
+
+LABEL = "ray.io/node-type"
+
+
+def pods_that(outcome: str, *, groups: str = "all") -> Course:
+    """The simulated kubelet lets this become of them; at the end their user corrects the image."""
+
+    def alter(spec: Manifest) -> None:
+        given = {"annotations": {"sim.manta.dev/outcome": outcome}}
+        templates = [group["template"] for group in spec["workerGroupSpecs"]]
+        if groups == "all":
+            templates.append(spec["headGroupSpec"]["template"])
+        for template in templates:
+            template["metadata"] = given
+
+    @asynccontextmanager
+    async def course(sick: Tenant) -> AsyncIterator[None]:
+        with sick.altered(alter):
+            async with sick.corrected():
+                yield
+
+    return course
+
+
+@asynccontextmanager
+async def unlabelled(sick: Tenant) -> AsyncIterator[None]:
+    """`kubectl label pod X ray.io/node-type-`, of a worker; the label comes back at the end."""
+    workers = [pod for pod in sick.objects(PODS) if "worker" in pod["metadata"]["name"]]
+    name = workers[0]["metadata"]["name"]
+    patch: Manifest = {"metadata": {"labels": {LABEL: None}}}
+    await sick.user.merge_patch(PODS, sick.namespace, name, patch)
+    yield
+    patch["metadata"]["labels"][LABEL] = "worker"
+    await sick.user.merge_patch(PODS, sick.namespace, name, patch)
+
+
+@asynccontextmanager
+async def deleted_at_once(sick: Tenant) -> AsyncIterator[None]:
+    """Another controller deletes each pod as soon as it runs."""
+
+    async def react(user: Any, event: Any) -> None:
+        pod = event.current.object
+        if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]:
+            await user.delete(PODS, sick.namespace, pod["metadata"]["name"])
+
+    with sick.reacting(PODS, react):
+        yield
+
+
+SICKNESSES = (
+    Sickness(
+        name="pods crash again and again",
+        course=pods_that("crash"),
+        named="CrashLoopBackOff|exit code 1",
+    ),
+    Sickness(
+        name="workers crash again and again",
+        course=pods_that("crash", groups="workers"),
+        named="CrashLoopBackOff|exit code 1",
+    ),
+    Sickness(
+        name="pods are evicted again and again",
+        course=pods_that("fail"),
+        named="fail|evict",
+    ),
+    Sickness(
+        name="pods find no node",
+        course=pods_that("hang-pending"),
+        named="Unschedulable|no node|not scheduled",
+    ),
+    Sickness(
+        name="images cannot be pulled",
+        course=pods_that("image-pull-error"),
+        named="ImagePullBackOff.*correct the image",
+    ),
+    Sickness(
+        name="pods never become ready",
+        course=pods_that("never-ready"),
+        named="head.*(not ready|readiness)",
+    ),
+    Sickness(
+        name="pods are deleted as soon as they run",
+        course=deleted_at_once,
+        named="delet",
+    ),
+    Sickness(
+        name="a label is taken off a pod",
+        course=unlabelled,
+        late=True,
+        named="CacheDisagrees.*not in the watched selection",
+        only=frozenset({"RayCluster"}),
+    ),
+)

@@ -1,0 +1,172 @@
+"""The API server refuses the operator's requests in one namespace."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from controller.kube.objects import KubeObject
+from controller.kube.resources import Resource
+from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import ErrorResponse
+from tests.neighbours.sickness import Sickness
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.neighbours.neighbourhood import Tenant
+    from tests.neighbours.sickness import Course
+
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", KubeObject)
+DENIED = 'admission webhook "validate.example.com" denied the request: every object needs a team'
+DOWN = (
+    'Internal error occurred: failed calling webhook "validate.example.com": failed to call '
+    'webhook: Post "https://policies.example.svc:443/validate?timeout=10s": dial tcp 10.0.0.7:443: '
+    "connect: connection refused"
+)
+VARYING = 'admission webhook "validate.example.com" denied the request: request {n} refused'
+RIGHT = (
+    'pods is forbidden: User "system:serviceaccount:manta:manta-operator" cannot {verb} resource '
+    '"{plural}" in API group "{group}" in the namespace "sick"'
+)
+
+
+def refused(answer: ErrorResponse, resource: str, *verbs: str) -> Course:
+    """These requests are refused."""
+    return lambda sick: sick.disturbed(answer, resource, *verbs)
+
+
+def children_refused(answer: ErrorResponse, *verbs: str) -> Course:
+    """What the operator creates for the kind is refused."""
+    return lambda sick: sick.disturbed(answer, sick.column.creates, *(verbs or ("create",)))
+
+
+def own_refused(answer: ErrorResponse, *verbs: str) -> Course:
+    """What the operator writes to the objects themselves is refused."""
+    return lambda sick: sick.disturbed(answer, str(sick.column.resource), *verbs)
+
+
+def no_right(verb: str, resource: str) -> ErrorResponse:
+    """RBAC does not allow this."""
+    plural, _, group = resource.partition(".")
+    return ErrorResponse(
+        403, "Forbidden", RIGHT.replace("{verb}", verb).format(plural=plural, group=group)
+    )
+
+
+def deletions_refused(answer: ErrorResponse) -> Course:
+    """A cluster is to shrink, and its pods cannot be deleted."""
+
+    @asynccontextmanager
+    async def course(sick: Tenant) -> AsyncIterator[None]:
+        operation = {"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": 0}
+        with sick.disturbed(answer, "pods", "delete"):
+            for each in sick.objects(RAYCLUSTERS):
+                name = each["metadata"]["name"]
+                await sick.user.json_patch(RAYCLUSTERS, sick.namespace, name, [operation])
+            yield
+
+    return course
+
+
+@asynccontextmanager
+async def quota(sick: Tenant) -> AsyncIterator[None]:
+    """A quota that leaves room for one pod."""
+    hard: dict[str, Any] = {"spec": {"hard": {"pods": "1"}}, "metadata": {"name": "team"}}
+    body = {"apiVersion": "v1", "kind": "ResourceQuota"} | hard
+    await sick.user.create(QUOTAS, sick.namespace, body)
+    yield
+    await sick.user.delete(QUOTAS, sick.namespace, "team")
+
+
+SICKNESSES = (
+    Sickness(
+        name="a quota of one pod",
+        course=quota,
+        named="exceeded quota: team.*lower replicas",
+    ),
+    Sickness(
+        name="a webhook denies what the kind creates",
+        course=children_refused(ErrorResponse(400, "BadRequest", DENIED)),
+        named="every object needs a team",
+    ),
+    Sickness(
+        name="a webhook denies services",
+        course=refused(ErrorResponse(400, "BadRequest", DENIED), "services", "create"),
+        named="every object needs a team",
+    ),
+    Sickness(
+        name="a webhook denies in varying words",
+        course=children_refused(ErrorResponse(400, "BadRequest", VARYING)),
+        named="request .* refused",
+    ),
+    Sickness(
+        name="a webhook is down for what the kind creates",
+        course=children_refused(ErrorResponse(500, "InternalError", DOWN)),
+        named="AdmissionUnavailable.*validate.example.com",
+    ),
+    Sickness(
+        name="a webhook is down for pods",
+        course=refused(ErrorResponse(500, "InternalError", DOWN), "pods", "create"),
+        named="AdmissionUnavailable.*validate.example.com",
+    ),
+    Sickness(
+        name="a webhook is down for services",
+        course=refused(ErrorResponse(500, "InternalError", DOWN), "services", "create"),
+        named="AdmissionUnavailable.*validate.example.com",
+    ),
+    Sickness(
+        name="a webhook is down for updates of the kind",
+        course=own_refused(ErrorResponse(500, "InternalError", DOWN), "patch", "update"),
+        named="validate.example.com",
+    ),
+    Sickness(
+        name="no right to create what the kind creates",
+        course=lambda sick: sick.disturbed(
+            no_right("create", sick.column.creates), sick.column.creates, "create"
+        ),
+        named="Forbidden.*allow system:serviceaccount:manta:manta-operator the verb create",
+    ),
+    Sickness(
+        name="no right to create services",
+        course=refused(no_right("create", "services"), "services", "create"),
+        named="Forbidden.*allow system:serviceaccount:manta:manta-operator the verb create",
+    ),
+    Sickness(
+        name="no right to write the kind's status",
+        course=lambda sick: sick.disturbed(
+            no_right("patch", f"{sick.column.resource}"), str(sick.column.resource), "patch"
+        ),
+        named="Forbidden|cannot patch",
+    ),
+    Sickness(
+        name="429 with Retry-After for one namespace",
+        course=refused(
+            ErrorResponse(429, "TooManyRequests", "later", retry_after=30), "", "create"
+        ),
+        named="TooManyRequests|later",
+    ),
+    Sickness(
+        name="what the kind creates is too large",
+        course=children_refused(ErrorResponse(413, "RequestEntityTooLarge", "limit is 3145728")),
+        named="limit is 3145728",
+    ),
+    Sickness(
+        name="a webhook is down for deletions",
+        course=deletions_refused(ErrorResponse(500, "InternalError", DOWN)),
+        only=frozenset({"RayCluster"}),
+        late=True,
+        named="AdmissionUnavailable.*validate.example.com",
+    ),
+    Sickness(
+        name="no right to delete pods",
+        course=deletions_refused(no_right("delete", "pods")),
+        only=frozenset({"RayCluster"}),
+        late=True,
+        named="Forbidden.*allow system:serviceaccount:manta:manta-operator the verb delete",
+    ),
+    Sickness(
+        name="each status conflicts",
+        course=own_refused(ErrorResponse(409, "Conflict", "the object has been modified"), "patch"),
+    ),
+)

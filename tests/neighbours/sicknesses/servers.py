@@ -1,0 +1,154 @@
+"""What happens to the API server or the operator, and so to everybody."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from controller.kube.resources import CRDS, NODES
+from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import Cut, ErrorResponse, Gone, Lag, Refused, Rule
+from tests.integration.definitions import drop_fields, restore_definition
+from tests.integration.harness import install_crds
+from tests.neighbours.sickness import Sickness
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from tests.faults.faulty_transport import EventFault, RequestFault
+    from tests.neighbours.neighbourhood import Tenant
+    from tests.neighbours.sickness import Course
+
+
+def for_all(fault: EventFault | RequestFault, resource: str = "", *verbs: str) -> Course:
+    """The operator's requests or events in all namespaces suffer."""
+
+    @contextmanager
+    def course(sick: Tenant) -> Iterator[None]:
+        with sick.street.ruled(Rule(fault, resource, frozenset(verbs))):
+            sick.street.cut_watches()
+            yield
+        sick.street.cut_watches()
+
+    return course
+
+
+def wrong_clock(**error: float) -> Course:
+    """The operator's time of day is wrong by so much."""
+
+    @contextmanager
+    def course(sick: Tenant) -> Iterator[None]:
+        sick.street.clock_error = lambda now: now + timedelta(**error)
+        yield
+        sick.street.clock_error = lambda now: now
+
+    return course
+
+
+@asynccontextmanager
+async def restarted(sick: Tenant) -> AsyncIterator[None]:
+    """The operator is killed and another one starts."""
+    await sick.street.restart_operator()
+    yield
+
+
+@asynccontextmanager
+async def without_definition(sick: Tenant) -> AsyncIterator[None]:
+    """Somebody deletes the definition of the kind, and all objects go; at the end it is back."""
+    name = str(sick.column.resource)
+    await sick.user.delete(CRDS, "", name)
+    yield
+    await install_crds(sick.world)
+    await asyncio.sleep(5)
+
+
+@asynccontextmanager
+async def pruned_definition(sick: Tenant) -> AsyncIterator[None]:
+    """Somebody installs a definition that lacks a field which the cluster uses."""
+    for each in sick.objects(RAYCLUSTERS):
+        hosts = [{"op": "add", "path": "/spec/workerGroupSpecs/0/numOfHosts", "value": 2}]
+        await sick.user.json_patch(RAYCLUSTERS, sick.namespace, each["metadata"]["name"], hosts)
+    await asyncio.sleep(20)
+    specs = {each["metadata"]["name"]: each["spec"] for each in sick.objects(RAYCLUSTERS)}
+    await drop_fields(sick.world, "spec.workerGroupSpecs.numOfHosts")
+    yield
+    await restore_definition(sick.world)
+    for name, spec in specs.items():
+        await sick.user.merge_patch(RAYCLUSTERS, sick.namespace, name, {"spec": spec})
+
+
+@asynccontextmanager
+async def lost_node(sick: Tenant) -> AsyncIterator[None]:
+    """The only node no longer reports; then it is back."""
+
+    async def lose(value: str | None) -> None:
+        patch = {"metadata": {"annotations": {"sim.manta.dev/lost": value}}}
+        await sick.user.merge_patch(NODES, "", "manta-node-0", patch)
+
+    await lose("true")
+    yield
+    await lose(None)
+
+
+SICKNESSES = (
+    Sickness(
+        name="410 in place of each event of one namespace",
+        course=lambda sick: sick.disturbed(Gone()),
+        everywhere="all tenants' events come in the same stream",
+    ),
+    Sickness(
+        name="watches break at each event of one namespace",
+        course=lambda sick: sick.disturbed(Cut()),
+        everywhere="all tenants' events come in the same stream",
+    ),
+    Sickness(
+        name="watches of pods are silent",
+        course=for_all(Lag(10_000), "pods"),
+        everywhere="nobody hears of pods",
+    ),
+    Sickness(
+        name="watches are 20 s late",
+        course=for_all(Lag(20)),
+        everywhere="everything is 20 s late",
+    ),
+    Sickness(
+        name="nobody reaches the API server for a minute",
+        course=for_all(Refused()),
+        everywhere="no API server",
+        lasts=60,
+    ),
+    Sickness(
+        name="the API server answers 503 for ten minutes",
+        course=for_all(ErrorResponse(503, "ServiceUnavailable")),
+        everywhere="no API server",
+    ),
+    Sickness(name="the operator is killed", course=restarted, late=True, everywhere="it starts"),
+    Sickness(name="the clock is 10 h ahead", course=wrong_clock(hours=10)),
+    Sickness(
+        name="the clock is 10 h behind",
+        course=wrong_clock(hours=-10),
+        everywhere="schedules follow the operator's clock",
+    ),
+    Sickness(
+        name="the definition is deleted and created again",
+        course=without_definition,
+        late=True,
+        everywhere="all objects are gone",
+    ),
+    Sickness(
+        name="a definition that lacks numOfHosts",
+        course=pruned_definition,
+        late=True,
+        only=frozenset({"RayCluster"}),
+        named="numOfHosts.*manta crds",
+    ),
+    Sickness(
+        name="the node is lost",
+        course=lost_node,
+        late=True,
+        everywhere="it is the only node",
+        named={"RayCluster": "NodeLost.*manta-node-0"},
+    ),
+)

@@ -1,0 +1,56 @@
+"""Answers are slow, late or lost in one namespace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.faults.faulty_transport import DelayedRequest, LostRequest, LostResponse
+from tests.neighbours.sickness import Sickness
+
+if TYPE_CHECKING:
+    from tests.faults.faulty_transport import RequestFault
+    from tests.neighbours.sickness import Course
+
+MANY = 40
+"""More than there are workers."""
+
+
+def struck(fault: RequestFault, *verbs: str) -> Course:
+    """These verbs suffer, for every resource."""
+    return lambda sick: sick.disturbed(fault, "", *verbs)
+
+
+SICKNESSES = (
+    Sickness(
+        name="a webhook takes 10 s for each create",
+        course=struck(DelayedRequest(10), "create"),
+    ),
+    Sickness(
+        name="a webhook takes 10 s for forty objects",
+        course=struck(DelayedRequest(10), "create"),
+        crowd=MANY,
+        slow=True,
+    ),
+    Sickness(
+        name="creates are never answered",
+        course=struck(DelayedRequest(1000), "create"),
+        named="no answer|not answered|unknown",
+    ),
+    Sickness(
+        name="updates are never answered",
+        course=struck(DelayedRequest(1000), "patch"),
+    ),
+    Sickness(
+        name="answers to creates are lost",
+        course=struck(LostResponse(), "create"),
+    ),
+    Sickness(
+        name="requests to create are lost",
+        course=struck(LostRequest(), "create"),
+        named="connection reset",
+    ),
+    Sickness(
+        name="answers to updates are lost",
+        course=struck(LostResponse(), "patch"),
+    ),
+)

@@ -1,0 +1,56 @@
+"""Ten sick objects, one after another, leave nothing behind in the operator's memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.neighbours.cell import entered
+from tests.neighbours.held import held
+from tests.neighbours.kinds import KINDS
+from tests.neighbours.neighbourhood import Neighbourhood, neighbourhood
+from tests.neighbours.sicknesses import SICKNESSES
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from tests.neighbours.kinds import Column
+    from tests.neighbours.sickness import Sickness
+
+ROUNDS = 10
+WARM = 4
+"""Rounds after which every metric has its labels and every pool its size."""
+
+BEFORE, SICK, REST = 15.0, 45.0, 90.0
+"""Seconds of a round before the sickness, in it, and after it and the deletion."""
+
+SLACK = 10
+"""Objects that may be held by chance, of thousands."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("silence")]
+
+
+@pytest.mark.parametrize("sickness", SICKNESSES, ids=lambda sickness: sickness.name)
+async def test_memory_is_flat(sickness: Sickness):
+    column = next(column for column in reversed(KINDS[:2]) if sickness.concerns(column))
+    async with neighbourhood(column) as street:
+        rounds = [await _round(street, sickness, column) for _ in range(ROUNDS)]
+    warm, last = rounds[WARM - 1], rounds[-1]
+    assert last.total() - warm.total() <= SLACK, (last - warm).most_common(5)
+
+
+async def _round(street: Neighbourhood, sickness: Sickness, column: Column) -> Counter[str]:
+    """Live through a sickness, delete the object, and count what the operator holds."""
+    sick = street.sick
+    if sickness.late:
+        await sick.create(column, "sick-0")
+        await asyncio.sleep(BEFORE)
+    async with entered(sickness.course(sick)):
+        if not sickness.late:
+            await sick.create(column, "sick-0")
+        await asyncio.sleep(SICK)
+    await sick.delete(column, "sick-0")
+    await asyncio.sleep(REST)
+    return held(street.operator.operator, street.actors)
