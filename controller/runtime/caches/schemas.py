@@ -122,7 +122,7 @@ class InstalledSchemas:
             schema = (
                 parse_schema(await read_openapi_document(self._client, url), kind) if url else None
             )
-        except (KubeError, msgspec.DecodeError) as error:
+        except (KubeError, msgspec.DecodeError, RecursionError) as error:
             self._record_error(resource, str(error))
             return False
         self._urls[resource] = url
