@@ -10,6 +10,7 @@ from controller.command.clock import wall
 from controller.command.development.images import ray_program
 from controller.devcluster.processes.api_access import ApiAccess
 from controller.devcluster.processes.component_group import ComponentGroup
+from controller.devcluster.processes.connections import ProcessConnections
 from controller.devcluster.processes.isolation.selection import (
     IsolationUnavailable,
     select_isolation,
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.processes.images import Images
-    from controller.devcluster.processes.isolation.selection import (
-        IsolationOption,
-        SelectedIsolation,
-    )
+from controller.devcluster.processes.isolation.selection import (
+    IsolationOption,
+    SelectedIsolation,
+)
 
 
 class ProcessNode:
@@ -86,6 +87,7 @@ class ProcessNode:
                 memory=self._chosen.cluster_dir.memory,
                 access=access,
             )
+            server.hooks.pod_connection = ProcessConnections(kubelet)
             network = ServiceNetwork(context, isolation, ("127.0.0.1", port))
             proxies = self._proxies = Proxies(network, random.Random())
             server.hooks.pod_proxy = proxies.pod_proxy

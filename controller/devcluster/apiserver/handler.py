@@ -47,7 +47,7 @@ from controller.devcluster.apiserver.status import (
     required,
     too_large_resource_version,
 )
-from controller.devcluster.apiserver.subresources import Subresources
+from controller.devcluster.apiserver.subresources import CONNECTIONS, Subresources
 from controller.devcluster.apiserver.tables import TableRows
 from controller.devcluster.apiserver.watch import Watch
 from controller.devcluster.apiserver.write_options import WriteOptions
@@ -55,10 +55,11 @@ from controller.devcluster.apiserver.writer import Writer
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from controller.devcluster.apiserver.audit import Audit
+    from controller.devcluster.apiserver.connections import Session
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.messages import Request
     from controller.devcluster.apiserver.paths import ResourcePath
@@ -163,6 +164,19 @@ class ResourceHandler:
             return self._write(verb, request, where, resource)
         readers = {"get": self._get, "list": self._list, "watch": self._watch}
         return readers.get(verb, self._delete)(request, where, resource)
+
+    def connect(
+        self, request: Request, where: ResourcePath, resource: ApiResource, command: Sequence[str]
+    ) -> Session:
+        """Prepare a two-way connection; it takes the verb `create`, whatever the method.
+
+        Raises:
+            ApiError: it is forbidden or not possible.
+        """
+        self._authorise(request, where, "create")
+        if where.subresource not in CONNECTIONS & resource.subresources:
+            raise path_not_found()
+        return self._subresources.connect(request, where, resource, command)
 
     def _authorise(self, request: Request, where: ResourcePath, verb: str) -> None:
         name = f"{where.plural}/{where.subresource}" if where.subresource else where.plural

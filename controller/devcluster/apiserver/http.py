@@ -15,6 +15,7 @@ from aiohttp import web
 from controller.devcluster.apiserver.access import Refused
 from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.apiserver.websockets import is_upgrade, is_websocket, serve_session
 
 if TYPE_CHECKING:
     import ssl
@@ -107,6 +108,8 @@ class _Bridge:
             sender = self._sender(request)
         except Refused as error:
             return _refusal(error)
+        if is_upgrade(request) and is_websocket(request):
+            return await self._connect(request, sender)
         body = await request.read()
         try:
             status, headers, chunks = await self._server.request(
@@ -126,11 +129,25 @@ class _Bridge:
         async with contextlib.aclosing(chunks):
             return await _stream(request, status, headers, chunks)
 
+    async def _connect(self, request: web.Request, sender: User | None) -> web.StreamResponse:
+        """Serve a two-way connection."""
+        try:
+            session = self._server.connect(
+                request.path,
+                dict(request.query),
+                request.headers,
+                request.query.getall("command", []),
+                sender=sender,
+            )
+        except ApiError as error:
+            return _refusal(error)
+        return await serve_session(request, session)
+
     def _sender(self, request: web.Request) -> User | None:
         return self._guard.user(request.headers) if self._guard else None
 
 
-def _refusal(error: Refused) -> web.Response:
+def _refusal(error: ApiError) -> web.Response:
     response = web.Response(
         status=error.code, body=encode(error.body()), content_type="application/json"
     )

@@ -27,11 +27,12 @@ from controller.devcluster.apiserver.subresources import Hooks
 if TYPE_CHECKING:
     import random
     from collections import Counter
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
     from datetime import datetime
 
     from controller.devcluster.apiserver.access import User
     from controller.devcluster.apiserver.audit import RequestKey
+    from controller.devcluster.apiserver.connections import Session
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.devcluster.apiserver.watch import Clock
 
@@ -132,6 +133,35 @@ class ApiServer:
             answer = error_response(error)
         answer.headers["cache-control"] = "no-cache, private"
         return answer.status, answer.headers, answer.chunks
+
+    def connect(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        headers: Mapping[str, str],
+        command: Sequence[str],
+        *,
+        sender: User | None = None,
+    ) -> Session:
+        """Prepare a two-way connection to a pod.
+
+        Args:
+            path: as for `request`.
+            query: as for `request`; parameters that occur once.
+            headers: as for `request`.
+            command: the values of the parameter `command`.
+            sender: as for `request`.
+
+        Raises:
+            ApiError: it is forbidden or not possible.
+        """
+        lower = {name.lower(): value for name, value in headers.items()}
+        request = Request("GET", path, query, lower, None, sender)
+        where = parse_resource_path(path)
+        resource = self._registry.find(where.group, where.version, where.plural) if where else None
+        if where is None or resource is None:
+            raise path_not_found()
+        return self._handler.connect(request, where, resource, command)
 
     async def _answer(self, request: Request) -> Response:
         where = parse_resource_path(request.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from controller.devcluster.apiserver.connections import ConnectionRequest
 from controller.devcluster.apiserver.delete_options import DeleteOptions
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.messages import bytes_response, json_response
@@ -14,16 +15,18 @@ from controller.devcluster.apiserver.representation import WholeObjects
 from controller.devcluster.apiserver.status import (
     ApiError,
     ResourceName,
+    bad_request,
     conflict,
     method_not_allowed,
     not_found,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from datetime import datetime
 
     from controller.devcluster.apiserver.access import TokenIssuer
+    from controller.devcluster.apiserver.connections import ConnectionHook, Session
     from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.messages import Request, Response
     from controller.devcluster.apiserver.paths import ResourcePath
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
 
 CONNECTIONS = frozenset({"attach", "exec", "portforward"})
-"""Subresources of pods that would need a two-way connection."""
+"""Subresources of pods that need a two-way connection."""
 _CREATED: Json = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -59,12 +62,14 @@ class Hooks:
         pod_proxy: forwards a request to a pod.
         service_proxy: forwards a request to a service; `where.rest` is the path there.
         tokens: issues the tokens of service accounts.
+        pod_connection: the kubelet's part of `kubectl exec` and `attach`.
     """
 
     pod_log: Hook | None = None
     pod_proxy: Hook | None = None
     service_proxy: Hook | None = None
     tokens: TokenIssuer | None = None
+    pod_connection: ConnectionHook | None = None
 
 
 class Subresources:
@@ -91,8 +96,8 @@ class Subresources:
             ApiError: the request fails.
         """
         if where.subresource in CONNECTIONS:
-            self._require(where, resource)
-            raise _no_connections(where.subresource)
+            self.connect(request, where, resource, (request.query.get("command", ""),))
+            raise bad_request("Upgrade request required: a WebSocket of v5 or v4.channel.k8s.io")
         if where.subresource in {"log", "proxy"}:
             return await self._hooked(request, where, resource)
         if (request.method, where.subresource) == ("POST", "token"):
@@ -104,6 +109,21 @@ class Subresources:
         if (request.method, where.subresource) == ("PUT", "finalize"):
             return self._finalize(request, where, resource)
         raise method_not_allowed()
+
+    def connect(
+        self, request: Request, where: ResourcePath, resource: ApiResource, command: Sequence[str]
+    ) -> Session:
+        """Prepare a two-way connection to a pod.
+
+        Raises:
+            ApiError: it is not possible.
+        """
+        pod = self._require(where, resource)
+        if self._hooks.pod_connection is None:
+            raise _no_connections(where.subresource)
+        return self._hooks.pod_connection(
+            ConnectionRequest(where, pod, request.query, tuple(command))
+        )
 
     async def _hooked(
         self, request: Request, where: ResourcePath, resource: ApiResource

@@ -81,6 +81,13 @@ class ContainerRuns:
         self._began = 0.0
         self._oom_kills = 0
 
+    @property
+    def running(self) -> tuple[ContainerProcess, Output] | None:
+        """The process of the present run and its output; None while there is none."""
+        if self._run is None or self._output is None or self._run.exited.done():
+            return None
+        return self._run, self._output
+
     async def supervise(self, restarts: Callable[[int], bool], *, resumes: bool = False) -> int:
         """Run it until it ends with a code for which it is not restarted; returns that code.
 

@@ -107,19 +107,33 @@ class ContainerProcess:
                 self._send(signal.SIGKILL)
         await asyncio.wait({self.exited})
 
+    async def start_other(
+        self, argv: Sequence[str], *, stdin: int, stdout: int, stderr: int
+    ) -> Process:
+        """Start another command in the container.
+
+        Raises:
+            OSError: the machine cannot start another process.
+        """
+        launch = self._container_dir.exec(argv)
+        return await asyncio.create_subprocess_exec(
+            *launch.argv,
+            env=launch.env,
+            cwd=launch.cwd,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+
+    async def kill_other(self, process: Process) -> None:
+        """Kill another command and its descendants."""
+        await _kill(process, self._launch.kill_signal)
+
     async def exec(self, argv: Sequence[str], seconds: float | None) -> ActionResult:
         """Run another command in the container, for at most `seconds`."""
-        launch = self._container_dir.exec(argv)
         try:
-            process = await asyncio.create_subprocess_exec(
-                *launch.argv,
-                env=launch.env,
-                cwd=launch.cwd,
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=STDOUT,
-                start_new_session=True,
-            )
+            process = await self.start_other(argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
         except OSError as error:
             return ActionResult(is_good=False, text=f"command cannot be started: {error}")
         try:
@@ -130,7 +144,7 @@ class ContainerProcess:
             return ActionResult(is_good=False, text=f"command timed out after {seconds:g}s")
         finally:
             if process.returncode is None:
-                await _kill(process, launch.kill_signal)
+                await self.kill_other(process)
         if code == 0:
             return ActionResult(is_good=True, text=text)
         return ActionResult(is_good=False, text=text.strip() or f"command exited with code {code}")

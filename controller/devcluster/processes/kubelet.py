@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from controller.devcluster.nodes.component_context import ComponentContext
     from controller.devcluster.nodes.pods import KubeletPod
     from controller.devcluster.processes.api_access import ApiAccess
+    from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.images import Images
     from controller.devcluster.processes.isolation.protocols import Isolation
-    from controller.devcluster.processes.output import Outputs
+    from controller.devcluster.processes.output import Output, Outputs
 
 _log = structlog.get_logger(__name__)
 
@@ -103,6 +104,16 @@ class ProcessKubelet(Kubelet):
             Enqueue(self._loop.add, lambda pod: (pod.metadata.key,)), name="kubelet"
         )
         self._pods = informer.lister
+
+    def running(self, pod: str, container: str) -> tuple[ContainerProcess, Output] | None:
+        """The process of a container and its output; None while it does not run.
+
+        Args:
+            pod: namespace and name of its pod.
+            container: its name.
+        """
+        found = (run.running(container) for run in self._runs.get(pod, {}).values())
+        return next((one for one in found if one), None)
 
     def _start_tasks(self, group: asyncio.TaskGroup) -> None:
         """Start everything; when it is cancelled, every process of every pod is killed."""

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
         ReportedContainerStatus,
         ReportedPodStatus,
     )
+    from controller.devcluster.processes.container_process import ContainerProcess
     from controller.devcluster.processes.isolation.protocols import PodSandbox
+    from controller.devcluster.processes.output import Output
     from controller.devcluster.processes.pod_runtime import PodRuntime
     from controller.devcluster.processes.specification import ContainerSpecification
     from controller.kube.objects import ObjectMeta
@@ -79,6 +81,11 @@ class PodWorker:
         self._tasks: list[asyncio.Task[Any]] = []
 
     # Called by the kubelet.
+
+    def running(self, container: str) -> tuple[ContainerProcess, Output] | None:
+        """The process of a container and its output; None while it does not run."""
+        found = (runs for runs in (*self._main, *self._init) if runs.container.name == container)
+        return next((runs.running for runs in found), None)
 
     def seen(self, pod: KubeletPod) -> None:
         """Update the pod from the cache."""

@@ -28,6 +28,7 @@ from tests.faults.faulty_transport import FaultyTransport
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from controller.devcluster.nodes.component_context import ComponentContext
     from tests.faults.faulty_transport import Rule
 
 Json = dict[str, Any]
@@ -63,16 +64,20 @@ class World:
             wall=wall,
             rng=random.Random(2),
             settings=NodeSettings(**usual | settings),
-            kubelet=lambda context: ProcessKubelet(
-                context,
-                isolation=self.isolation,
-                images=Images({"python": PYTHON}),
-                outputs=self.outputs,
-                root=self.folder,
-                memory=self.folder / "memory",
-            ),
+            kubelet=self._machine,
         ):
             yield
+
+    def _machine(self, context: ComponentContext) -> ProcessKubelet:
+        self.kubelet = ProcessKubelet(
+            context,
+            isolation=self.isolation,
+            images=Images({"python": PYTHON}),
+            outputs=self.outputs,
+            root=self.folder,
+            memory=self.folder / "memory",
+        )
+        return self.kubelet
 
     async def create(self, name: str, *containers: Json, **spec: Any) -> SpecifiedPod:
         """A pod that is never restarted, unless `spec` says otherwise."""

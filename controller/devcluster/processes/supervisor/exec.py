@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
+import termios
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from controller.devcluster.processes.supervisor.container_dir import HANDLED, NO_COMMAND, refuse
@@ -21,6 +23,8 @@ def exec_command(container: Mapping[str, Any], argv: Sequence[str], error: int) 
         os.makedirs(cwd, exist_ok=True)
         os.chdir(cwd)
         os.setsid()
+        if os.isatty(0):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # Ctrl-C reaches the command
         os.umask(0o022)
         for number in (*HANDLED, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)

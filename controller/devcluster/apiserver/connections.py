@@ -1,0 +1,71 @@
+"""Two-way connections to pods: what `kubectl exec`, `attach` and `cp` ask of the kubelet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+
+    from controller.devcluster.apiserver.paths import ResourcePath
+
+STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
+"""Channels. The last message of the kubelet is a `Status` on `ERROR`; the client's messages on
+`RESIZE` are sizes of its terminal."""
+
+
+class Channels(Protocol):
+    """The client's end of a connection."""
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """The next message and its channel; empty data means that the channel ends.
+
+        None when the client has gone.
+        """
+        ...
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Send a message; does nothing when the client has gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRequest:
+    """What a client wants to be connected to.
+
+    Attributes:
+        where: names the pod and the subresource.
+        pod: the pod.
+        query: parameters that occur once.
+        command: of `exec`.
+    """
+
+    where: ResourcePath
+    pod: dict[str, Any]
+    query: Mapping[str, str]
+    command: tuple[str, ...]
+
+    def wants(self, name: str) -> bool:
+        """Whether a parameter is true."""
+        return self.query.get(name, "").lower() in {"1", "true"}
+
+
+class Session(Protocol):
+    """Serves one connection to its end."""
+
+    def __call__(self, channels: Channels) -> Awaitable[None]:
+        """Serve it."""
+        ...
+
+
+class ConnectionHook(Protocol):
+    """The kubelet's part."""
+
+    def __call__(self, request: ConnectionRequest) -> Session:
+        """Prepare a session.
+
+        Raises:
+            ApiError: it is not possible.
+        """
+        ...

@@ -1,0 +1,185 @@
+"""`exec` and `attach`: commands in running containers, and their output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from controller.devcluster.apiserver.connections import ERROR, RESIZE, STDERR, STDIN, STDOUT
+from controller.devcluster.apiserver.http import serve
+from controller.devcluster.apiserver.status import ApiError
+from controller.devcluster.processes.connections import ProcessConnections
+
+pytestmark = pytest.mark.real_time
+
+PATH = "/api/v1/namespaces/default/pods/a"
+
+
+@asynccontextmanager
+async def running(world, command: str = "sleep 60"):
+    """A running pod, and the node's part of connections."""
+    async with world.node():
+        world.server.hooks.pod_connection = ProcessConnections(world.kubelet)
+        await world.create(
+            "a", {"name": "main", "image": "python", "command": ["sh", "-c", command]}
+        )
+        await world.until("a", lambda pod: pod.status.phase == "Running")
+        yield world
+
+
+class Client:
+    """The client's end, with what it has received by channel."""
+
+    def __init__(self) -> None:
+        self.sent: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
+        self.received: dict[int, bytes] = {}
+        self.changed = asyncio.Event()
+
+    async def receive(self):
+        return await self.sent.get()
+
+    async def send(self, channel: int, data: bytes) -> None:
+        self.received[channel] = self.received.get(channel, b"") + data
+        self.changed.set()
+
+    async def until(self, channel: int, text: bytes) -> None:
+        async with asyncio.timeout(20):
+            while text not in self.received.get(channel, b""):
+                self.changed.clear()
+                await self.changed.wait()
+
+    @property
+    def status(self):
+        return json.loads(self.received[ERROR])
+
+
+def session(world, subresource: str, *command: str, **query: str):
+    return world.server.connect(f"{PATH}/{subresource}", query, {}, command)
+
+
+async def executed(world, *command: str, messages=(), **query: str) -> Client:
+    client = Client()
+    for message in messages:
+        client.sent.put_nowait(message)
+    await asyncio.wait_for(session(world, "exec", *command, **query)(client), 20)
+    return client
+
+
+async def test_output_and_exit_code_of_a_command(world):
+    async with running(world):
+        client = await executed(world, "sh", "-c", "echo out; echo err >&2; exit 3")
+        assert client.received[STDOUT] == b"out\n"
+        assert client.received[STDERR] == b"err\n"
+        assert client.status["reason"] == "NonZeroExitCode"
+        assert client.status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
+        assert (await executed(world, "true")).status["status"] == "Success"
+        killed = await executed(world, "sh", "-c", "kill -9 $$")
+        assert killed.status["details"]["causes"][0]["message"] == "137"
+
+
+async def test_input_is_passed_on_to_its_end(world):
+    async with running(world):
+        large = b"x" * 300_000
+        messages = [(STDIN, large), (STDIN, b"end"), (STDIN, b"")]
+        client = await executed(world, "cat", messages=messages, stdin="true")
+        assert client.received[STDOUT] == large + b"end"
+
+
+async def test_a_terminal_has_the_size_of_the_clients(world):
+    async with running(world):
+        size = json.dumps({"Width": 123, "Height": 45}).encode()
+        client = Client()
+        running_session = asyncio.create_task(
+            session(world, "exec", "sh", tty="1", stdin="1")(client)
+        )
+        for message in ((RESIZE, size), (STDIN, b"stty size; tty; exit 4\n")):
+            client.sent.put_nowait(message)
+        await asyncio.wait_for(running_session, 20)
+        assert b"45 123" in client.received[STDOUT]
+        assert b"/dev/" in client.received[STDOUT]
+        assert client.status["details"]["causes"][0]["message"] == "4"
+
+
+async def test_a_command_is_killed_when_its_client_has_gone(world):
+    async with running(world):
+        client = Client()
+        serving = asyncio.create_task(
+            session(world, "exec", "sh", "-c", "echo started; exec sleep 1000")(client)
+        )
+        await client.until(STDOUT, b"started")
+        client.sent.put_nowait(None)
+        await asyncio.wait_for(serving, 20)
+        assert ERROR not in client.received
+
+
+async def test_attach_shows_output_from_now_on_until_the_container_ends(world):
+    command = "echo early; read go < go; echo later; echo worse >&2; exit 0"
+    async with running(world, f"mkfifo go; {command}"):
+        client = Client()
+        serving = asyncio.create_task(session(world, "attach")(client))
+        await asyncio.sleep(0)
+        done = await executed(world, "sh", "-c", "until [ -p go ]; do sleep 0.1; done; echo > go")
+        assert done.status["status"] == "Success"
+        await asyncio.wait_for(serving, 20)
+        assert client.received[STDOUT].endswith(b"later\n")
+        assert client.received[STDERR] == b"worse\n"
+
+
+async def test_what_does_not_run_is_refused(world):
+    async with running(world):
+        for subresource, command, query, words in (
+            ("exec", ("ls",), {"container": "zz"}, "container zz is not valid for pod a"),
+            ("exec", (), {}, "at least 1 command"),
+            ("portforward", (), {}, "portforward is not possible"),
+        ):
+            with pytest.raises(ApiError, match=words):
+                session(world, subresource, *command, **query)
+        await world.delete("a")
+        await world.gone("a")
+        with pytest.raises(ApiError, match='pods "a" not found'):
+            session(world, "exec", "ls")
+
+
+async def test_a_role_must_allow_it(world):
+    async with running(world):
+        world.server.audit.authorizer = lambda asked: (
+            (asked.verb, asked.resource) != ("create", "pods/exec")
+        )
+        with pytest.raises(ApiError, match='cannot create resource "pods/exec"'):
+            session(world, "exec", "ls")
+
+
+@pytest.mark.parametrize("version", ["v5", "v4"])
+async def test_over_a_websocket_each_message_names_its_channel(world, version):
+    async with running(world):
+        http = await serve(world.server)
+        url = f"ws://127.0.0.1:{http.port}{PATH}/exec?command=cat&stdin=1&stdout=1"
+        protocol = f"{version}.channel.k8s.io"
+        async with (
+            aiohttp.ClientSession() as browser,
+            browser.ws_connect(url, protocols=(protocol,)) as socket,
+        ):
+            assert socket.protocol == protocol
+            await socket.send_bytes(b"\0hello")
+            assert await asyncio.wait_for(socket.receive_bytes(), 20) == b"\1hello"
+            if version == "v5":
+                await socket.send_bytes(b"\xff\0")
+                status = await asyncio.wait_for(socket.receive_bytes(), 20)
+                assert (status[0], json.loads(status[1:])["status"]) == (ERROR, "Success")
+        await http.aclose()
+
+
+async def test_without_a_websocket_one_is_asked_for(world):
+    async with running(world):
+        http = await serve(world.server)
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{http.port}") as plain:
+            async with plain.post(f"{PATH}/exec?command=ls") as answer:
+                assert answer.status == 400
+                assert "Upgrade request required" in (await answer.json())["message"]
+            async with plain.post(f"{PATH}/exec?command=ls&container=zz") as answer:
+                assert "container zz is not valid" in (await answer.json())["message"]
+        await http.aclose()

@@ -1,0 +1,48 @@
+"""Stock kubectl in pods that are processes: exec, cp and attach."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.processes import manta_dev, needs_kubectl, until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.slow, needs_kubectl, pytest.mark.timeout(180)]
+
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  containers:
+  - {name: main, image: python, command: [sh, -c, "while true; do date; sleep 0.2; done"]}
+"""
+
+
+def test_commands_run_in_pods_and_files_are_copied(tmp_path: Path):
+    with manta_dev(tmp_path, "--no-operator", f"--image=python={sys.prefix}") as (dev, kubectl):
+        kubectl("apply", "-f", "-", stdin=POD)
+        until(lambda: "Running" in kubectl("get", "pod", "a"), why=dev.text)
+        assert kubectl("exec", "a", "--", "echo", "hello") == "hello\n"
+        assert kubectl("exec", "-i", "a", "--", "cat", stdin="text") == "text"
+        failed = kubectl("exec", "a", "--", "sh", "-c", "exit 3", check=False)
+        assert "command terminated with exit code 3" in failed
+        assert "container z is not valid" in kubectl(
+            "exec", "a", "-c", "z", "--", "ls", check=False
+        )
+
+        here = tmp_path / "here"
+        here.write_text("content")
+        kubectl("cp", str(here), "a:/tmp/there")
+        assert kubectl("exec", "a", "--", "cat", "/tmp/there") == "content"
+
+        out = tmp_path / "attached"
+        attached = kubectl.background("attach", "a", out=out)
+        until(lambda: out.read_text().count("\n") > 1, why=dev.text)
+        attached.terminate()
+        attached.wait()
