@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,8 @@ from structlog.testing import capture_logs
 from controller.__main__ import _feature_gates, _parser, _settings, main
 from controller.command.operator import report_gates
 from controller.command.run import is_outside
+from controller.command.takeover.helm import split_image
+from controller.command.takeover.options import ChangeFailed
 from controller.kube.credentials import StaticCredentials
 from controller.kube.incluster import InClusterCredentials
 from controller.ray.api import FeatureGates
@@ -87,3 +90,20 @@ def test_a_truth_value_that_is_none_is_refused(capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         _parser().parse_args(["run", "--use-kubernetes-proxy=maybe"])
     assert "'maybe' is neither true nor false" in capsys.readouterr().err
+
+
+def test_a_take_over_that_cannot_reach_a_cluster_says_so_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    nowhere = str(tmp_path / "missing")
+    assert main(["take-over", "--no-install", "--kubeconfig", nowhere, "-o", "json"]) == 2
+    told = capsys.readouterr()
+    assert json.loads(told.out)["error"] in told.err
+    assert nowhere in told.err
+
+
+def test_an_image_needs_a_tag_because_the_chart_puts_a_colon_between():
+    assert split_image("registry.example:5000/manta:1.2") == ("registry.example:5000/manta", "1.2")
+    for image in ("manta", "registry.example:5000/manta", "manta@sha256:0123"):
+        with pytest.raises(ChangeFailed, match="REPOSITORY:TAG"):
+            split_image(image)

@@ -46,10 +46,12 @@ RUN_ELSEWHERE = {
     "make test": "it is what runs this",
     "manta dev": "test_kubectl.py",
     "docker build -t manta-operator .": "test_image.py reads what it builds from",
-    "manta plan --all": "test_takeover.py, in the script",
+    "manta plan --all": "test_takeover.py, in the command",
     "manta plan -f examples/raycluster.yaml": "test_plan.py",
-    "scripts/take-over -n ray-system": "test_takeover.py, in another namespace",
-    "scripts/hand-back -n ray-system": "test_takeover.py, in another namespace",
+    "manta take-over -n ray-system --image registry.example/manta-operator:0.1.0": (
+        "test_takeover.py without the chart, tests/integration/test_change_of_operators.py with it"
+    ),
+    "manta hand-back -n ray-system": "test_takeover.py, in another namespace",
     "manta run": "test_run.py",
     "export KUBECONFIG=~/.cache/manta/kubeconfig": "test_kubectl.py, with a file of its own",
 }

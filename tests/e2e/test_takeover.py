@@ -1,19 +1,27 @@
-"""From KubeRay to Manta and back with the scripts of docs/takeover.md, on live objects."""
+"""From KubeRay to Manta and back as docs/takeover.md has it, on live objects."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from tests.e2e.processes import ROOT, free_port, manta, manta_dev, needs_kubectl, until
+from tests.e2e.processes import (
+    ROOT,
+    free_port,
+    manta,
+    manta_dev,
+    manta_once,
+    needs_kubectl,
+    until,
+)
 
 if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
     from tests.e2e.processes import Kubectl
 
 pytestmark = [needs_kubectl, pytest.mark.timeout(180)]
@@ -33,16 +41,8 @@ OPERATOR = {
 }
 
 
-def script(name: str, kubectl: Kubectl, *arguments: str) -> subprocess.CompletedProcess[str]:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return subprocess.run(
-        [str(ROOT / "scripts" / name), *arguments],
-        env=os.environ | {"KUBECONFIG": str(kubectl.kubeconfig), "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def change(command: str, kubectl: Kubectl, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return manta_once(command, "--kubeconfig", str(kubectl.kubeconfig), *arguments)
 
 
 def made_by_kuberay(kubectl: Kubectl, *, workers: int) -> None:
@@ -111,10 +111,13 @@ def test_clusters_change_hands_and_back_without_a_pod_being_touched(tmp_path: Pa
         kubectl("create", "-f", "-", stdin=yaml.safe_dump(OPERATOR))
         made_by_kuberay(kubectl, workers=2)
         before = uids(kubectl)
+        checked = manta_once("run", "--check", "--kubeconfig", str(kubectl.kubeconfig))
+        assert (checked.returncode, "can start" in checked.stdout) == (0, True), checked.stderr
 
-        taken = script("take-over", kubectl, "--no-install")
+        taken = change("take-over", kubectl, "--no-install", "-o", "json")
         assert taken.returncode == 0, taken.stderr
-        assert "Start Manta now" in taken.stdout
+        assert json.loads(taken.stdout)["done"]
+        assert "Start Manta now" in taken.stderr
         assert replicas(kubectl) == "0"
 
         port = f"127.0.0.1:{free_port()}"
@@ -125,7 +128,7 @@ def test_clusters_change_hands_and_back_without_a_pod_being_touched(tmp_path: Pa
             until(lambda: kubectl(*state) == "ready", why=operator.text)
             assert uids(kubectl) == before
 
-        given = script("hand-back", kubectl, "--no-uninstall")
+        given = change("hand-back", kubectl, "--no-uninstall")
         assert given.returncode == 0, given.stderr
         assert replicas(kubectl) == "1"
         assert uids(kubectl) == before
@@ -136,7 +139,7 @@ def test_nothing_changes_hands_if_a_pod_would_have_to_go(tmp_path: Path):
     with manta_dev(tmp_path, "--no-operator") as (_, kubectl):
         kubectl("create", "-f", "-", stdin=yaml.safe_dump(OPERATOR))
         made_by_kuberay(kubectl, workers=3)  # one more than the specification says
-        taken = script("take-over", kubectl, "--no-install")
+        taken = change("take-over", kubectl, "--no-install")
         assert taken.returncode == 3
         assert "forbidden, and would happen: delete" in taken.stderr
         assert replicas(kubectl) == "1"
@@ -158,7 +161,7 @@ def test_nothing_changes_hands_while_there_are_kinds_that_are_not_served(tmp_pat
         kubectl("create", "-f", "-", stdin=yaml.safe_dump_all([OPERATOR, definition]))
         until(lambda: "rayservices.ray.io" in kubectl("api-resources", "-o", "name"))
         kubectl("create", "-f", "-", stdin=yaml.safe_dump(service))
-        taken = script("take-over", kubectl, "--no-install")
+        taken = change("take-over", kubectl, "--no-install")
         assert taken.returncode == 1, taken.stdout
-        assert "rayservice.ray.io/answers" in taken.stderr
+        assert "default/answers" in taken.stderr
         assert replicas(kubectl) == "1"

@@ -1,0 +1,247 @@
+"""The steps of a take-over and a hand-back; whatever fails, one operator runs at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import asynccontextmanager, redirect_stdout
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+import controller
+from controller.command.planning import PlanRequest, plan
+from controller.command.takeover.deployments import (
+    BEFORE,
+    DEPLOYMENTS,
+    Deployment,
+    kuberay,
+    scale,
+    wait_until_available,
+    wait_until_gone,
+)
+from controller.command.takeover.helm import Helm, split_image
+from controller.command.takeover.image_check import check_image
+from controller.command.takeover.options import RELEASE, ChangeFailed
+from controller.kube.client import Client
+from controller.kube.errors import ConfigurationError, KubeError, NotFound, PathNotFound
+from controller.kube.http import HttpTransport
+from controller.kube.load import load_credentials
+from controller.ray.api import FeatureGates
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from controller.command.takeover.options import ChangeOptions
+
+USER_AGENT = f"manta-take-over/{controller.__version__}"
+_SERVICES = "/apis/ray.io/v1/rayservices"
+_LABELS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=manta-operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What the steps use besides the API server.
+
+    Attributes:
+        client: of the cluster.
+        plan: prints what Manta would do and returns the exit status of `manta plan`.
+        helm: Manta's release.
+    """
+
+    client: Client
+    plan: Callable[[], Awaitable[int]]
+    helm: Helm
+
+
+async def take_over(options: ChangeOptions) -> int:
+    """Start Manta in the place of KubeRay's operator; returns the exit status."""
+    return await _run(options, "take-over", take_over_with)
+
+
+async def hand_back(options: ChangeOptions) -> int:
+    """Start KubeRay's operator in the place of Manta; returns the exit status."""
+    return await _run(options, "hand-back", hand_back_with)
+
+
+async def take_over_with(options: ChangeOptions, tools: Tools) -> None:
+    """The steps of a take-over.
+
+    Raises:
+        ChangeFailed: KubeRay is in charge as before.
+    """
+    if options.chart:
+        await _require_chart(options, tools)
+    theirs = await kuberay(tools.client, options.namespace, options.deployment)
+    _say("1. Does Manta serve everything that is there?")
+    await _refuse_services(tools.client)
+    _say("2. Would Manta delete or replace anything?")
+    await _require_plan(tools)
+    if options.chart:
+        _say(f"3. Can {options.image} start?")
+        await check_image(tools.client, options)
+    _say("4. Stop KubeRay's operator")
+    async with _put_back(tools.client, theirs, theirs.spec.replicas):
+        await scale(tools.client, theirs, 0, before=theirs.spec.replicas)
+        await wait_until_gone(tools.client, theirs, options.timeout)
+        _say("5. The same question as in 2, now that nobody else writes")
+        await _require_plan(tools)
+        if options.chart:
+            _say("6. Install Manta (the definitions that are there stay)")
+            await _install(tools)
+    if not options.chart:
+        sys.stdout.write("KubeRay's operator is stopped. Start Manta now: manta run\n")
+
+
+async def hand_back_with(options: ChangeOptions, tools: Tools) -> None:
+    """The steps of a hand-back.
+
+    Raises:
+        ChangeFailed: Manta is in charge as before.
+    """
+    theirs = await kuberay(tools.client, options.namespace, options.deployment)
+    before = (theirs.metadata.annotations or {}).get(BEFORE, "")
+    wanted = int(before) if before.isdigit() and int(before) else 1
+    if not options.chart:
+        _say("1. Start KubeRay's operator")
+        await scale(tools.client, theirs, wanted)
+        return
+    ours = await _manta(tools.client, options.namespace)
+    _say("1. Stop Manta")
+    async with _put_back(tools.client, ours, ours.spec.replicas):
+        await scale(tools.client, ours, 0)
+        await wait_until_gone(tools.client, ours, options.timeout)
+        _say("2. Start KubeRay's operator")
+        async with _put_back(tools.client, theirs, 0):
+            await scale(tools.client, theirs, wanted)
+            await wait_until_available(tools.client, theirs, options.timeout)
+    _say("3. Remove Manta")
+    await tools.helm.uninstall()
+
+
+@asynccontextmanager
+async def _put_back(client: Client, found: Deployment, replicas: int) -> AsyncGenerator[None]:
+    """Scale a Deployment back if anything fails inside, ^C included."""
+    try:
+        yield
+    except BaseException as error:
+        name, namespace = found.metadata.name, found.metadata.namespace
+        try:
+            await asyncio.shield(scale(client, found, replicas))
+        except KubeError as refused:
+            raise ChangeFailed(
+                f"{error}; and {name} could not be put back: {refused}. Nobody operates the "
+                f"clusters now. Run: kubectl -n {namespace} scale deployment {name} "
+                f"--replicas={replicas}"
+            ) from error
+        if replicas:
+            sys.stderr.write(f"{name} was told to go on with {replicas} replicas\n")
+        raise
+
+
+async def _install(tools: Tools) -> None:
+    """Install Manta; a release that does not become ready is removed again."""
+    try:
+        await tools.helm.install()
+    except BaseException:
+        await asyncio.shield(tools.helm.uninstall())
+        raise
+
+
+async def _refuse_services(client: Client) -> None:
+    try:
+        found = await client.request_json("GET", _SERVICES)
+    except (NotFound, PathNotFound):
+        return
+    names = [
+        f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in found["items"]
+    ]
+    if names:
+        raise ChangeFailed(
+            f"Manta does not serve RayServices yet, so KubeRay stays in charge: {', '.join(names)}"
+        )
+
+
+async def _require_plan(tools: Tools) -> None:
+    status = await tools.plan()
+    if status:
+        raise ChangeFailed("the plan above says what stands in the way; correct it first", status)
+
+
+async def _require_chart(options: ChangeOptions, tools: Tools) -> None:
+    if not options.image:
+        raise ChangeFailed("name Manta's image with --image, or start it yourself: --no-install", 2)
+    split_image(options.image)
+    tools.helm.require()
+    if await tools.helm.is_installed():
+        raise ChangeFailed(
+            f"there is a Helm release {RELEASE} in namespace {options.namespace} already; two "
+            f"operators must not run: helm -n {options.namespace} uninstall {RELEASE}"
+        )
+
+
+async def _manta(client: Client, namespace: str) -> Deployment:
+    found = await client.list(DEPLOYMENTS, namespace, label_selector=_LABELS)
+    if not found.items:
+        raise ChangeFailed(
+            f"Manta's chart is not installed in namespace {namespace}; if Manta runs elsewhere, "
+            "stop it and add --no-uninstall"
+        )
+    return found.items[0]
+
+
+async def _run(
+    options: ChangeOptions,
+    command: str,
+    steps: Callable[[ChangeOptions, Tools], Awaitable[None]],
+) -> int:
+    """Run the steps with real tools; report how they ended."""
+    out = sys.stdout
+    failure, status = "", 0
+    with redirect_stdout(sys.stderr if options.output == "json" else out):
+        try:
+            async with _connected(options) as client:
+                await steps(options, Tools(client, lambda: _plan(options), Helm(options)))
+        except ChangeFailed as error:
+            failure, status = str(error), error.status
+        except ConfigurationError as error:
+            failure, status = str(error), 2
+        except KubeError as error:
+            failure, status = f"the API server refused: {error}", 1
+    if options.output == "json":
+        summary = {
+            "command": command, "namespace": options.namespace, "deployment": options.deployment,
+            "image": options.image, "done": not failure, "error": failure,
+        }  # fmt: skip
+        out.write(f"{msgspec.json.format(msgspec.json.encode(summary), indent=2).decode()}\n")
+    if failure:
+        sys.stderr.write(f"manta {command}: {failure}\n")
+    return status
+
+
+async def _plan(options: ChangeOptions) -> int:
+    request = PlanRequest(
+        None,
+        namespace="",
+        offline=False,
+        feature_gates=FeatureGates(),
+        kubeconfig=options.kubeconfig,
+        context=options.context,
+    )
+    return await plan(request, "text", forbidden=["delete", "replace"])
+
+
+@asynccontextmanager
+async def _connected(options: ChangeOptions) -> AsyncGenerator[Client]:
+    credentials = await load_credentials(kubeconfig=options.kubeconfig, context=options.context)
+    transport = HttpTransport(credentials, user_agent=USER_AGENT)
+    try:
+        yield Client(transport, user_agent=USER_AGENT, clock=asyncio.get_running_loop())
+    finally:
+        await transport.aclose()
+
+
+def _say(step: str) -> None:
+    sys.stdout.write(f"== {step}\n")
+    sys.stdout.flush()

@@ -1,0 +1,246 @@
+"""`manta take-over` and `manta hand-back`: whatever fails, one operator runs at the end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.command.takeover.deployments import DEPLOYMENTS
+from controller.command.takeover.options import ChangeFailed, ChangeOptions
+from controller.command.takeover.run import Tools, hand_back_with, take_over_with
+from controller.kube.errors import NotFound
+from controller.kube.resources import PODS
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+pytestmark = pytest.mark.embedded_only
+
+KUBERAY = {"app.kubernetes.io/component": "kuberay-operator"}
+MANTA = {"app.kubernetes.io/instance": "manta", "app.kubernetes.io/name": "manta-operator"}
+
+
+@dataclass
+class FakeHelm:
+    """Manta's release; `install` and `uninstall` are noted."""
+
+    installed: bool = False
+    fails: bool = False
+    hangs: bool = False
+    done: list[str] = field(default_factory=list)
+
+    def require(self) -> None:
+        pass
+
+    async def is_installed(self) -> bool:
+        return self.installed
+
+    async def install(self) -> None:
+        self.done.append("install")
+        if self.hangs:
+            await asyncio.get_running_loop().create_future()
+        if self.fails:
+            raise ChangeFailed("helm could not install Manta")
+
+    async def uninstall(self) -> None:
+        self.done.append("uninstall")
+
+
+@dataclass
+class Site:
+    """A namespace with KubeRay's operator, and whoever plays its controllers."""
+
+    world: World
+    helm: FakeHelm = field(default_factory=FakeHelm)
+    plans: list[int] = field(default_factory=lambda: [0, 0])
+    outcome: str = "succeed"
+    available: bool = True
+    stuck: bool = False
+
+    @property
+    def options(self) -> ChangeOptions:
+        name = "kuberay-operator"
+        return ChangeOptions(self.world.namespace, name, image="registry.example/manta:1")
+
+    async def open(self, name: str, labels: dict[str, str], replicas: int = 1) -> None:
+        """Create a Deployment, and its pods as its controller would."""
+        container = {"name": "operator", "image": "operator"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}}
+        body["metadata"] |= {"labels": labels}
+        await self.world.user.create(DEPLOYMENTS, self.world.namespace, {**body, "spec": spec})
+        self.world.background(self._control(name, labels, container))
+
+    async def _control(self, name: str, labels: dict[str, str], container: dict[str, Any]) -> None:
+        user, namespace = self.world.user, self.world.namespace
+        while True:
+            wanted = await self.replicas(name)
+            pods = await user.list(PODS, namespace, label_selector=",".join(
+                f"{key}={value}" for key, value in labels.items()
+            ))  # fmt: skip
+            if wanted and not pods.items:
+                pod = {"metadata": {"name": f"{name}-pod", "labels": labels}}
+                await user.create(PODS, namespace, pod | {"spec": {"containers": [container]}})
+            if not wanted and pods.items and not self.stuck:
+                await user.delete(PODS, namespace, f"{name}-pod")
+            status = {"availableReplicas": wanted if self.available else 0}
+            await user.merge_patch(
+                DEPLOYMENTS, namespace, name, {"status": status}, subresource="status"
+            )
+            await asyncio.sleep(0.5)
+
+    async def play_check(self) -> None:
+        """Let the pod that runs the image end as `outcome` says."""
+        user, namespace = self.world.user, self.world.namespace
+        labels = {"sim.manta.dev/outcome": self.outcome, "sim.manta.dev/fail-after": "1"}
+        while True:
+            found = await user.list(
+                PODS, namespace, label_selector="app.kubernetes.io/name=manta-check"
+            )
+            for pod in found.items:
+                if "sim.manta.dev/outcome" not in (pod.metadata.annotations or {}):
+                    patch = {"metadata": {"annotations": labels}}
+                    await user.merge_patch(PODS, namespace, pod.metadata.name, patch)
+            await asyncio.sleep(0.05)
+
+    async def replicas(self, name: str = "kuberay-operator") -> int:
+        found = await self.world.user.get(DEPLOYMENTS, self.world.namespace, name)
+        return found.spec.replicas
+
+    def tools(self) -> Tools:
+        async def plan() -> int:
+            return self.plans.pop(0)
+
+        return Tools(self.world.user, plan, self.helm)  # type: ignore[arg-type]
+
+    async def take_over(self) -> None:
+        self.world.background(self.play_check())
+        await take_over_with(self.options, self.tools())
+
+    async def no_checks_left(self) -> bool:
+        found = await self.world.user.list(
+            PODS, self.world.namespace, label_selector="app.kubernetes.io/name=manta-check"
+        )
+        return not found.items
+
+
+@pytest.fixture
+async def site(world: World) -> Site:
+    site = Site(world)
+    await site.open("kuberay-operator", KUBERAY, replicas=2)
+    return site
+
+
+async def test_kuberay_stops_only_after_the_image_has_run_and_its_replicas_are_remembered(
+    site: Site,
+):
+    await site.take_over()
+    assert await site.replicas() == 0
+    assert site.helm.done == ["install"]
+    assert site.plans == []
+    await site.world.eventually(site.no_checks_left)
+    found = await site.world.user.get(DEPLOYMENTS, site.world.namespace, "kuberay-operator")
+    assert (found.metadata.annotations or {})["manta.dev/replicas-before-take-over"] == "2"
+
+
+@pytest.mark.parametrize("outcome", ["fail", "image-pull-error"])
+async def test_an_image_that_does_not_start_stops_everything_before_it_begins(
+    site: Site, outcome: str
+):
+    site.outcome = outcome
+    with pytest.raises(ChangeFailed, match="manta:1 does not start"):
+        await site.take_over()
+    assert await site.replicas() == 2
+    assert site.helm.done == []
+    await site.world.eventually(site.no_checks_left)
+
+
+async def test_an_image_that_takes_too_long_is_given_up(site: Site):
+    site.outcome = "hang-pending"
+    with pytest.raises(ChangeFailed, match="has not started after 120 s"):
+        await site.take_over()
+    assert await site.replicas() == 2
+
+
+@pytest.mark.parametrize("plans", [[3], [0, 3]])
+async def test_a_plan_that_costs_a_pod_leaves_kuberay_in_charge(site: Site, plans: list[int]):
+    site.plans = plans
+    with pytest.raises(ChangeFailed) as failed:
+        await site.take_over()
+    assert failed.value.status == 3
+    assert await site.replicas() == 2
+    assert site.helm.done == []
+
+
+async def test_a_chart_that_cannot_be_installed_is_removed_and_kuberay_put_back(site: Site):
+    site.helm.fails = True
+    with pytest.raises(ChangeFailed, match="could not install"):
+        await site.take_over()
+    assert site.helm.done == ["install", "uninstall"]
+    assert await site.replicas() == 2
+
+
+async def test_an_interruption_puts_kuberay_back(site: Site):
+    site.helm.hangs = True
+    taking = asyncio.create_task(site.take_over())
+    await site.world.eventually(lambda: site.helm.done == ["install"])
+    taking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await taking
+    assert site.helm.done == ["install", "uninstall"]
+    assert await site.replicas() == 2
+
+
+async def test_a_kuberay_that_does_not_stop_is_told_to_go_on(site: Site):
+    site.stuck = True
+    with pytest.raises(ChangeFailed, match="are still there after 120 s"):
+        await site.take_over()
+    assert await site.replicas() == 2
+
+
+async def test_what_is_missing_is_said_before_anything_is_done(site: Site):
+    for image, words in (("", "--image"), ("manta", "no tag")):
+        options = ChangeOptions(site.world.namespace, "kuberay-operator", image=image)
+        with pytest.raises(ChangeFailed, match=words):
+            await take_over_with(options, site.tools())
+    site.helm.installed = True
+    with pytest.raises(ChangeFailed, match="two operators must not run"):
+        await take_over_with(site.options, site.tools())
+    site.helm.installed = False
+    other = ChangeOptions(site.world.namespace, "nobody", image="m:1")
+    with pytest.raises(ChangeFailed, match="there is no Deployment nobody"):
+        await take_over_with(other, site.tools())
+    assert await site.replicas() == 2
+
+
+async def test_back_with_kuberay_it_has_as_many_replicas_as_before(site: Site):
+    await site.take_over()
+    await site.open("manta-manta-operator", MANTA)
+    await hand_back_with(site.options, site.tools())
+    assert await site.replicas() == 2
+    assert await site.replicas("manta-manta-operator") == 0
+    assert site.helm.done == ["install", "uninstall"]
+    found = await site.world.user.get(DEPLOYMENTS, site.world.namespace, "kuberay-operator")
+    assert not found.metadata.annotations
+
+
+async def test_a_kuberay_that_does_not_start_gives_manta_the_clusters_back(site: Site):
+    await site.take_over()
+    await site.open("manta-manta-operator", MANTA)
+    site.available = False
+    with pytest.raises(ChangeFailed, match="is not available after 120 s"):
+        await hand_back_with(site.options, site.tools())
+    assert await site.replicas() == 0
+    assert await site.replicas("manta-manta-operator") == 1
+    assert site.helm.done == ["install"]
+
+
+async def test_manta_that_is_not_installed_cannot_be_removed(site: Site):
+    with pytest.raises(ChangeFailed, match="not installed in namespace"):
+        await hand_back_with(site.options, site.tools())
+    with pytest.raises(NotFound):
+        await site.replicas("manta-manta-operator")
