@@ -143,6 +143,20 @@ async def test_a_template_that_reaches_new_pods_only_is_noted(world: World):
     assert "2 pods were made from an older template" in " ".join(plan.notes)
 
 
+async def test_an_unknown_field_of_a_pod_template_is_noted_with_the_nearest_right_name(
+    world: World,
+):
+    manifest = example_cluster()
+    template = manifest["spec"]["headGroupSpec"]["template"]
+    template["spec"]["nodeSelektor"] = {"disk": "ssd"}
+    job = job_manifest("example", rayClusterSpec=manifest["spec"])
+    where = "headGroupSpec.template.spec.nodeSelektor (did you mean nodeSelector?)"
+    for each, path in ((manifest, f"spec.{where}"), (job, f"spec.rayClusterSpec.{where}")):
+        plan = await planned(world, each)
+        assert not plan.problem
+        assert any(path in note for note in plan.notes)
+
+
 async def test_recreate_is_planned_as_replacing_every_pod(world: World):
     manifest = example_cluster(replicas=2)
     manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}

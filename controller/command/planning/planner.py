@@ -12,20 +12,27 @@ from controller.command.planning.object_plan import ObjectPlan
 from controller.command.planning.refusals import ask_server
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.errors import StatusError
+from controller.kube.resources import PODS
 from controller.runtime.reconcile.plan import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import Kind
+    from controller.runtime.reconcile.kind import InstalledSchema, Kind
 
 Json = dict[str, Any]
 
-_NOTED_CONDITIONS: Final = ("FeaturesSupported", "PodsUpToDate")
-"""Conditions that become a note if they are False."""
+_NOTED_CONDITIONS: Final = {
+    ("DefinitionComplete", "False"),
+    ("DeletionHeld", "True"),
+    ("FeaturesSupported", "False"),
+    ("FieldsKnown", "False"),
+    ("PodsUpToDate", "False"),
+}
+"""Types and statuses of the conditions that become a note."""
 
 
 class Planner:
@@ -41,6 +48,7 @@ class Planner:
         self._client = client
         self._kinds = {kind.primary.kind: kind for kind in kinds}
         self._now = now
+        self._schemas: Mapping[Resource[Any], InstalledSchema] | None = None
         self._children: dict[tuple[Resource[Any], str], dict[Resource[Any], list[Json]]] = {}
 
     async def for_manifest(self, manifest: Json, default_namespace: str) -> ObjectPlan:
@@ -118,7 +126,10 @@ class Planner:
         place = resource, namespace
         if place not in self._children:
             self._children[place] = await requests.list_children(self._client, kinds, namespace)
-        snapshot = Snapshot(kinds, now=self._now)
+        if self._schemas is None:
+            resources = {PODS, *(each.primary for each in self._kinds.values())}
+            self._schemas = await requests.read_schemas(self._client, resources)
+        snapshot = Snapshot(kinds, now=self._now, schemas=self._schemas)
         for child, objects in self._children[place].items():
             snapshot.add(child, objects)
         snapshot.add(resource, [wanted])
@@ -128,7 +139,7 @@ class Planner:
 def _notes(kind: Kind[Any], key: str, dry_run: DryRun) -> Iterator[str]:
     status: Json = (dry_run.snapshot.raw(kind.primary, key) or {}).get("status") or {}
     for condition in status.get("conditions") or ():
-        if condition.get("type") in _NOTED_CONDITIONS and condition.get("status") == "False":
+        if (condition.get("type"), condition.get("status")) in _NOTED_CONDITIONS:
             yield str(condition.get("message"))
     for event in dry_run.events:
         if event.type == "Warning":

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.published_schemas import document_of, read_schema
 from controller.kube.content_types import JSON, MERGE_PATCH
-from controller.kube.errors import NotFound, PathNotFound
+from controller.kube.discovery import openapi_documents
+from controller.kube.errors import KubeError, NotFound, PathNotFound
+from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -106,3 +109,17 @@ def _with_removals(last: Any, manifest: Json) -> Json:
         elif isinstance(value, dict) and isinstance(manifest[key], dict):
             result[key] = _with_removals(value, manifest[key])
     return result
+
+
+async def read_schemas(
+    client: Client, resources: Iterable[Resource[Any]]
+) -> dict[Resource[Any], InstalledSchema]:
+    """The published schemas; those that cannot be read are left out."""
+    try:
+        urls = await openapi_documents(client)
+        return {
+            each: InstalledSchema(await read_schema(client, each, urls.get(document_of(each), "")))
+            for each in resources
+        }
+    except KubeError:
+        return {}

@@ -38,9 +38,17 @@ class Snapshot:
     Args:
         kinds: their primary and owned resources are held.
         now: creation time of the objects that writes create.
+        schemas: published schemas.
     """
 
-    def __init__(self, kinds: Sequence[Kind[Any]], *, now: datetime) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[Kind[Any]],
+        *,
+        now: datetime,
+        schemas: Mapping[Resource[Any], InstalledSchema] | None = None,
+    ) -> None:
+        self._schemas = schemas or {}
         self._now = rfc3339(now)
         self._resources: list[Resource[Any]] = []
         self._raw: dict[str, dict[str, Json]] = {}
@@ -132,9 +140,8 @@ class Snapshot:
         return {}
 
     def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
-        """None: a dry run reads no schemas."""
-        del resource
-        return InstalledSchema()
+        """The schema that was given, if there is one."""
+        return self._schemas.get(resource, InstalledSchema())
 
     def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
         """There is nothing to disagree with."""

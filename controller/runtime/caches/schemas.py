@@ -11,11 +11,10 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 import structlog
 
-from controller.apimachinery.object_schema import GroupVersionKind, parse_schema
-from controller.kube.discovery import openapi_documents, read_openapi_document
+from controller.apimachinery.published_schemas import document_of, read_schema
+from controller.kube.discovery import openapi_documents
 from controller.kube.errors import KubeError
 from controller.runtime.reconcile.kind import InstalledSchema
 
@@ -111,18 +110,17 @@ class InstalledSchemas:
             for resource in self.found:
                 self._record_error(resource, str(error))
             return False
-        results = [await self._read_one(each, urls.get(_place(each), "")) for each in self.found]
+        results = [
+            await self._read_one(each, urls.get(document_of(each), "")) for each in self.found
+        ]
         return all(results)
 
     async def _read_one(self, resource: Resource[Any], url: str) -> bool:
         if url == self._urls.get(resource, ""):
             return True
         try:
-            kind = GroupVersionKind(resource.group, resource.version, resource.kind)
-            schema = (
-                parse_schema(await read_openapi_document(self._client, url), kind) if url else None
-            )
-        except (KubeError, msgspec.DecodeError, RecursionError) as error:
+            schema = await read_schema(self._client, resource, url)
+        except KubeError as error:
             self._record_error(resource, str(error))
             return False
         self._urls[resource] = url
@@ -140,7 +138,3 @@ class InstalledSchemas:
         if result.error:
             _log.warning("schema.unreadable", resource=str(resource), error=result.error)
         self._on_change(resource)
-
-
-def _place(resource: Resource[Any]) -> str:
-    return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
