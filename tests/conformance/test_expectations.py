@@ -784,6 +784,19 @@ async def test_M19_EXP38_what_was_made_and_removed_while_the_watch_was_down_is_m
     assert widgets.children == 2
 
 
+def test_EXP39_only_a_write_that_was_carried_out_can_be_overdue_in_the_caches():
+    book = Book()
+    book.expectations.mark_unknown(OWNER, create("a"))
+    book.time += 1000
+    seen = book.expectations.statistics()
+    assert (seen.oldest_age, seen.oldest_unseen) == (1000.0, 0.0)
+    book.make("a", 10)
+    book.time += 5
+    assert book.expectations.statistics().oldest_unseen == 5.0
+    book.show(child("a", 10))
+    assert book.expectations.statistics().oldest_unseen == 0.0
+
+
 async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplicates(
     widgets: WidgetWorld,
 ):

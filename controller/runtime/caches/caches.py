@@ -41,7 +41,8 @@ STALE = 900.0
 the shortest duration of a watch."""
 
 OVERDUE = 300.0
-"""Seconds after which a write that no cache shows makes the process unready (EXP-39)."""
+"""Seconds after which a write that no cache shows makes the process unready (EXP-39). A write of
+unknown outcome says nothing about the caches: a webhook may be down."""
 
 _RETRY = 2.0
 _log = structlog.stdlib.get_logger("manta.caches")
@@ -189,7 +190,7 @@ class Caches:
             if seen.last_byte is not None and now - seen.last_byte > STALE:
                 silence = f"nothing heard for {now - seen.last_byte:.0f} s"
                 return f"{seen.description}: {silence} {seen.last_error}".rstrip()
-        overdue = self._expectations.statistics().oldest_age
+        overdue = self._expectations.statistics().oldest_unseen
         if overdue > OVERDUE:
             return f"an own write has not been seen in the caches for {overdue:.0f} s"
         return None

@@ -74,6 +74,7 @@ class ExpectationStatistics:
     pending: int
     unknown: int
     oldest_age: float
+    oldest_unseen: float
     need_live_read: int
     corrections: int
     live_reads: int
@@ -397,6 +398,10 @@ class Expectations:
             pending=len(pending),
             unknown=sum(1 for e in expectations if e.outcome_unknown),
             oldest_age=max((now - e.pending_since for e in pending), default=0.0),
+            oldest_unseen=max(
+                (now - e.unseen_since for e in expectations if e.unseen_since is not None),
+                default=0.0,
+            ),
             need_live_read=sum(1 for e in expectations if e.needs_live_read),
             corrections=sum(overlay.corrections for overlay in overlays),
             live_reads=self._live_reads,
@@ -518,6 +523,10 @@ class Expectations:
             self._compare_with_store(expectation, overlay.stored(expectation.reference))
         else:
             expectation.obj, expectation.deleted_uid = None, ""
+        if not expectation.unseen:
+            expectation.unseen_since = None
+        elif expectation.unseen_since is None:
+            expectation.unseen_since = self._now()
         if expectation.owners and not expectation.satisfied:
             overlay.put(expectation)
             return

@@ -79,6 +79,8 @@ class Expectation(Generic[T]):
         needs_live_read: only a live read can resolve it.
         version: number of changes; shows whether one happened during a live read.
         pending_since: clock time from which on the store has had a write to show, seconds.
+        unseen_since: clock time from which on the store has had to show what the server answered,
+            seconds; None if it has nothing to show.
         changed_at: clock time of the last change, seconds.
         live_reads: live reads since then.
     """
@@ -103,6 +105,7 @@ class Expectation(Generic[T]):
     needs_live_read: bool = False
     version: int = 0
     pending_since: float = 0.0
+    unseen_since: float | None = None
     changed_at: float = 0.0
     live_reads: int = 0
 
@@ -114,8 +117,13 @@ class Expectation(Generic[T]):
     @property
     def pending(self) -> bool:
         """Whether the store has yet to show a write. It never shows an object that left it."""
-        shown_later = self.obj is not None or bool(self.deleted_uid)
-        return self.write is not None or (shown_later and not self.live_only)
+        return self.write is not None or self.unseen
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the store has yet to show what the server answered to a write."""
+        answered = self.obj is not None or bool(self.deleted_uid)
+        return answered and not self.live_only
 
     @property
     def satisfied(self) -> bool:
