@@ -223,6 +223,13 @@ class SharedInformer(Generic[T]):
             reason = self._reflector.statistics.last_error
             raise InformerStopped(f"{self.name} stopped before it had synced: {reason}")
 
+    def relist(self, sign: str) -> None:
+        """List again at quorum, because of a sign that the server went back in time.
+
+        The watch of such a server is silent about everything up to the revision held.
+        """
+        self._reflector.relist(sign)
+
     def statistics(self) -> InformerStatistics:
         """Return the current statistics."""
         seen = self._reflector.statistics
@@ -246,6 +253,7 @@ class SharedInformer(Generic[T]):
             relists=dict(seen.relists),
             watch_restarts=dict(seen.watch_restarts),
             fall_backs=seen.fall_backs,
+            resets=seen.resets,
             skipped=seen.skipped,
             transform_failures=self._transform.failures,
             handlers=tuple(registration.statistics() for registration in self._registrations),

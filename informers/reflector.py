@@ -31,6 +31,7 @@ from informers.states import (
     Listing,
     ReadOutcome,
     ReflectorState,
+    Rewound,
     Silent,
     Stale,
     Stopped,
@@ -112,8 +113,22 @@ class Reflector(Generic[T]):
         self._settings = settings
         self._on_error = on_error
         self._backoff = RetryBackoff(settings.backoff, rng)
+        self._rewound = ""
+        self._watchdog: asyncio.Timeout | None = None
         self.state: ReflectorState = Stopped()
         self.statistics = ReflectorStatistics()
+
+    def relist(self, sign: str) -> None:
+        """List at quorum as soon as the store is complete, unless it does so already.
+
+        Args:
+            sign: shows why, for the log.
+        """
+        if isinstance(self.state, Listing | Streaming) and self.state.context.at_quorum:
+            return
+        self._rewound = sign
+        if self._watchdog is not None and isinstance(self.state, Watching):
+            self._watchdog.reschedule(self._clock.time())
 
     async def run(self) -> None:
         """List and watch until cancelled.
@@ -166,6 +181,8 @@ class Reflector(Generic[T]):
             seen.relists[transition.cause] += 1
         if isinstance(outcome, Broken):
             self._report(state, outcome.error, now)
+        if isinstance(outcome, Rewound):
+            _log.warning("%s: %s; listing at quorum", self._source.description, outcome.sign)
         if isinstance(state, Streaming) and isinstance(transition.state, Listing):
             seen.fall_backs += 1
             self._explain_fall_back(outcome, transition.state)
@@ -199,6 +216,7 @@ class Reflector(Generic[T]):
     async def _list(self, state: Listing) -> ReadOutcome:
         self.statistics.lists += 1
         held = self._sink.resource_version
+        self._begin_list(state)
         request = list_request(state, held, self._settings)
         try:
             listed = await read_list(self._source, self._codec, request)
@@ -206,18 +224,16 @@ class Reflector(Generic[T]):
             return Broken(error)
         if is_older(listed.revision, held) and request.revision:
             return Stale()
-        self._sink.replace(
-            Replaced(
-                listed.objects,
-                listed.undecodable,
-                listed.revision,
-                reset=is_older(listed.revision, held),
-            )
-        )
+        reset = self._is_reset(listed.revision, held)
+        self._sink.replace(Replaced(listed.objects, listed.undecodable, listed.revision, reset))
         await self._sink.wait_for_capacity()
         return Synced(paginated=listed.paginated and request.revision == "0")
 
     async def _stream(self, state: Streaming | Watching) -> ReadOutcome:
+        if isinstance(state, Streaming):
+            self._begin_list(state)
+        elif self._rewound:
+            return Rewound(self._rewound)
         self.statistics.streams += 1
         settings = self._settings
         timeout = int(max(settings.watch_timeout, 300.0) * (1 + self._rng.random()))
@@ -230,7 +246,7 @@ class Reflector(Generic[T]):
             consistent="resourceVersion" not in query,
             splitter=LineSplitter(settings.line_limit),
         )
-        watchdog = asyncio.timeout(settings.start_timeout)
+        watchdog = self._watchdog = asyncio.timeout(settings.start_timeout)
         try:
             async with watchdog, self._source.watch(query) as chunks:
                 self.statistics.connected = stream.started = True
@@ -238,24 +254,26 @@ class Reflector(Generic[T]):
         except TimeoutError:
             if not watchdog.expired():
                 raise
-            return Silent(self._idle_time(stream))
+            return self._silent(stream)
         except SourceError as error:
             return Broken(error, stream.started, self._lived(stream), stream.progressed)
         finally:
+            self._watchdog = None
             self.statistics.connected = False
 
     async def _read(
         self, stream: _Stream[T], chunks: AsyncIterator[bytes], watchdog: asyncio.Timeout
     ) -> ReadOutcome:
-        """Read until the stream ends or turns out to be stale."""
+        """Read until the stream ends or turns out to be of no use."""
         watchdog.reschedule(self._read_deadline(stream))
         async for chunk in chunks:
             self.statistics.last_byte = self._clock.time()
             lines = iter(stream.splitter.feed(chunk))
             while batch := list(islice(lines, self._settings.batch)):
                 for line in batch:
-                    if not await self._handle_event(stream, self._codec.event(line)):
-                        return Stale()
+                    useless = await self._handle_event(stream, self._codec.event(line))
+                    if useless is not None:
+                        return useless
                 await self._sink.wait_for_capacity()
             watchdog.reschedule(self._read_deadline(stream))
         await self._handle_tail(stream)
@@ -284,11 +302,49 @@ class Reflector(Generic[T]):
             return min(
                 now + settings.streaming_idle_timeout, stream.opened + settings.streaming_deadline
             )
+        if self._rewound:
+            return now
         end = stream.opened + stream.timeout + settings.grace
-        return min(end, now + settings.idle_timeout) if stream.bookmarked else end
+        if stream.bookmarked:
+            return min(end, now + settings.idle_timeout)
+        if self._expects_bookmarks:
+            return min(end, stream.opened + settings.bookmark_timeout)
+        return end
 
-    async def _handle_event(self, stream: _Stream[T], event: WatchEvent[T]) -> bool:
-        """Handle one event. Return False if the whole stream is stale."""
+    @property
+    def _expects_bookmarks(self) -> bool:
+        return self.statistics.last_bookmark is not None
+
+    def _silent(self, stream: _Stream[T]) -> ReadOutcome:
+        """Return what the silence of a stream means."""
+        if isinstance(self.state, Watching) and stream.started:
+            if self._rewound:
+                return Rewound(self._rewound)
+            if self._expects_bookmarks and not stream.bookmarked:
+                return Rewound(f"no bookmark for {self._lived(stream):.0f} s since {stream.held}")
+        return Silent(self._idle_time(stream))
+
+    def _begin_list(self, state: Listing | Streaming) -> None:
+        if state.context.at_quorum:
+            self._rewound = ""
+
+    def _is_reset(self, revision: str, held: str) -> bool:
+        """Whether a list shows that the server went back in time."""
+        if not is_older(revision, held):
+            return False
+        self.statistics.resets += 1
+        _log.warning(
+            "%s: the server went back from revision %s to %s",
+            self._source.description,
+            held,
+            revision,
+        )
+        return True
+
+    async def _handle_event(
+        self, stream: _Stream[T], event: WatchEvent[T]
+    ) -> Stale | Rewound | None:
+        """Handle one event. Return what is wrong with the whole stream, None if nothing is."""
         self.statistics.last_event = stream.last_event = self._clock.time()
         if isinstance(event, Bookmark):
             stream.bookmarked = True
@@ -298,25 +354,29 @@ class Reflector(Generic[T]):
             case Ignored(reason):
                 self._skip(reason)
             case Bookmark(revision, ends_initial_events) if streaming:
-                return not ends_initial_events or await self._finish_initial(stream, revision)
+                return await self._finish_initial(stream, revision) if ends_initial_events else None
             case _ if streaming:
                 stream.initial.apply(event)
+            case Bookmark(revision) if is_older(revision, self._sink.resource_version):
+                held = self._sink.resource_version
+                return Rewound(f"a bookmark at {revision}, the store is at {held}")
             case _:
                 self._advance(stream, event)
-        return True
+        return None
 
-    async def _finish_initial(self, stream: _Stream[T], revision: str) -> bool:
+    async def _finish_initial(self, stream: _Stream[T], revision: str) -> Stale | None:
         """Replace the store by the temporary one and continue with the same stream."""
         if is_older(revision, stream.held) and not stream.consistent:
-            return False
-        replaced = stream.initial.complete(revision, reset=is_older(revision, stream.held))
+            return Stale()
+        reset = self._is_reset(revision, stream.held)
+        replaced = stream.initial.complete(revision, reset=reset)
         self._sink.replace(replaced)
         stream.initial = InitialState()
         stream.progressed = True
         self.state = self._decide(self._active, Synced()).state
         if self._settings.check_consistency:
             await check_consistency(self._source, self._codec, replaced)
-        return True
+        return None
 
     def _advance(self, stream: _Stream[T], event: WatchEvent[T]) -> None:
         """Apply an event that is newer than the store; others were applied before."""

@@ -27,6 +27,9 @@ class ReflectorSettings:
         start_timeout: longest wait for the response headers of a stream.
         grace: time by which the server may exceed `timeoutSeconds` (INF-24).
         idle_timeout: longest silence on a stream that has sent bookmarks, which come once a minute.
+        bookmark_timeout: longest wait for the first bookmark of a stream of a server that sends
+            them, which does so once a minute. A server whose revisions went backwards sends none
+            until it has caught up.
         short_watch: a stream that ends sooner without a new event counts as a failure (INF-22).
         internal_error_window: time during which a watch is reopened at once after InternalError.
         line_limit: maximum bytes of one event. etcd holds 1.5 MiB; JSON can enlarge it eightfold.
@@ -47,6 +50,7 @@ class ReflectorSettings:
     start_timeout: float = 30.0
     grace: float = 5.0
     idle_timeout: float = 180.0
+    bookmark_timeout: float = 150.0
     short_watch: float = 1.0
     internal_error_window: float = 0.0
     line_limit: int = 32 * 1024 * 1024

@@ -122,6 +122,13 @@ class Silent:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewound:
+    """There is a sign that the server went back in time: its database may have been restored."""
+
+    sign: str
+
+
+@dataclass(frozen=True, slots=True)
 class Broken:
     """A request failed or, if `started`, its stream."""
 
@@ -131,7 +138,7 @@ class Broken:
     progressed: bool = False
 
 
-ReadOutcome: TypeAlias = Synced | Stale | Ended | Silent | Broken
+ReadOutcome: TypeAlias = Synced | Stale | Ended | Silent | Rewound | Broken
 
 
 class RecoveryAction(Enum):
@@ -146,6 +153,7 @@ class RecoveryAction(Enum):
     RETRY_IN_WINDOW = "RETRY while inside the window for internal errors, then RELIST"
     AS_ENDED = "as if the stream had ended cleanly"
     RELIST = "a list from the revision held, after a delay"
+    RELIST_AT_QUORUM = "a list without a revision, at once"
 
 
 class OnError(NamedTuple):
@@ -223,6 +231,8 @@ def decide(state: ActiveState, outcome: ReadOutcome, settings: ReflectorSettings
             return RecoveryAction.ESCALATE
         case Silent():
             return RecoveryAction.RETRY if isinstance(state, Watching) else RecoveryAction.FALL_BACK
+        case Rewound():
+            return RecoveryAction.RELIST_AT_QUORUM
         case Broken(error, started):
             row = next(ON_ERROR[kind] for kind in type(error).__mro__ if kind in ON_ERROR)
             action = _action_for(row, state, started=started)
@@ -264,6 +274,8 @@ def _follow(
             return Listing(_leave_streaming(context, now, settings))
         case RecoveryAction.RELIST:
             return _initial_sync(context, now, settings)
+        case RecoveryAction.RELIST_AT_QUORUM:
+            return _initial_sync(replace(context, at_quorum=True), now, settings)
         case _:
             return replace(state, context=context)
 

@@ -28,6 +28,7 @@ class ReflectorStatistics:
     relists: Counter[str] = field(default_factory=Counter[str])
     watch_restarts: Counter[str] = field(default_factory=Counter[str])
     fall_backs: int = 0
+    resets: int = 0
     skipped: int = 0
 
 
@@ -55,6 +56,7 @@ class InformerStatistics:
         relists: lists after the first, by cause.
         watch_restarts: watches resumed without a list, by cause.
         fall_backs: number of fall-backs from streaming to paged lists.
+        resets: number of lists that showed that the server had gone back in time.
         skipped: events that were unknown, repeated, or without metadata.
         transform_failures: how often the transform raised.
         handlers: one entry for each registration.
@@ -79,6 +81,7 @@ class InformerStatistics:
     relists: Mapping[str, int]
     watch_restarts: Mapping[str, int]
     fall_backs: int
+    resets: int
     skipped: int
     transform_failures: int
     handlers: tuple[HandlerStatistics, ...]

@@ -25,6 +25,7 @@ from controller.runtime.reconcile.writer import WriteOutcome, Writer
 from informers import Store
 from informers.events import Replaced
 from tests.faults.faulty_transport import (
+    ErrorResponse,
     LostRequest,
     LostResponse,
     Refused,
@@ -803,7 +804,8 @@ async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplic
     operator = widgets.start()
     await widgets.create(size=1)
     await widgets.counted(1)
-    operator.transport.rules = [watch_lag("configmaps", 700.0)]
+    refused = Rule(ErrorResponse(503, "ServiceUnavailable"), "configmaps", frozenset({"list"}))
+    operator.transport.rules = [watch_lag("configmaps", 700.0), refused]
     await widgets.resize(5)
     await widgets.eventually(lambda: widgets.children == 5)
     for _ in range(10):
@@ -818,6 +820,67 @@ async def test_M20_EXP39_with_a_cache_frozen_for_ten_minutes_there_are_no_duplic
     assert operator.operator.caches.unready() is None
     assert operator.operator.expectations.statistics().expectations == 0
     assert widgets.children == 5
+
+
+async def test_EXP39_a_cache_whose_watch_is_frozen_is_listed_again(widgets: WidgetWorld):
+    operator = widgets.start()
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    operator.transport.rules = [watch_lag("configmaps", 1e5)]
+    await widgets.resize(5)
+    await widgets.settle(700)
+    assert operator.operator.expectations.statistics().expectations == 0
+    assert operator.operator.caches.unready() is None
+    assert (len(widgets.created), widgets.most) == (5, 5)
+
+
+async def test_EXP45_an_answer_older_than_the_store_was_is_a_sign_of_a_restored_database():
+    book = Book()
+    signs: list[tuple[str, str]] = []
+    book.expectations.on_rewound = lambda revision, sign: signs.append((revision, sign))
+    book.show(child("a", 50))
+    book.bookmark(100)
+    for write, answer, created in (
+        (create("b"), child("b", 101), True),
+        (patch("a"), child("a", 101), False),
+        (patch("a"), child("a", 50), False),  # it changed nothing
+        (create("c"), child("c", 90), False),  # it had been made before
+        (patch("c"), child("c", 90), False),  # the store does not show it
+    ):
+        book.expectations.expect(OWNER, write)
+        book.expectations.confirm(OWNER, write, answer, created=created)
+    assert signs == []
+    for write, answer, created in (
+        (create("d"), child("d", 99), True),
+        (patch("a"), child("a", 60), False),
+        (patch("a"), child("a", 40), False),
+    ):
+        book.expectations.expect(OWNER, write)
+        book.expectations.confirm(OWNER, write, answer, created=created)
+        assert signs.pop()[0] == answer.metadata.resource_version
+    book.expectations.expect(OWNER, patch("a"))
+    book.expectations.precondition_failed(OWNER, patch("a"), child("a", 40))
+    assert signs.pop() == ("40", "configmaps default/a is at 40, the store was at 100 before")
+
+
+def test_EXP45_what_was_returned_before_a_reset_is_gone_if_a_live_read_finds_nothing():
+    book = Book()
+    book.make("a", 60)
+    book.store.replace([], "40")
+    book.expectations.observe_reset(CONFIG_MAPS)
+    assert (book.names(), book.questions) == (["a"], ["a"])
+    book.answer("a", None)
+    assert (book.names(), book.entries) == ([], 0)
+
+
+def test_EXP45_a_create_after_a_reset_replaces_what_was_returned_before():
+    book = Book()
+    book.make("a", 60)
+    book.store.replace([], "40")
+    book.expectations.observe_reset(CONFIG_MAPS)
+    book.make("a", 41)
+    book.show(child("a", 41))
+    assert book.entries == 0
 
 
 async def test_M22_a_child_that_lost_its_label_is_kept_and_the_condition_says_so(

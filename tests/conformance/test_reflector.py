@@ -602,6 +602,56 @@ class TestLists:
         assert revisions == ["100", "102"]
         assert informer.statistics().relists == {"Expired": 1, "stale": 1}
 
+    async def test_EXP45_a_bookmark_older_than_the_store_is_a_reason_to_list_at_quorum(self):
+        source = ScriptedSource(
+            lists=[page([thing("a", 3)], 9), page([thing("b", 2)], 4)],
+            watches=[[bookmark(9), bookmark(3), Hang], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["b"]
+            assert informer.resource_version == "4"
+            seen = informer.statistics()
+        assert "resourceVersion" not in source.queries("list")[1]
+        assert (seen.resets, seen.relists) == (1, {"rewound": 1})
+
+    async def test_EXP45_a_resumed_watch_without_a_bookmark_for_two_periods_is_one_too(self):
+        source = ScriptedSource(
+            lists=[page([thing("a", 3)], 9), page([thing("b", 2)], 4)],
+            watches=[[bookmark(10)], [Hang], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(150)
+            assert names(informer) == ["a"]
+            await asyncio.sleep(2)
+            assert names(informer) == ["b"]
+
+    async def test_EXP45_a_server_that_did_not_go_back_is_only_listed(self):
+        source = ScriptedSource(
+            lists=[page([thing("a", 3)], 9), page([thing("a", 3)], 10)],
+            watches=[[bookmark(10)], [Hang], [Hang]],
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await asyncio.sleep(160)
+            assert informer.statistics().resets == 0
+            assert informer.statistics().relists == {"rewound": 1}
+
+    async def test_EXP45_a_relist_on_request_happens_at_once_and_once(self):
+        source = ScriptedSource(lists=[EMPTY] * 9, watches=[[Hang]] * 9)
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            for _ in range(3):
+                informer.relist("a sign")
+            await settle()
+            assert informer.statistics().lists == 2
+            informer.relist("another sign")
+            await settle()
+            assert informer.statistics().lists == 3
+
     async def test_a_server_that_went_back_in_time_is_believed_at_quorum_and_told_of(self):
         source = ScriptedSource(
             lists=[

@@ -290,7 +290,7 @@ class TestFallingBack:
         source = ScriptedSource(
             streams=[Unsupported(), good, Unsupported(), good],
             lists=[EMPTY] * 99,
-            watches=[[Pause(250), status(410, "Expired")]] * 99,
+            watches=[[Pause(140), status(410, "Expired")]] * 99,
         )
         async with running(informer_of(source)):
             await asyncio.sleep(3 * HOUR)

@@ -74,6 +74,7 @@ class Watch:
     clock: Clock
     stopping: Callable[[], bool]
     _position: int = 0
+    _floor: int = 0
     _sent: bool = False
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -99,7 +100,7 @@ class Watch:
                 return
             if now >= next_bookmark:
                 next_bookmark = _next_bookmark(now, deadline)
-                if self.options.bookmarks:
+                if self.options.bookmarks and self.store.revision >= self._floor:
                     yield self._bookmark({})
                 continue
             await self._change_or(min(next_bookmark, deadline))
@@ -120,6 +121,7 @@ class Watch:
             if start < self.table.compacted:
                 raise self._too_old(start)
             self._position = self.table.position_after(start)
+            self._floor = start  # it may lie in the future, if the database was restored
             return
         if start and start > self.store.revision:
             raise too_large_resource_version(start, self.store.revision)
@@ -139,7 +141,7 @@ class Watch:
         seen = 0
         for event in self.table.events_from(self._position):
             seen += 1
-            if line := self._seen(event):
+            if event.revision > self._floor and (line := self._seen(event)):
                 lines.append(line)
                 if len(lines) == BATCH:
                     break

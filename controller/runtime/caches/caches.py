@@ -20,7 +20,15 @@ from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_key
 from controller.runtime.caches.watches import merge_watches
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
-from informers import Added, Deleted, InformerFactory, SourceError, Tombstone, Updated
+from informers import (
+    Added,
+    Deleted,
+    InformerFactory,
+    SourceError,
+    Tombstone,
+    Updated,
+    is_older,
+)
 from informers import WatchSelection as Watched
 
 if TYPE_CHECKING:
@@ -99,6 +107,7 @@ class Caches:
             rng=rng,
             metrics=None if metrics is None else lambda watched: metrics(self._wanted_by(watched)),
         )
+        expectations.on_rewound = self._relist_newer
         self._stopped = asyncio.Event()
         self._resources: dict[str, Resource[Any]] = {}
         self._registrations: list[HandlerRegistration[Any]] = []
@@ -273,6 +282,7 @@ class Caches:
         informer.on_advance(partial(self._expectations.observe_revision, resource, namespace))
         informer.on_advance(lambda _revision: self._report_quarantine(cache))
         informer.on_reset(partial(self._expectations.observe_reset, resource))
+        informer.on_reset(lambda: self._on_reset(resource, informer.resource_version))
         informer.on_error(partial(_note_error, cache))
         self.caches.append(cache)
 
@@ -307,6 +317,19 @@ class Caches:
             if cache.quarantined.get(key) != odd.reason and self._on_quarantine is not None:
                 self._on_quarantine(cache.scope.resource, odd)
         cache.quarantined = {key: odd.reason for key, odd in present.items()}
+
+    def _on_reset(self, resource: Resource[Any], revision: str) -> None:
+        _log.warning("server.went_back", resource=str(resource), revision=revision)
+        self._relist_newer(revision, f"{resource} went back to {revision}")
+
+    def _relist_newer(self, revision: str, sign: str) -> None:
+        """List everything again that is newer than this revision of the server.
+
+        One database holds all resources, so that one sign is enough for all of them.
+        """
+        for cache in self.caches:
+            if is_older(revision, cache.informer.resource_version):
+                cache.informer.relist(sign)
 
     def _subscribe(self, resource: Resource[Any], handler: EnqueueHandler[Any], name: str) -> None:
         for cache in self.caches:

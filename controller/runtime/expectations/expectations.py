@@ -95,6 +95,8 @@ class Expectations:
         request_live_read: schedules a live read after a delay in seconds; set by the resolver.
         enqueue: enqueues the key of an owner; set by the operator.
         retry: does so unless the key is in back-off; set by the operator, else `enqueue` is used.
+        on_rewound: called with a revision at which the server is now and a sign that it went back
+            in time; set by the caches.
     """
 
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
@@ -112,6 +114,7 @@ class Expectations:
         )
         self.enqueue: Callable[[Owner], None] = lambda _owner: None
         self.retry: Callable[[Owner], None] | None = None
+        self.on_rewound: Callable[[str, str], None] = lambda _revision, _sign: None
 
     # -- caches -------------------------------------------------------------------------------
 
@@ -186,6 +189,7 @@ class Expectations:
                 expectation.obj, expectation.deleted_uid, expectation.gone = None, "", False
                 self._update(expectation)
             if not expectation.satisfied:
+                expectation.before_reset = True
                 self._require_live_read(expectation)
 
     # -- owners -------------------------------------------------------------------------------
@@ -213,15 +217,27 @@ class Expectations:
         """A request for `write` is about to be sent."""
         expectation = self._for_write(owner, write.target)
         expectation.write, expectation.outcome_unknown = write, False
+        self.begin_request(expectation)
         state = self._owners.get(owner.uid)
         if state is not None and isinstance(write, Create):
             state.will_create(write.target.resource)
         self._touch(expectation)
         self._update(expectation)
 
-    def confirm(self, owner: Owner, write: Write, obj: KubeObject) -> None:
-        """The server carried out a create or a change and returned `obj`."""
+    def begin_request(self, expectation: Expectation[Any]) -> None:
+        """A request for this object is about to be sent."""
+        reference = expectation.reference
+        expectation.sent_at = self._overlays.get(reference.resource).state_of(reference.key)
+
+    def confirm(
+        self, owner: Owner, write: Write, obj: KubeObject, *, created: bool = False
+    ) -> None:
+        """The server carried out a create or a change and returned `obj`.
+
+        `created` says that this request created it, which is not so if the name existed already.
+        """
         expectation = self._end_request(owner, write)
+        self._check_time(expectation, obj, created=created)
         self._set_object(expectation, obj)
         self._record_member(owner.uid, write)
         self._create_errors.forget(expectation.reference)
@@ -308,7 +324,10 @@ class Expectations:
 
     def precondition_failed(self, owner: Owner, write: Write, obj: KubeObject | None) -> None:
         """A precondition of `write` failed; a live read found `obj`, or nothing (EXP-34)."""
-        self._apply_live_object(self._end_request(owner, write), obj)
+        expectation = self._end_request(owner, write)
+        if obj is not None:
+            self._check_time(expectation, obj)
+        self._apply_live_object(expectation, obj)
 
     # -- live reads ---------------------------------------------------------------------------
 
@@ -370,6 +389,8 @@ class Expectations:
         """
         self._live_reads += 1
         self._count("live_read")
+        if obj is not None:
+            self._check_time(expectation, obj)
         expectation.live_reads += 1
         expectation.version += 1
         expectation.changed_at = self._now()
@@ -443,6 +464,15 @@ class Expectations:
         self._touch(expectation)
         return expectation
 
+    def _check_time(
+        self, expectation: Expectation[Any], obj: KubeObject, *, created: bool = False
+    ) -> None:
+        """Report a response that is older than what the store showed before the request."""
+        if expectation.sent_at.is_contradicted_by(obj, new=created):
+            revision, held = obj.metadata.resource_version, expectation.sent_at.revision
+            sign = f"{expectation.reference} is at {revision}, the store was at {held} before"
+            self.on_rewound(revision, sign)
+
     def _touch(self, expectation: Expectation[Any]) -> None:
         expectation.version += 1
         expectation.changed_at = self._now()
@@ -457,7 +487,8 @@ class Expectations:
     def _set_object(self, expectation: Expectation[Any], obj: KubeObject) -> None:
         """Show `obj` in place of the stored object until the store has caught up."""
         self._observe_owner_revision(expectation, obj)
-        if expectation.obj is not None and is_newer(expectation.obj, obj):
+        known, expectation.before_reset = not expectation.before_reset, False
+        if known and expectation.obj is not None and is_newer(expectation.obj, obj):
             return
         expectation.obj = obj
         order = _order(obj.metadata.resource_version)
@@ -489,6 +520,8 @@ class Expectations:
     def _apply_live_object(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
         """Apply the result of a live read to the expectation."""
         overlay = self._overlays.get(expectation.reference.resource)
+        if expectation.before_reset:
+            expectation.obj, expectation.before_reset = None, False
         if obj is None:
             expectation.warning, expectation.blocking, expectation.name_conflict = "", False, False
             covered = overlay.covers(expectation.reference.namespace)

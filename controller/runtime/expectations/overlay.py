@@ -52,6 +52,31 @@ class ObjectReference:
         return f"{self.resource} {self.key}"
 
 
+@dataclass(frozen=True, slots=True)
+class StoreState:
+    """What the store showed of an object when a request for it was sent.
+
+    Attributes:
+        revision: revision of the store.
+        uid: uid of the stored object, empty if there was none.
+        object_revision: revision of the stored object.
+    """
+
+    revision: str = ""
+    uid: str = ""
+    object_revision: str = ""
+
+    def is_contradicted_by(self, obj: KubeObject, *, new: bool) -> bool:
+        """Whether a response can only come from a server that has gone back in time since.
+
+        The store held the object as it was at its revision. Any other state of it is later, and so
+        is an object that the request has created (`new`).
+        """
+        meta = obj.metadata
+        changed = meta.uid == self.uid and meta.resource_version != self.object_revision
+        return (new or changed) and is_older(meta.resource_version, self.revision)
+
+
 @dataclass(slots=True, eq=False)
 class Expectation(Generic[T]):
     """What this process knows about one object and its cache does not show yet.
@@ -69,6 +94,8 @@ class Expectation(Generic[T]):
         unknown_since: clock time at which it was lost first, in seconds; it stays while the write
             is repeated. None if the outcome is known.
         unknown_failure: the last error of that write.
+        before_reset: the server has gone back in time since `obj` was returned: its revision
+            cannot be compared.
         live_only: `obj` was found by a live read although the store has passed it: it is not in
             the watched selection, and only live reads show how it goes on.
         name_conflict: a create met an object of this name that belongs to another owner.
@@ -78,6 +105,7 @@ class Expectation(Generic[T]):
         scope: scope of the last write.
         needs_live_read: only a live read can resolve it.
         version: number of changes; shows whether one happened during a live read.
+        sent_at: what the store showed when the latest request was sent.
         pending_since: clock time from which on the store has had a write to show, seconds.
         unseen_since: clock time from which on the store has had to show what the server answered,
             seconds; None if it has nothing to show.
@@ -96,6 +124,7 @@ class Expectation(Generic[T]):
     outcome_unknown: bool = False
     unknown_since: float | None = None
     unknown_failure: Failure | None = None
+    before_reset: bool = False
     live_only: bool = False
     name_conflict: bool = False
     absent: bool = False
@@ -104,6 +133,7 @@ class Expectation(Generic[T]):
     scope: str = ""
     needs_live_read: bool = False
     version: int = 0
+    sent_at: StoreState = StoreState()
     pending_since: float = 0.0
     unseen_since: float | None = None
     changed_at: float = 0.0
@@ -284,6 +314,18 @@ class Overlay(Generic[T]):
             NotCached: no cache covers it.
         """
         return self.cache_of(reference.namespace).get(reference.key)
+
+    def state_of(self, key: str) -> StoreState:
+        """What the store shows of an object, nothing if it is not known to be its latest state."""
+        namespace = key.rpartition("/")[0]
+        if not self.covers(namespace) or any(key in odd for odd in self._quarantined):
+            return StoreState()
+        cache = self.cache_of(namespace)
+        stored = cache.get(key)
+        if stored is None:
+            return StoreState(cache.resource_version)
+        meta = stored.metadata
+        return StoreState(cache.resource_version, meta.uid, meta.resource_version)
 
     def get_expectation(self, key: str) -> Expectation[T] | None:
         """The expectation for `key`, if there is one."""

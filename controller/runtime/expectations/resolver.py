@@ -141,6 +141,7 @@ class ExpectationResolver:
 
     async def _read_live(self, reference: ObjectReference, expectation: Expectation[Any]) -> bool:
         version = expectation.version
+        self._expectations.begin_request(expectation)
         try:
             obj = await read_live(
                 self._client, Target(reference.resource, reference.namespace, reference.name)

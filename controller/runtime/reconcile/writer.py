@@ -195,7 +195,7 @@ class Writer:
             )
         except AlreadyExists as error:
             return await self._on_already_exists(owner, write, error)
-        self._expectations.confirm(owner, write, obj)
+        self._expectations.confirm(owner, write, obj, created=True)
         mismatch = _admission_mismatch(write, obj)
         if mismatch:
             blocking = not is_owned_by(obj.metadata, _requested_owner(write))

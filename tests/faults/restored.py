@@ -1,0 +1,30 @@
+"""Restores the embedded API server's database to an earlier state, as etcd is from a backup."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from controller.devcluster.apiserver import ApiServer
+
+
+class Backup:
+    """The state of an embedded API server at the time of the call."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._store: Any = server.store
+        self.revision: int = self._store.revision
+        self._items = {name: dict(table.items) for name, table in self._store.tables.items()}
+
+    def restore(self) -> None:
+        """Go back to that state. All watches end, as when the API server is restarted."""
+        self._store.revision = self.revision
+        for name, table in self._store.tables.items():
+            table.items = dict(self._items.get(name, {}))
+            table._keys = sorted(table.items)
+            table._start = table.end
+            table._log = deque()
+            table.compacted = self.revision
+            table.readings += 1
+            table.wake()

@@ -1,0 +1,99 @@
+"""A database that is restored to an earlier state while the operator runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS
+from tests.faults.faulty_transport import DelayedRequest, Rule
+from tests.faults.restored import Backup
+
+if TYPE_CHECKING:
+    from tests.integration.harness import RunningOperator, World
+
+pytestmark = pytest.mark.embedded_only
+
+BOOKMARKS = 150.0 + 60.0
+"""Seconds until the watch of a server that is silent is given up, and until all is well again."""
+
+
+async def agrees(world: World, operator: RunningOperator) -> bool:
+    """Whether all caches show what is on the server."""
+    for cache in operator.operator.caches.caches:
+        listed = await world.user.list_metadata(
+            cache.scope.resource, world.namespace, label_selector=cache.scope.label_selector
+        )
+        there = {obj.metadata.key: obj.metadata.resource_version for obj in listed.items}
+        held = {
+            obj.metadata.key: obj.metadata.resource_version for obj in cache.informer.lister.list()
+        }
+        if there != held:
+            return False
+    return operator.operator.expectations.statistics().expectations == 0
+
+
+def resets(registry: CollectorRegistry) -> float:
+    name = "informer_resets_total"
+    [family] = [each for each in registry.collect() if each.name == name.removesuffix("_total")]
+    return sum(sample.value for sample in family.samples if sample.name == name)
+
+
+async def test_EXP45_a_quiet_operator_notices_by_missing_bookmarks(world: World):
+    """Nobody writes, so that nothing but the silence of the watches shows what happened."""
+    assert world.server is not None
+    registry = CollectorRegistry()
+    operator = world.start_operator(registry=registry)
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    await world.settle(120)
+    backup = Backup(world.server)
+    await world.scale(4)
+    await world.eventually(lambda: len(world.journal.ready_workers()) == 4)
+    await world.settle(120)
+    backup.restore()
+    await world.eventually(lambda: agrees(world, operator), seconds=BOOKMARKS)
+    assert resets(registry) > 0
+    cluster = await world.cluster()
+    assert cluster.spec["workerGroupSpecs"][0]["replicas"] == 2
+    await world.eventually(world.is_ready)
+    await world.scale(3)
+    await world.eventually(lambda: ready_workers(world, 3))
+    assert operator.operator.caches.unready() is None
+
+
+async def test_EXP45_an_own_write_shows_it_at_once(world: World):
+    """Its answer is older than the store."""
+    assert world.server is not None
+    registry = CollectorRegistry()
+    slow = Rule(DelayedRequest(3.0), "pods", frozenset({"create"}))
+    operator = world.start_operator(registry=registry)
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    backup = Backup(world.server)
+    for number in range(20):
+        patch: dict[str, Any] = {"metadata": {"annotations": {"n": str(number)}}}
+        await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
+    operator.transport.rules.append(slow)
+    await world.scale(4)
+    await world.settle(1)
+    backup.restore()
+    await world.settle(10)
+    assert resets(registry) > 0
+    await world.eventually(lambda: agrees(world, operator))
+    await world.eventually(lambda: ready_workers(world, 2), seconds=BOOKMARKS)
+    assert operator.operator.caches.unready() is None
+
+
+async def ready_workers(world: World, count: int) -> bool:
+    pods = await world.user.list(PODS, world.namespace, label_selector="ray.io/node-type=worker")
+    ready = [
+        pod
+        for pod in pods.items
+        if not pod.metadata.terminating
+        and any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+    ]
+    return len(ready) == count
