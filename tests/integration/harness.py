@@ -287,7 +287,9 @@ async def embedded_world(
 
 
 @asynccontextmanager
-async def real_world(kubeconfig: str, *, nodes: NodeSettings | None = None) -> AsyncIterator[World]:
+async def real_world(
+    kubeconfig: str, *, nodes: NodeSettings | None = None, cleanup: bool = True
+) -> AsyncIterator[World]:
     """A world in a namespace of its own on the API server of `kubeconfig`, in real time."""
     credentials = await load_credentials(kubeconfig=kubeconfig, context=None)
     transport = HttpTransport(credentials, user_agent="manta-test")
@@ -305,7 +307,8 @@ async def real_world(kubeconfig: str, *, nodes: NodeSettings | None = None) -> A
         settings = nodes or NodeSettings(heartbeat=10.0)
         async with _inhabited(world, frozenset({"kubelet"}), settings):
             yield world
-            await world.user.delete(NAMESPACES, "", world.namespace)
+            if cleanup:
+                await world.user.delete(NAMESPACES, "", world.namespace)
     finally:
         await transport.aclose()
 

@@ -56,12 +56,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 @contextmanager
-def real_cluster(assets: Path, folder: Path, *, controllers: bool = True) -> Iterator[Path]:
+def real_cluster(
+    assets: Path, folder: Path, *, controllers: bool = True, ports: Sequence[int] = ()
+) -> Iterator[Path]:
     """A real control plane on loopback; yields the path of an administrator's kubeconfig.
 
-    The file `etcd-address` beside it says where etcd listens.
+    The file `etcd-address` beside it says where etcd listens. With the `folder` and the four
+    `ports` of an earlier one it is the same cluster again, with what etcd's folder holds.
     """
-    port, etcd_port, peer_port, manager_port = free_ports(4)
+    port, etcd_port, peer_port, manager_port = ports or free_ports(4)
     write_service_account_key(folder)
     (folder / "tokens.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
     kubeconfig = write_kubeconfig(folder, port)

@@ -1,0 +1,79 @@
+"""An etcd that is restored from a copy of its folder while the operator runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from controller.kube.resources import PODS
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import World, real_world
+from tests.integration.real import free_ports, real_cluster
+from tests.integration.test_restored import agrees, ready_workers
+
+pytestmark = [pytest.mark.real_only, pytest.mark.real_time, pytest.mark.timeout(900)]
+
+
+class ControlPlane:
+    """A real control plane that can be stopped and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ports = free_ports(4)
+        self._running = ExitStack()
+
+    async def start(self) -> Path:
+        assets = Path(os.environ["KUBEBUILDER_ASSETS"])
+        cluster = real_cluster(assets, self.folder, controllers=False, ports=self._ports)
+        return await asyncio.to_thread(self._running.enter_context, cluster)
+
+    async def stop(self) -> None:
+        await asyncio.to_thread(self._running.close)
+
+
+async def test_EXP45_the_operator_follows_an_etcd_that_is_restored(tmp_path: Path):
+    plane = ControlPlane(tmp_path)
+    try:
+        async with real_world(str(await plane.start()), cleanup=False) as world:
+            await _restore(world, plane)
+    finally:
+        await plane.stop()
+
+
+async def _has_workers(world: World, count: int) -> bool:
+    """Whether there are so many, ready or not: the simulated kubelet is blind for longer."""
+    workers = "ray.io/node-type=worker"
+    pods = await world.user.list(PODS, world.namespace, label_selector=workers)
+    return len(pods.items) == count
+
+
+async def _restore(world: World, plane: ControlPlane) -> None:
+    operator = world.start_operator()
+    await world.create_cluster(replicas=2)
+    await world.eventually(world.is_ready)
+    await plane.stop()
+    shutil.copytree(plane.folder / "etcd", plane.folder / "copy")
+    await plane.start()
+    await world.scale(4)
+    await world.eventually(lambda: ready_workers(world, 4), seconds=120)
+    for number in range(100):
+        patch = {"metadata": {"annotations": {"n": str(number)}}}
+        await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
+    await world.settle(70)
+    assert await agrees(world, operator)
+
+    await plane.stop()
+    shutil.rmtree(plane.folder / "etcd")
+    (plane.folder / "copy").rename(plane.folder / "etcd")
+    await plane.start()
+    assert not await agrees(world, operator)
+    await world.eventually(lambda: agrees(world, operator), seconds=240, pause=1)
+    assert (await world.cluster()).spec["workerGroupSpecs"][0]["replicas"] == 2
+    await world.scale(3)
+    await world.eventually(lambda: _has_workers(world, 3))
+    assert operator.operator.caches.unready() is None
