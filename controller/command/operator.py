@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
 from controller.command.clock import wall
 from controller.command.kinds import KindSettings, kinds_of
+from controller.command.other_operators import OtherOperators
 from controller.kube.client import Client
 from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
@@ -50,6 +51,7 @@ async def operator_for(
     user_agent: str,
     kind_settings: KindSettings | None = None,
     use_proxy: bool = True,
+    own_pod: str | None = None,
 ) -> AsyncGenerator[Operator]:
     """The operator with every kind that Manta serves; its connections end with the context.
 
@@ -59,6 +61,8 @@ async def operator_for(
         user_agent: sent with each request.
         kind_settings: of the kinds; None takes them from this process's environment.
         use_proxy: whether Ray's dashboards are reached through the API server, not directly.
+        own_pod: name of this process's pod, empty outside a cluster; None if nobody need look for
+            other operators.
     """
     loop = asyncio.get_running_loop()
     disable_created_metrics()  # series that upstream does not have
@@ -97,9 +101,18 @@ async def operator_for(
     )
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
     registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
+    looking: list[asyncio.Task[None]] = []
+    if own_pod is not None:
+        others = OtherOperators(
+            client, settings.namespaces, own_pod=own_pod, wall=wall, registry=registry
+        )
+        looking.append(asyncio.create_task(others.run(), name="other operators"))
     try:
         yield operator
     finally:
+        for task in looking:
+            task.cancel()
+        await asyncio.gather(*looking, return_exceptions=True)
         await dashboards.aclose()
         await connector.aclose()
         await transport.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import controller
@@ -45,12 +46,14 @@ async def run(
     configure_logging(level=settings.log_level, format=settings.log_format)
     stop = stop_on_signals()
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
+    outside = is_outside(credentials)
     async with operator_for(
         credentials,
         settings,
         user_agent=USER_AGENT,
         kind_settings=KindSettings.from_environment(feature_gates),
-        use_proxy=is_outside(credentials) if use_proxy is None else use_proxy,
+        use_proxy=outside if use_proxy is None else use_proxy,
+        own_pod="" if outside else socket.gethostname(),
     ) as operator:
         return await operator.run(stop)
 

@@ -61,6 +61,7 @@ AT_LEAST = [  # sample, some of its labels, least value once a cluster of three 
     ("controller_runtime_max_concurrent_reconciles", {"controller": "raycronjob-controller"}, 16),
     ("manta_writes_total", CONTROLLER | {"verb": "create"}, 4),
     ("manta_event_loop_lag_seconds_count", {}, 0),
+    ("manta_other_operators", {"kind": "kuberay"}, 0),
     ("process_resident_memory_bytes", {}, 1),
 ]
 
