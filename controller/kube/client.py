@@ -6,6 +6,7 @@ Reads give partial views, writes take plain data. Every non-2xx status is an exc
 
 from __future__ import annotations
 
+import copy
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -21,6 +22,7 @@ from controller.kube.transport import Request
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
+    from controller.kube.fair_limiter import FairLimiter
     from controller.kube.metrics import ClientMetrics
     from controller.kube.pauses import Pauses
     from controller.kube.resources import Resource
@@ -70,11 +72,11 @@ class Client:
         user_agent: names the program, and the part of it, in the server's audit log.
         clock: for time limits, pauses and retries; production passes the running loop.
         concurrency: limit of concurrent requests (THR-2); watches and proxied requests are exempt.
-        timeout: seconds for one call, including waiting and retries.
+        timeout: seconds that a call may wait and retry, and then seconds for one attempt.
         metrics: records every request.
 
     Attributes:
-        concurrency: see above.
+        flow: on whose behalf requests are sent; empty for nobody's. See `for_flow`.
     """
 
     def __init__(
@@ -87,8 +89,8 @@ class Client:
         timeout: float = 30.0,
         metrics: ClientMetrics | None = None,
     ) -> None:
-        self.concurrency = concurrency
         self._timeout = timeout
+        self.flow = ""
         self._sender = Sender(
             transport,
             user_agent=user_agent,
@@ -102,6 +104,20 @@ class Client:
     def pauses(self) -> Pauses:
         """The pauses that the server has asked for, of all requests or of some."""
         return self._sender.pauses
+
+    @property
+    def limiter(self) -> FairLimiter:
+        """The slots for requests, shared by all flows."""
+        return self._sender.limiter
+
+    def for_flow(self, flow: str) -> Client:
+        """Return this client for requests on behalf of `flow`, usually the uid of an object.
+
+        All flows share the slots fairly. Requests without a flow are bounded by the slots alone.
+        """
+        client = copy.copy(self)
+        client.flow = flow
+        return client
 
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """Read one object."""
@@ -338,7 +354,7 @@ class Client:
     async def read_page(self, path: str, query: Mapping[str, str]) -> bytes:
         """Return the body of one GET, which is not retried: for readers with their own back-off."""
         answer = await self._sender.send(
-            Request("GET", path, query), timeout=LIST_TIMEOUT, repeat=False
+            Request("GET", path, query), flow=self.flow, timeout=LIST_TIMEOUT, repeat=False
         )
         if not answer.ok:
             raise responses.error_from_response(answer)
@@ -380,7 +396,7 @@ class Client:
         return await self._send(Request("GET", path, query or {}), timeout=timeout)
 
     async def _send(self, request: Request, *, timeout: float | None = None) -> Response:  # noqa: ASYNC109  as above
-        answer = await self._sender.send(request, timeout=timeout)
+        answer = await self._sender.send(request, flow=self.flow, timeout=timeout)
         if not answer.ok:
             raise responses.error_from_response(answer)
         return answer

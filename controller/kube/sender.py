@@ -2,7 +2,8 @@
 
 In order: wait for the pause of the request's lane, take one of a bounded number of slots, send,
 read the whole response within a time limit, and retry only if that is safe (NET-1): at most ten
-attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection.
+attempts, after 429 or 5xx with `Retry-After`, and for reads also after a broken connection. Only
+an attempt holds a slot, no wait does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from controller.kube import retry
 from controller.kube.errors import NotSent, OutcomeUnknown, Paused, UnexpectedResponse
+from controller.kube.fair_limiter import FairLimiter
 from controller.kube.lanes import lane_of
 from controller.kube.metrics import NO_METRICS
 from controller.kube.pauses import Pauses
@@ -36,7 +38,8 @@ class Sender:
         user_agent: sent with each request.
         clock: for time limits and pauses.
         concurrency: limit of concurrent requests; streams do not count.
-        timeout: seconds for one request, including retries and waiting.
+        timeout: seconds for waiting and retries, and then for one attempt: a request that waited
+            long for others must not be given up too early itself.
         metrics: records each attempt.
     """
 
@@ -53,15 +56,16 @@ class Sender:
         self._transport = transport
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
         self._clock = clock
-        self._slots = asyncio.Semaphore(concurrency)
         self._timeout = timeout
         self._metrics = metrics or NO_METRICS
         self.pauses = Pauses(clock)
+        self.limiter = FairLimiter(concurrency, clock)
 
     async def send(
         self,
         request: Request,
         *,
+        flow: str = "",
         timeout: float | None = None,  # noqa: ASYNC109  part of the public time budget
         repeat: bool = True,
     ) -> Response:
@@ -69,7 +73,8 @@ class Sender:
 
         Args:
             request: what to send.
-            timeout: seconds for the whole call, instead of the sender's.
+            flow: on whose behalf, for a fair share of the slots; empty for nobody's.
+            timeout: instead of the sender's.
             repeat: False for callers with their own back-off.
 
         Raises:
@@ -78,11 +83,15 @@ class Sender:
             OutcomeUnknown: the last attempt may have reached the server.
         """
         lane = lane_of(request)
-        deadline = self._clock.time() + (self._timeout if timeout is None else timeout)
+        limit = self._timeout if timeout is None else timeout
+        deadline = self._clock.time() + limit
         attempts_left = retry.MAX_ATTEMPTS if repeat else 1
         while True:
             attempts_left -= 1
-            answer, failure = await self._try(request, lane, deadline)
+            async with self._slot(request, lane, flow, deadline):
+                answer, failure = await self._try(request, limit)
+            if answer is not None:
+                self.pauses.record(lane, answer)
             wait = self._wait_before_repeating(request, answer)
             out_of_time = wait is not None and self._clock.time() + wait >= deadline
             if wait is None or out_of_time or not attempts_left:
@@ -107,7 +116,7 @@ class Sender:
         The response of a service behind the API server's proxy says nothing about the API
         server, and a slow service must not use up the slots of Kubernetes requests.
         """
-        return await self._exchange(request, self._clock.time() + timeout, limit)
+        return await self._exchange(request, timeout, limit)
 
     @asynccontextmanager
     async def stream(self, request: Request, *, start_timeout: float) -> AsyncGenerator[RawAnswer]:
@@ -139,21 +148,19 @@ class Sender:
             await chunks.aclose()
 
     async def _try(
-        self, request: Request, lane: Lane, deadline: float
+        self, request: Request, limit: float
     ) -> tuple[Response | None, OutcomeUnknown | None]:
         """Make one attempt. A broken connection is returned, everything else is raised."""
-        await self._take_slot(request, lane, deadline)
         try:
-            answer = await self._exchange(request, deadline)
+            return await self._exchange(request, limit), None
         except OutcomeUnknown as failure:
             return None, failure
-        finally:
-            self._slots.release()
-        self.pauses.record(lane, answer)
-        return answer, None
 
-    async def _take_slot(self, request: Request, lane: Lane, deadline: float) -> None:
-        """Wait for the pause, then for a slot; repeat if a pause began meanwhile."""
+    @asynccontextmanager
+    async def _slot(
+        self, request: Request, lane: Lane, flow: str, deadline: float
+    ) -> AsyncGenerator[None]:
+        """Wait for the pause and then for a slot, and hold it; wait anew if a pause has begun."""
         started = self._clock.time()
         while True:
             pause = self.pauses.current(lane)
@@ -165,20 +172,22 @@ class Sender:
             await self.pauses.wait(lane)
             try:
                 async with asyncio.timeout(deadline - self._clock.time()):
-                    await self._slots.acquire()
+                    slot = await self.limiter.acquire(flow, lane)
             except TimeoutError:
                 raise NotSent(f"{request}: not sent, too many requests in flight") from None
-            if self.pauses.current(lane) is None:
-                self._metrics.record_wait(request.method, self._clock.time() - started)
-                return
-            self._slots.release()
+            try:
+                if self.pauses.current(lane) is None:
+                    self._metrics.record_wait(request.method, self._clock.time() - started)
+                    yield
+                    return
+            finally:
+                self.limiter.release(slot)
 
     async def _exchange(
-        self, request: Request, deadline: float, max_bytes: int | None = None
+        self, request: Request, limit: float, max_bytes: int | None = None
     ) -> Response:
-        """Send once and read the whole response before `deadline`."""
+        """Send once and read the whole response within `limit` seconds."""
         started = self._clock.time()
-        limit = deadline - started
         try:
             async with asyncio.timeout(limit):
                 status, headers, chunks = await self._request(request)

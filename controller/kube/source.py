@@ -49,8 +49,8 @@ class ResourceSource:
         *,
         on_watch: Callable[[], None] | None = None,
     ) -> None:
-        self._client = client
         self._path = resource.path(namespace)
+        self._client = client.for_flow(self._path)
         self._list_kind = f"{resource.kind}List"
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         self._selectors = {name: value for name, value in selectors.items() if value}

@@ -14,11 +14,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from controller.runtime.collectors import StateCollector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
+    from controller.kube.client import Client
     from controller.kube.resources import Resource
     from controller.runtime.events.recorder import RecorderStatistics
     from controller.runtime.expectations.expectations import ExpectationStatistics
@@ -227,17 +228,30 @@ class ExpectationCollector(StateCollector["ExpectationStatistics"]):
         yield resolutions
 
 
-class PauseCollector(StateCollector["Mapping[tuple[str, str], int]"]):
-    """The paused lanes by verb and resource; a pause of all requests has the label `all` twice."""
+class ClientCollector(StateCollector["Client"]):
+    """What keeps the requests of a client waiting."""
 
-    def metrics(self, current: Mapping[tuple[str, str], int], /) -> Iterable[Metric]:
-        """One gauge, without samples for lanes that are not paused."""
+    def metrics(self, current: Client, /) -> Iterable[Metric]:
+        """Slots, and paused lanes; a pause of all requests has the label `all` twice."""
+        limiter = current.limiter
+        requests = GaugeMetricFamily(
+            "manta_client_requests",
+            "Requests that wait for a slot, hold one, or hold one with a write that takes long",
+            labels=("state",),
+        )
+        for state, count in (
+            ("waiting", limiter.waiting),
+            ("in_flight", limiter.in_flight),
+            ("slow", limiter.slow),
+        ):
+            requests.add_metric((state,), count)
+        yield requests
         lanes = GaugeMetricFamily(
             "manta_client_paused_lanes",
             "Namespaces in which such requests wait because the API server asked for it",
             labels=("verb", "resource"),
         )
-        for labels, count in sorted(current.items()):
+        for labels, count in sorted(current.pauses.paused().items()):
             lanes.add_metric(labels, count)
         yield lanes
 

@@ -25,9 +25,9 @@ from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.loop_monitor import Monitor
 from controller.runtime.manager import Group, Manager
 from controller.runtime.metrics import (
+    ClientCollector,
     EventCollector,
     ExpectationCollector,
-    PauseCollector,
     RuntimeMetrics,
 )
 from controller.runtime.reconcile.controller import Controller
@@ -99,15 +99,10 @@ class Operator:
         self._metrics = RuntimeMetrics(registry, version=controller.__version__)
         self.expectations = Expectations(now=clock.time, wall=wall)
         registry.register(ExpectationCollector(self.expectations.statistics))
-        registry.register(PauseCollector(client.pauses.paused))
+        registry.register(ClientCollector(lambda: client))
         ProcessCollector(registry=registry)
         leads = AlwaysLeader() if election is None else election
-        writer = Writer(
-            client,
-            self.expectations,
-            fence=leads,
-            concurrency=client.concurrency,
-        )
+        writer = Writer(client, self.expectations, fence=leads)
         lookups = LookupReader(client, self.expectations)
         self._resolver = ExpectationResolver(
             self.expectations, writer, client, clock=clock, rng=rng

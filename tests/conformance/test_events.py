@@ -38,6 +38,9 @@ class Sink:
     calls: list[tuple[str, str, Any]] = field(default_factory=list)
     seconds: float = 0.01
 
+    def for_flow(self, flow: str) -> Sink:
+        return self
+
     async def create(self, _resource: Any, namespace: str, body: Any) -> KubeObject:
         name = body["metadata"]["name"]
         await self._called("create", name, body)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.api import RAYCLUSTERS
-from tests.faults.faulty_transport import DelayedRequest, Rule
+from tests.faults.faulty_transport import DelayedRequest, ErrorResponse, Rule
 from tests.integration.harness import cluster_of, embedded_world, example_cluster
 
 if TYPE_CHECKING:
@@ -65,7 +65,47 @@ def pods(world: World, clusters: list[str]) -> list[int]:
     return [counts[name] for name in clusters]
 
 
-@pytest.mark.slow
+HANGS = DelayedRequest(10.0)
+TIMED_OUT = ErrorResponse(
+    500,
+    "InternalError",
+    'Internal error occurred: failed calling webhook "slow.example.com": context deadline exceeded',
+)
+CREATE_PODS = frozenset({"create"})
+
+
+@pytest.mark.timeout(240)
+async def test_bug_79_two_hundred_clusters_whose_creates_hang_delay_no_new_one():
+    alone = await seconds_until_ready(sick=0)
+    assert await seconds_until_ready(sick=200) <= 2 * alone + 2
+
+
+async def seconds_until_ready(*, sick: int) -> float:
+    """Seconds until a new cluster is ready, when the pods of `sick` others cannot be created.
+
+    They share its namespace, and each attempt hangs in a webhook for ten seconds.
+    """
+    async with embedded_world() as world:
+
+        def is_sick(name: str) -> bool:
+            return name.startswith("sick")
+
+        world.start_operator(
+            rules=[
+                Rule(DelayedRequest(LATENCY)),
+                Rule(HANGS, "pods", CREATE_PODS, is_sick),
+                Rule(TIMED_OUT, "pods", CREATE_PODS, is_sick),
+            ]
+        )
+        for number in range(sick):
+            await world.create_cluster(f"sick-{number}", replicas=1)
+        await world.settle(60)
+        began = world.loop.time()
+        await world.create_cluster("healthy", replicas=WORKERS)
+        await world.eventually(lambda: world.is_ready("healthy"), pause=0.1, seconds=120)
+        return world.loop.time() - began
+
+
 async def test_bug_79_forty_clusters_that_get_nowhere_keep_no_worker_from_the_next():
     async with embedded_world() as world:
         operator = world.start_operator(workers=1)

@@ -14,7 +14,7 @@ from controller.kube.resources import PODS
 from controller.kube.responses import Response
 from controller.kube.retry import MAX_RETRY_AFTER, retry_after
 from controller.kube.transport import Request
-from controller.runtime.metrics import PauseCollector
+from controller.runtime.metrics import ClientCollector
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 
 CREATE = Lane("create", "pods", "sick")
@@ -134,7 +134,7 @@ async def test_pauses_that_are_over_are_forgotten():
 async def test_metrics_show_paused_lanes_without_their_namespaces():
     registry = CollectorRegistry()
     api = client(FakeTransport(lambda: answer(200)))
-    registry.register(PauseCollector(api.pauses.paused))
+    registry.register(ClientCollector(lambda: api))
 
     def lanes(verb: str, resource: str) -> float | None:
         labels = {"verb": verb, "resource": resource}

@@ -204,6 +204,9 @@ class ScriptedClient:
     def verbs(self, verb: str) -> list[str]:
         return [call.name for call in self.calls if call.verb == verb]
 
+    def for_flow(self, flow: str) -> ScriptedClient:
+        return self
+
     async def get(self, resource: Any, namespace: str, name: str) -> Any:
         return await self._answer(Call("get", name))
 

@@ -243,10 +243,11 @@ class Recorder:
         return True
 
     async def _send(self, series: EventSeries, count: int) -> None:
+        client = self._client.for_flow(f"events/{series.namespace}")
         repeated = {"count": count, "lastObservedTime": series.last_time}
         if series.sent:
             try:
-                await self._client.merge_patch(
+                await client.merge_patch(
                     EVENTS, series.namespace, series.name, {"series": repeated}
                 )
             except NotFound:
@@ -255,7 +256,7 @@ class Recorder:
                 return
         body = {**series.body, "series": repeated} if count > 1 else series.body
         try:
-            await self._client.create(EVENTS, series.namespace, body)
+            await client.create(EVENTS, series.namespace, body)
         except AlreadyExists:
             return  # an earlier attempt, whose response was lost
 

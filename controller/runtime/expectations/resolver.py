@@ -142,9 +142,11 @@ class ExpectationResolver:
     async def _read_live(self, reference: ObjectReference, expectation: Expectation[Any]) -> bool:
         version = expectation.version
         self._expectations.begin_request(expectation)
+        owner = self._expectations.writer_of(expectation)
+        client = self._client.for_flow(owner.uid if owner is not None else self.name)
         try:
             obj = await read_live(
-                self._client, Target(reference.resource, reference.namespace, reference.name)
+                client, Target(reference.resource, reference.namespace, reference.name)
             )
         except KubeError as error:
             _log.info("live_read.failed", target=str(reference), error=str(error))

@@ -52,11 +52,11 @@ the cap bounds how long that goes unnoticed: a minute, with jitter and time to r
 _HONOURS_REQUEUE_AFTER = frozenset({Result.DONE, Result.WAIT, Result.FAILED})
 """Results that honour `requeue_after`: a deadline is not delayed by the back-off of a failure."""
 
-WORKER_PATIENCE = 0.5
+WORKER_PATIENCE = 0.25
 """Seconds after which a worker leaves a reconcile to itself and takes the next key.
 
-Sixteen workers pass two hundred keys whose requests all hang in six seconds. At an API server that
-answers in 20 ms hardly any reconcile takes as long.
+Sixteen workers pass two hundred keys whose requests all hang in three seconds. At an API server
+that answers in 20 ms hardly any reconcile takes as long.
 """
 
 _log = structlog.stdlib.get_logger("manta.reconcile")

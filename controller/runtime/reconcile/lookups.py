@@ -65,13 +65,14 @@ class LookupReader:
                 case LiveList():
                     await self._list(owner, lookup)
                 case LogTail():
-                    self._expectations.record_log_tail(owner, lookup, await self._log_tail(lookup))
+                    found = await self._log_tail(owner, lookup)
+                    self._expectations.record_log_tail(owner, lookup, found)
         except KubeError as error:
             return error
         return None
 
     async def _read(self, owner: Owner, target: Target) -> None:
-        obj = await read_live(self._client, target)
+        obj = await read_live(self._client.for_flow(owner.uid), target)
         self._expectations.record_lookup(owner, target, obj)
 
     async def _list(self, owner: Owner, lookup: LiveList) -> None:
@@ -81,9 +82,9 @@ class LookupReader:
         hide the others.
         """
         resource, namespace = lookup.resource, lookup.namespace
-        continue_ = ""
+        client, continue_ = self._client.for_flow(owner.uid), ""
         while True:
-            page = await self._client.list_metadata(
+            page = await client.list_metadata(
                 resource,
                 namespace,
                 label_selector=lookup.label_selector,
@@ -102,14 +103,15 @@ class LookupReader:
                 break
         self._expectations.record_list(owner, lookup)
 
-    async def _log_tail(self, lookup: LogTail) -> LogText:
+    async def _log_tail(self, owner: Owner, lookup: LogTail) -> LogText:
+        client = self._client.for_flow(owner.uid)
         namespace, selector = lookup.namespace, lookup.label_selector
         try:
-            found = await self._client.list_metadata(PODS, namespace, label_selector=selector)
+            found = await client.list_metadata(PODS, namespace, label_selector=selector)
             newest = max(found.items, key=_age_order, default=None)
             if newest is None:
                 return LogText(unavailable=f"there is no pod with {selector}")
-            text = await self._client.read_log_tail(
+            text = await client.read_log_tail(
                 namespace,
                 newest.metadata.name,
                 container=lookup.container,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.apimachinery.ownership import is_owned_by
-from controller.kube.client import CONCURRENCY
 from controller.kube.errors import (
     AlreadyExists,
     Conflict,
@@ -28,7 +27,6 @@ from controller.kube.errors import (
 )
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.leaderelection.fence import while_leading
-from controller.runtime.reconcile.fair_limiter import FairLimiter
 from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.reconcile.lookups import read_live
 from controller.runtime.reconcile.plan import (
@@ -104,8 +102,6 @@ class Writer:
         client: sends the requests.
         expectations: records them.
         fence: checked before every write; limits its duration to that of the lease (LE-14).
-        concurrency: writes in flight at most. Owners get these slots in turn, so that an owner
-            with many writes does not delay one with few.
     """
 
     def __init__(
@@ -114,12 +110,10 @@ class Writer:
         expectations: Expectations,
         *,
         fence: Fence | None = None,
-        concurrency: int = CONCURRENCY,
     ) -> None:
         self._client = client
         self._expectations = expectations
         self._fence: Fence = AlwaysLeader() if fence is None else fence
-        self._limiter = FairLimiter(concurrency)
 
     async def perform(self, owner: Owner, write: Write, *, repetition: bool = False) -> WriteResult:
         """Carry out one write and record its outcome.
@@ -132,12 +126,11 @@ class Writer:
         """
         if isinstance(write, Create) and _metadata(write).get("name") != write.target.name:
             raise ValueError(f"{write.target.key} must be created under exactly this name")
-        async with self._limiter.take(owner.uid):
-            if not self._fence.is_leader():
-                return WriteResult(
-                    write, WriteOutcome.FAILED, error=NotSent("this process does not lead")
-                )
-            return await self._perform_recorded(owner, write, repetition=repetition)
+        if not self._fence.is_leader():
+            return WriteResult(
+                write, WriteOutcome.FAILED, error=NotSent("this process does not lead")
+            )
+        return await self._perform_recorded(owner, write, repetition=repetition)
 
     async def _perform_recorded(
         self, owner: Owner, write: Write, *, repetition: bool
@@ -190,7 +183,7 @@ class Writer:
     async def _create(self, owner: Owner, write: Create) -> WriteResult:
         target = write.target
         try:
-            obj = await self._client.create(
+            obj = await self._client.for_flow(owner.uid).create(
                 target.resource, target.namespace, _body_with_secret(write)
             )
         except AlreadyExists as error:
@@ -207,7 +200,7 @@ class Writer:
     ) -> WriteResult:
         """The name exists: from an earlier attempt of ours, or with another owner (EXP-33)."""
         try:
-            found = await read_live(self._client, write.target)
+            found = await read_live(self._client.for_flow(owner.uid), write.target)
         except KubeError:
             lost = WriteResult(write, WriteOutcome.UNKNOWN, error=error)
             self._expectations.mark_unknown(owner, write, lost.failure)
@@ -225,7 +218,7 @@ class Writer:
     async def _delete(self, owner: Owner, write: Delete) -> WriteResult:
         target = write.target
         try:
-            obj = await self._client.delete(
+            obj = await self._client.for_flow(owner.uid).delete(
                 target.resource,
                 target.namespace,
                 target.name,
@@ -237,7 +230,7 @@ class Writer:
             self._expectations.confirm_gone(owner, write, write.uid)
             return WriteResult(write, WriteOutcome.DONE)
         except Conflict as error:
-            found = await read_live(self._client, target)
+            found = await read_live(self._client.for_flow(owner.uid), target)
             if found is None or found.metadata.uid != write.uid:
                 self._expectations.confirm_gone(owner, write, write.uid)
                 return WriteResult(write, WriteOutcome.DONE)
@@ -248,7 +241,7 @@ class Writer:
 
     async def _change(self, owner: Owner, write: MergePatch | JsonPatch | Replace) -> WriteResult:
         try:
-            obj = await self._request(write)
+            obj = await self._request(self._client.for_flow(owner.uid), write)
         except (Conflict, NotFound, Invalid) as error:
             return await self._on_precondition_failed(owner, write, error)
         if obj is None:
@@ -257,27 +250,29 @@ class Writer:
         self._expectations.confirm(owner, write, obj)
         return WriteResult(write, WriteOutcome.DONE, obj)
 
-    async def _request(self, write: MergePatch | JsonPatch | Replace) -> KubeObject | None:
+    async def _request(
+        self, client: Client, write: MergePatch | JsonPatch | Replace
+    ) -> KubeObject | None:
         target = write.target
         resource, namespace, name = target.resource, target.namespace, target.name
         match write:
             case MergePatch():
                 patch = _with_preconditions(write)
-                return await self._client.merge_patch(
+                return await client.merge_patch(
                     resource, namespace, name, patch, subresource=write.subresource
                 )
             case JsonPatch():
-                return await self._client.json_patch(
+                return await client.json_patch(
                     resource, namespace, name, write.operations, subresource=write.subresource
                 )
             case Replace():
-                return await self._replace(write)
+                return await self._replace(client, write)
 
-    async def _replace(self, write: Replace) -> KubeObject | None:
+    async def _replace(self, client: Client, write: Replace) -> KubeObject | None:
         """The object as replaced, None if it already has all wanted values."""
         target = write.target
         resource, namespace, name = target.resource, target.namespace, target.name
-        present = await self._client.get_raw(resource, namespace, name)
+        present = await client.get_raw(resource, namespace, name)
         uid = present["metadata"]["uid"]
         if uid != write.uid:
             raise _replaced(target, uid)
@@ -286,7 +281,7 @@ class Writer:
             return None
         if wanted["metadata"].get("name") != name:
             raise ValueError(f"a change must not rename {target.key}")
-        return await self._client.replace(resource, namespace, name, wanted)
+        return await client.replace(resource, namespace, name, wanted)
 
     async def _on_precondition_failed(
         self, owner: Owner, write: MergePatch | JsonPatch | Replace, error: StatusError
@@ -295,7 +290,7 @@ class Writer:
         target = write.target
         known = self._expectations.peek(target)
         try:
-            found = await read_live(self._client, target)
+            found = await read_live(self._client.for_flow(owner.uid), target)
         except KubeError:
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.FAILED, error=error)

@@ -309,7 +309,7 @@ async def test_a_lost_create_does_not_wait_for_those_of_others_that_hang():
             await asyncio.sleep(10.0 if call.name.startswith("sick") else 0.01)
 
         book.client.before = hang
-        for number in range(70):
+        for number in range(100):
             sick = Owner(f"uid-{number}", f"default/{number}", OWNER.controller)
             book.expectations.add_owner(sick)
             write = create(f"sick-{number}", owner=sick.uid)

@@ -100,7 +100,7 @@ async def test_a_key_that_takes_long_to_plan_leaves_nine_tenths_of_the_time_to_o
 async def eight_widgets_with_creates_of(
     widgets: WidgetWorld, seconds: float, **settings: int
 ) -> dict[str, float | None]:
-    """The metrics of workers 0.3 s after eight Widgets were created."""
+    """The metrics of workers 0.1 s after eight Widgets were created."""
     registry = CollectorRegistry()
     slow = Rule(DelayedRequest(seconds), "configmaps", frozenset({"create"}))
     quiet = Settings(workers=3, metrics_address="", health_address="", **settings)
@@ -108,7 +108,7 @@ async def eight_widgets_with_creates_of(
     await widgets.settle(5)
     for number in range(8):
         await widgets.create(f"f{number}", size=1)
-    await widgets.settle(0.3)
+    await widgets.settle(0.1)
     names = {
         "active": "controller_runtime_active_workers",
         "most": "controller_runtime_max_concurrent_reconciles",
@@ -119,9 +119,9 @@ async def eight_widgets_with_creates_of(
 
 
 async def test_workers_bound_how_many_reconciles_run_at_once(widgets: WidgetWorld):
-    metrics = await eight_widgets_with_creates_of(widgets, 0.4)
+    metrics = await eight_widgets_with_creates_of(widgets, 0.2)
     assert metrics == {"active": 3, "most": 3, "slow": 0}
-    await widgets.settle(0.3)
+    await widgets.settle(0.15)
     assert len(widgets.created) == 3
     await widgets.eventually(lambda: len(widgets.created) == 8, seconds=60)
 

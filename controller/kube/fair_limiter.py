@@ -1,0 +1,249 @@
+"""Limits concurrent requests fairly: nobody who has many, or whose requests hang, delays others.
+
+A plain semaphore is first come, first served, so that 64 creates of one object delay all others,
+and eighty requests that hang in an admission webhook delay everything. Slots are therefore bounded
+in four ways:
+
+- by *flow*, which is the object that a request is made for: a share of the slots at most, because
+  requests in flight queue up again inside the API server;
+- some are reserved for flows that hold few;
+- by namespace: its writes hold three quarters of them at most, so that one tenant's webhook that
+  begins to hang does not stop the other tenants;
+- by slowness: writes that hang, or whose flow's last write in the same lane did, hold a quarter at
+  most. Reads pass no admission, and are never counted as slow.
+
+Requests without a flow are bounded by the slots alone. A slot that becomes free goes to the
+namespace, and in it to the flow, that has waited longest, for its next request only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from controller.kube.lanes import Lane
+    from informers import Clock
+
+RESERVED_BELOW = 4
+"""A flow that holds fewer slots than this may take one of the reserve."""
+
+MAX_SHARE = 5
+"""A flow holds at most one slot in this many; one in this many is reserved.
+
+Of the 80 slots that a client has by default, 16 keep an API server on two cores as busy as 64 do,
+and delay other flows a third as much. With 20 ms of latency they create 800 pods a second.
+"""
+
+NAMESPACE_SHARE = 0.75
+"""The part of the slots that the writes of a namespace hold at most."""
+
+SLOW_SHARE = 0.25
+"""The part of the slots that writes which are known to be slow get at most."""
+
+SLOW_AFTER = 1.0
+"""Seconds after which a write counts as slow. Webhooks that work answer in a fraction of it."""
+
+_MOST_REMEMBERED = 10_000
+"""Slow flows, by lane, that are remembered; then the first of them counts as quick again."""
+
+
+class _Group(NamedTuple):
+    """Requests that wait in the same queue."""
+
+    namespace: str
+    writes: bool
+    slow: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """A request that waits for a slot or holds one."""
+
+    flow: str
+    lane: Lane
+    group: _Group
+    slow: bool
+    granted: asyncio.Future[None] | None = None
+    since: float = 0.0
+
+
+_Flows: TypeAlias = "OrderedDict[str, deque[_Request]]"
+
+
+class FairLimiter:
+    """A bounded number of slots.
+
+    Args:
+        slots: how many may be held at the same time.
+        clock: tells how long requests take.
+    """
+
+    def __init__(self, slots: int, clock: Clock) -> None:
+        self._clock = clock
+        self._slots = self._free = slots
+        self._share = slots // MAX_SHARE
+        self._namespace_share = max(1, int(slots * NAMESPACE_SHARE))
+        self._slow_share = max(1, int(slots * SLOW_SHARE))
+        self._held: Counter[str] = Counter()
+        self._writes: Counter[str] = Counter()  # in flight, by namespace
+        self._slow = 0  # writes in flight
+        self._quick: dict[_Request, None] = {}  # writes in flight that are not slow yet, by age
+        self._slow_flows: OrderedDict[tuple[str, Lane], None] = OrderedDict()
+        self._waiting: OrderedDict[_Group, _Flows] = OrderedDict()  # the next one first
+
+    @property
+    def in_flight(self) -> int:
+        """The number of slots that are held."""
+        return self._slots - self._free
+
+    @property
+    def slow(self) -> int:
+        """The number of slots that slow writes hold."""
+        self._find_slow()
+        return self._slow
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a slot."""
+        return sum(len(turns) for flows in self._waiting.values() for turns in flows.values())
+
+    @asynccontextmanager
+    async def take(self, flow: str, lane: Lane) -> AsyncGenerator[None]:
+        """Hold a slot for the duration of a block, on behalf of `flow`; empty for nobody's."""
+        request = await self.acquire(flow, lane)
+        try:
+            yield
+        finally:
+            self.release(request)
+
+    async def acquire(self, flow: str, lane: Lane) -> _Request:
+        """Wait for a slot and take it; the result is for `release`."""
+        slow = (flow, lane) in self._slow_flows
+        group = _Group(lane.namespace, lane.writes, slow) if flow else _Group("", False, False)
+        request = _Request(flow, lane, group, slow)
+        if flow not in self._waiting.get(group, ()) and self._may_take(flow, group):
+            self._grant(request)
+            return request
+        request.granted = asyncio.get_running_loop().create_future()
+        flows = self._waiting.setdefault(group, OrderedDict())
+        flows.setdefault(flow, deque()).append(request)
+        try:
+            await request.granted
+        except asyncio.CancelledError:
+            if request.granted.cancelled():
+                self._leave(request)
+            else:
+                self.release(request)  # granted while this task was being cancelled
+            raise
+        return request
+
+    def release(self, request: _Request) -> None:
+        """Give a slot back, to whoever is next."""
+        self._free += 1
+        _decrease(self._held, request.flow)
+        if request.group.writes:
+            self._end_write(request)
+        while (following := self._next()) is not None:
+            self._serve(*following)
+
+    def _next(self) -> tuple[_Group, str] | None:
+        """The group and the flow that get the next slot, None if there is none for anybody."""
+        if self._free:
+            for group, flows in self._waiting.items():
+                if self._has_room(group):
+                    for flow in flows:
+                        if self._may_take(flow, group):
+                            return group, flow
+        return None
+
+    def _serve(self, group: _Group, flow: str) -> None:
+        """Grant a slot, and move group and flow behind all others if they wait for more."""
+        flows = self._waiting.pop(group)
+        turns = flows.pop(flow)
+        request = turns.popleft()
+        if turns:
+            flows[flow] = turns
+        if flows:
+            self._waiting[group] = flows
+        assert request.granted is not None
+        if not request.granted.done():
+            self._grant(request)
+            request.granted.set_result(None)
+
+    def _leave(self, request: _Request) -> None:
+        """Wait no longer."""
+        flows = self._waiting.get(request.group, OrderedDict())
+        turns = flows.get(request.flow, deque())
+        if request not in turns:
+            return
+        turns.remove(request)
+        if not turns:
+            del flows[request.flow]
+        if not flows:
+            del self._waiting[request.group]
+
+    def _grant(self, request: _Request) -> None:
+        request.since = self._clock.time()
+        self._free -= 1
+        self._held[request.flow] += 1
+        if request.group.writes:
+            self._writes[request.lane.namespace] += 1
+            if request.slow:
+                self._slow += 1
+            else:
+                self._quick[request] = None
+
+    def _end_write(self, request: _Request) -> None:
+        self._find_slow()
+        _decrease(self._writes, request.lane.namespace)
+        if request.slow:
+            self._slow -= 1
+        else:
+            del self._quick[request]
+        key = (request.flow, request.lane)
+        self._slow_flows.pop(key, None)
+        if self._clock.time() - request.since >= SLOW_AFTER:
+            self._slow_flows[key] = None
+            if len(self._slow_flows) > _MOST_REMEMBERED:
+                self._slow_flows.popitem(last=False)
+
+    def _find_slow(self) -> None:
+        """Count the writes as slow that have been in flight for too long."""
+        horizon = self._clock.time() - SLOW_AFTER
+        while self._quick and (oldest := next(iter(self._quick))).since <= horizon:
+            del self._quick[oldest]
+            oldest.slow = True
+            self._slow += 1
+
+    def _may_take(self, flow: str, group: _Group) -> bool:
+        if not flow:
+            return self._free > 0
+        held = self._held[flow]
+        if held < RESERVED_BELOW:
+            return self._free > 0 and self._has_room(group)
+        return (
+            held < self._share
+            and self._free > self._share
+            and self._has_room(group, but=self._share)
+        )
+
+    def _has_room(self, group: _Group, *, but: int = 0) -> bool:
+        """Whether a request of `group` may be sent, with `but` slots of its namespace to spare."""
+        if not group.writes:
+            return True
+        self._find_slow()
+        if group.slow and self._slow >= self._slow_share:
+            return False
+        return self._writes[group.namespace] + but < self._namespace_share
+
+
+def _decrease(counter: Counter[str], name: str) -> None:
+    counter[name] -= 1
+    if not counter[name]:
+        del counter[name]

@@ -1,0 +1,218 @@
+"""Slots are given to owners in turn: who asks for much delays nobody who asks for little."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from controller.kube.fair_limiter import (
+    MAX_SHARE,
+    NAMESPACE_SHARE,
+    SLOW_SHARE,
+    FairLimiter,
+)
+from controller.kube.lanes import Lane
+from controller.kube.resources import PODS
+from controller.runtime.metrics import ClientCollector
+from tests.kube.fakes import POD, FakeTransport, answer, client
+
+if TYPE_CHECKING:
+    import pytest
+
+SLOTS = 80
+READ = Lane("get", "pods", "default")
+CREATE = Lane("create", "pods", "default")
+SICK = Lane("create", "pods", "sick")
+
+
+def limiter(slots: int) -> FairLimiter:
+    return FairLimiter(slots, asyncio.get_running_loop())
+
+
+async def hold(
+    turns: FairLimiter, owner: str, order: list[str], lane: Lane = READ, seconds: float = 1
+) -> None:
+    async with turns.take(owner, lane):
+        order.append(owner)
+        await asyncio.sleep(seconds)
+
+
+async def test_owners_that_wait_get_slots_in_turn():
+    turns, order = limiter(1), list[str]()
+    async with asyncio.TaskGroup() as group:
+        for owner in "aaaabbc":
+            group.create_task(hold(turns, owner, order))
+    assert order == [*"aabcaba"]
+
+
+async def test_no_more_are_held_than_there_are_slots():
+    turns, began = limiter(3), asyncio.get_running_loop().time()
+    async with asyncio.TaskGroup() as group:
+        for number in range(10):
+            group.create_task(hold(turns, f"owner {number}", []))
+    assert asyncio.get_running_loop().time() - began == 4
+
+
+async def test_the_last_slots_are_for_owners_that_hold_few():
+    turns, order = limiter(40), list[str]()
+    tasks = [asyncio.create_task(hold(turns, big, order)) for big in "abcdef" * 10]
+    await asyncio.sleep(0.5)
+    assert len(order) == 40 - 40 // MAX_SHARE, "all but the reserve"
+    tasks += [asyncio.create_task(hold(turns, small, order)) for small in "xyz"]
+    await asyncio.sleep(0)
+    assert order[-3:] == ["x", "y", "z"], "they need not wait"
+    await asyncio.gather(*tasks)
+    assert len(order) == 63
+
+
+async def test_nobody_holds_more_than_a_share():
+    turns, order = limiter(40), list[str]()
+    tasks = [asyncio.create_task(hold(turns, "big", order)) for _ in range(10)]
+    await asyncio.sleep(0.5)
+    assert len(order) == 40 // MAX_SHARE
+    await asyncio.gather(*tasks)
+    assert len(order) == 10
+
+
+async def test_all_slots_come_free_again():
+    turns = limiter(10)
+    for _ in range(3):
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(hold(turns, f"{n % 7}", [])) for n in range(40)]
+            await asyncio.sleep(0.5)
+            tasks[35].cancel()
+    began = asyncio.get_running_loop().time()
+    async with asyncio.TaskGroup() as group:
+        for number in range(10):
+            group.create_task(hold(turns, f"owner {number}", []))
+    assert asyncio.get_running_loop().time() - began == 1
+
+
+async def test_a_slot_is_not_lost_with_whoever_waited_for_it():
+    turns, order = limiter(1), list[str]()
+    tasks = [asyncio.create_task(hold(turns, owner, order)) for owner in "abc"]
+    await asyncio.sleep(0.5)
+    tasks[1].cancel()  # while it waits
+    await asyncio.sleep(0.499)
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert order == ["a", "c"]
+
+    async with turns.take("d", READ):
+        waiting = asyncio.create_task(hold(turns, "e", order))
+        await asyncio.sleep(0)
+    waiting.cancel()  # in the moment in which it is given the slot
+    await asyncio.gather(waiting, return_exceptions=True)
+    async with asyncio.timeout(0.1), turns.take("f", READ):
+        pass
+
+
+async def test_requests_without_a_flow_are_bounded_by_the_slots_alone():
+    turns, order = limiter(20), list[str]()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(20):
+            group.create_task(hold(turns, "", order, CREATE))
+        await asyncio.sleep(0.5)
+        assert len(order) == turns.in_flight == 20
+
+
+async def test_writes_of_one_namespace_leave_slots_to_the_others():
+    turns, order = limiter(SLOTS), list[str]()
+    sick = [asyncio.create_task(hold(turns, f"{n}", order, SICK, 10)) for n in range(200)]
+    await asyncio.sleep(0.5)
+    assert len(order) == SLOTS * NAMESPACE_SHARE
+    assert turns.waiting == 200 - len(order)
+    began = asyncio.get_running_loop().time()
+    await hold(turns, "healthy", order, CREATE)
+    assert asyncio.get_running_loop().time() - began == 1
+    for task in sick:
+        task.cancel()
+    await asyncio.gather(*sick, return_exceptions=True)
+    assert (turns.in_flight, turns.waiting) == (0, 0)
+
+
+async def test_writes_known_to_hang_leave_slots_to_others_of_their_namespace():
+    turns, order = limiter(SLOTS), list[str]()
+
+    async def keep_trying(owner: str) -> None:
+        while True:
+            await hold(turns, owner, order, SICK, 10)
+
+    sick = [asyncio.create_task(keep_trying(f"{n}")) for n in range(200)]
+    await asyncio.sleep(95)
+    assert turns.slow == SLOTS * SLOW_SHARE
+    for number in range(30):
+        began = asyncio.get_running_loop().time()
+        await hold(turns, f"healthy {number}", order, SICK, 0.02)
+        assert asyncio.get_running_loop().time() - began < 0.1
+    counts = [order.count(f"{n}") for n in range(200)]
+    assert max(counts) - min(counts) <= 2, "they have turns as well"
+    for task in sick:
+        task.cancel()
+    await asyncio.gather(*sick, return_exceptions=True)
+
+
+async def test_one_quick_answer_makes_a_flow_quick_again_in_that_lane():
+    turns, order = limiter(SLOTS), list[str]()
+    await hold(turns, "a", order, SICK, 2)
+    assert ("a", SICK) in turns._slow_flows
+    await hold(turns, "a", order, CREATE, 0.02)
+    assert ("a", SICK) in turns._slow_flows
+    await hold(turns, "a", order, SICK, 0.02)
+    assert not turns._slow_flows
+
+
+async def test_metrics_show_who_waits_and_who_is_slow():
+    registry = CollectorRegistry()
+    transport = FakeTransport(lambda: answer(200, POD))
+    api = client(transport, concurrency=2)
+    registry.register(ClientCollector(lambda: api))
+    transport.hold = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        for name in "abc":
+            group.create_task(api.for_flow(name).create(PODS, "default", {}))
+        group.create_task(api.for_flow("a").get(PODS, "default", "x"))
+        await asyncio.sleep(2)
+        counts = {
+            state: registry.get_sample_value("manta_client_requests", {"state": state})
+            for state in ("waiting", "in_flight", "slow")
+        }
+        assert counts == {"waiting": 2, "in_flight": 2, "slow": 1}
+        transport.hold.set()
+
+
+async def test_reads_are_never_slow():
+    turns = limiter(SLOTS)
+    await hold(turns, "a", [], READ, 30)
+    assert not turns._slow_flows
+    assert turns.slow == 0
+
+
+async def test_slow_flows_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("controller.kube.fair_limiter._MOST_REMEMBERED", 3)
+    turns = limiter(SLOTS)
+    for name in "abcde":
+        await hold(turns, name, [], SICK, 2)
+    assert [flow for flow, _ in turns._slow_flows] == ["c", "d", "e"]
+
+
+async def test_bug_80_owners_with_long_queues_delay_nobody_else():
+    """Five with 300 writes each; a sixth makes ten, one after the other."""
+    alone = await seconds_of_ten_writes(crowd=0)
+    assert await seconds_of_ten_writes(crowd=5) < 2 * alone
+
+
+async def seconds_of_ten_writes(*, crowd: int) -> float:
+    turns, rng = limiter(SLOTS), random.Random(1)
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        for number in range(300 * crowd):
+            seconds = rng.uniform(0.01, 0.03)
+            group.create_task(hold(turns, f"{number % crowd}", [], CREATE, seconds))
+        await asyncio.sleep(0)
+        began = loop.time()
+        for _ in range(10):
+            await hold(turns, "mine", [], CREATE, rng.uniform(0.01, 0.03))
+        return loop.time() - began
