@@ -77,6 +77,7 @@ class Client:
 
     Attributes:
         flow: on whose behalf requests are sent; empty for nobody's. See `for_flow`.
+        field_manager: the name under which the server records writes of this client.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Client:
         timeout: float = 30.0,
         metrics: ClientMetrics | None = None,
     ) -> None:
+        self.field_manager = user_agent.partition("/")[0]
         self._timeout = timeout
         self.flow = ""
         self._sender = Sender(

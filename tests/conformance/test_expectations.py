@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -242,6 +243,7 @@ def job(plan: Plan) -> PlanExecution:
         plan=plan,
         status_after=lambda failures: None,
         emit=lambda event: None,
+        wall=lambda: datetime(2026, 1, 1, tzinfo=UTC),
     )
 
 

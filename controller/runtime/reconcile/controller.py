@@ -229,6 +229,7 @@ class Controller(Generic[Observation]):
             emit=lambda event: self._emit(primary, event),
             submit=lambda: self._submit(key, plan.commands),
             overdue=lambda: self._expectations.overdue_failures(owner.uid),
+            wall=self._wall,
         )
         try:
             outcome = await self._execute(execution)
@@ -350,6 +351,7 @@ class Controller(Generic[Observation]):
             status_after=lambda _: None,
             emit=lambda event: self._emit(primary, event),
             failing=True,
+            wall=self._wall,
         )
         try:
             outcome = await self._execute(execution)

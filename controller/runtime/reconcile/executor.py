@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from controller.apimachinery.merge_patch import difference, holds_list
 from controller.apimachinery.timestamps import without_times
 from controller.runtime.events.aggregation import aggregate_events
+from controller.runtime.reconcile.contested import CONTESTED_REASON, with_contested
 from controller.runtime.reconcile.failed_groups import FailedGroups
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.plan import (
@@ -28,6 +29,7 @@ from controller.runtime.reconcile.plan import (
     Target,
     verb_of,
 )
+from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repairs
 from controller.runtime.reconcile.slow_start import SlowStart
 from controller.runtime.reconcile.status_changes import (
     changes_a_verdict,
@@ -39,6 +41,7 @@ from controller.runtime.reconcile.writer import WriteOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
     from controller.kube.objects import KubeObject
     from controller.kube.resources import Resource
@@ -100,6 +103,7 @@ class PlanExecution:
         plan: what to do.
         status_after: the status to write when these writes failed.
         emit: records an event about the primary object.
+        wall: the time of day, UTC.
         submit: passes on the plan's commands.
         failing: whether the plan only reports an error.
         overdue: returns the writes of earlier plans whose outcome is still unknown.
@@ -111,6 +115,7 @@ class PlanExecution:
     plan: Plan
     status_after: Callable[[tuple[Failure, ...]], StatusPatch | None]
     emit: Callable[[Event], None]
+    wall: Callable[[], datetime]
     submit: Callable[[], None] = lambda: None
     failing: bool = False
     overdue: Callable[[], tuple[Failure, ...]] = lambda: ()
@@ -137,6 +142,7 @@ class Executor:
         self._pruned_fields: dict[str, dict[str, Any]] = {}
         self._widths: dict[str, Mapping[SlowStartGroup, int]] = {}
         self._failed_groups: dict[str, FailedGroups] = {}
+        self._repairs: dict[str, Repairs] = {}
 
     async def execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out one plan, or the first batch of it."""
@@ -173,6 +179,7 @@ class Executor:
         self._pruned_fields.pop(uid, None)
         self._widths.pop(uid, None)
         self._failed_groups.pop(uid, None)
+        self._repairs.pop(uid, None)
 
     def forget_pruned_fields(self) -> None:
         """Another definition may store what was pruned."""
@@ -201,6 +208,8 @@ class Executor:
         commit = run.execution.plan.commit
         if commit is None:
             return True
+        if self._must_wait(run, commit):
+            return False
         result = await self._perform(run, commit)
         if result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
             run.ended = True
@@ -223,6 +232,7 @@ class Executor:
 
     async def _probe(self, run: _ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Try what has failed before by one write; the writes that may follow."""
+        writes = tuple(write for write in writes if not self._must_wait(run, write))
         probe = run.failed_groups.probe(writes)
         if probe is not None:
             await self._perform(run, probe)
@@ -241,12 +251,26 @@ class Executor:
                 group.create_task(self._perform(run, write))
 
     async def _perform(self, run: _ExecutionState, write: Write) -> WriteResult:
+        repairs = self._repairs.setdefault(run.execution.owner.uid, Repairs())
+        for repair in repairs.unnamed(write, self._now()):  # before it is repaired once more
+            repair.writer = await self._lookups.other_writer(repair.target, repair.path)
+            run.events.append(Event("Warning", CONTESTED_REASON, "Update", str(repair)))
         run.write_started(write)
         result = await self._writer.perform(run.execution.owner, write)
         run.write_ended(result)
-        if result.outcome is WriteOutcome.DONE and write.on_success is not None:
-            run.events.append(write.on_success)
+        if result.outcome is WriteOutcome.DONE:
+            if write.on_success is not None:
+                run.events.append(write.on_success)
+            repairs.record(write, self._now())
         return result
+
+    def _must_wait(self, run: _ExecutionState, write: Write) -> bool:
+        """Whether the write repeats a repair that was changed back, and must not be sent yet."""
+        repairs = self._repairs.get(run.execution.owner.uid)
+        wait = repairs.wait(write, self._now()) if repairs is not None else 0.0
+        if wait > 0:
+            run.repairs_wait = _sooner(run.repairs_wait, wait)
+        return wait > 0
 
     async def _status(self, run: _ExecutionState) -> float | None:
         """Write the status if it differs; seconds until the key must be reconciled again."""
@@ -254,11 +278,19 @@ class Executor:
         requeue_after = execution.plan.requeue_after
         failures = run.failures_to_report
         status = execution.status_after(failures) if failures else execution.plan.status
+        requeue_after = _sooner(requeue_after, run.repairs_wait)
+        repairs = self._repairs.get(execution.owner.uid)
+        contested = repairs.contested(self._now()) if repairs is not None else []
+        if contested:
+            requeue_after = _sooner(requeue_after, FORGOTTEN_AFTER)
         if status is None:
             return requeue_after
         requeue_after = _sooner(requeue_after, status.valid_for)
         uid, present = run.primary.metadata.uid, status_of(run.primary)
-        wanted = keep_messages(present, status.wanted) if run.failing else status.wanted
+        wanted = with_contested(
+            status.wanted, contested, run.primary.metadata.generation, execution.wall()
+        )
+        wanted = keep_messages(present, wanted) if run.failing else wanted
         patch = difference(present, wanted)
         if not patch or without_times(patch) == self._pruned_fields.get(uid):
             return requeue_after
@@ -308,6 +340,7 @@ class _ExecutionState:
         self.more = False
         self.count = 0
         self.report = ""
+        self.repairs_wait: float | None = None  # seconds
         self.failures: list[Failure] = []
         self.events: list[Event] = []  # of its writes
         self._verbs: Counter[str] = Counter()

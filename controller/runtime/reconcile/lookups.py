@@ -8,6 +8,7 @@ from controller.apimachinery.ownership import is_owned_by
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import PODS
 from controller.runtime.expectations.cache_barrier import PAGE_SIZE
+from controller.runtime.reconcile.field_managers import other_writer
 from controller.runtime.reconcile.kind import LogText
 from controller.runtime.reconcile.plan import LiveList, LogTail, Lookup, Target
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from controller.kube.objects import KubeObject
     from controller.runtime.expectations.expectations import Expectations
     from controller.runtime.expectations.owners import Owner
+    from controller.runtime.reconcile.repairs import Path
 
 
 async def read_live(client: Client, target: Target) -> KubeObject | None:
@@ -70,6 +72,14 @@ class LookupReader:
         except KubeError as error:
             return error
         return None
+
+    async def other_writer(self, target: Target, path: Path) -> str:
+        """Who besides this process writes a field, in words; caches drop `managedFields`."""
+        try:
+            obj = await self._client.get_raw(target.resource, target.namespace, target.name)
+        except KubeError:
+            return "another writer"
+        return other_writer(obj, path, own=self._client.field_manager)
 
     async def _read(self, owner: Owner, target: Target) -> None:
         obj = await read_live(self._client.for_flow(owner.uid), target)

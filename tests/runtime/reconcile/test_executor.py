@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -76,6 +77,7 @@ class Bench:
                 plan=plan,
                 status_after=self._status_after,
                 emit=lambda event: self.emitted.append(event.reason),
+                wall=lambda: datetime(2026, 1, 1, tzinfo=UTC),
             )
         )
 

@@ -1,0 +1,34 @@
+"""The condition that names fields over which the operator and another writer disagree.
+
+It is the same for every kind, and present only as long as there is such a field.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import ConditionSet
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from controller.runtime.reconcile.repairs import Repair
+
+CONTESTED: Final = "FieldsContested"
+"""Type of the condition."""
+
+CONTESTED_REASON: Final = "FieldContested"
+"""Reason of its event."""
+
+
+def with_contested(
+    wanted: Mapping[str, Any], contested: Sequence[Repair], generation: int, now: datetime
+) -> Mapping[str, Any]:
+    """The wanted status with the condition, unless it has no conditions."""
+    if "conditions" not in wanted:
+        return wanted
+    conditions = ConditionSet(wanted["conditions"], generation, now)
+    message = "; ".join(sorted(map(str, contested)))
+    conditions.set_if(CONTESTED, "True", "AnotherWriter", message)
+    return {**wanted, "conditions": conditions.as_list()}

@@ -1,0 +1,47 @@
+"""Who else writes a field: `metadata.managedFields` of an object as the server returns it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from controller.runtime.reconcile.repairs import Path
+
+_UNTRACKED: Final = "before-first-apply"
+"""Manager of all that was written before the server tracked managers."""
+
+
+def other_writer(obj: Mapping[str, Any], path: Path, *, own: str) -> str:
+    """The manager besides `own` that last wrote the field, in words.
+
+    A field that was removed has no manager any more; then it may be any of the others.
+    """
+    metadata = cast("Mapping[str, Any]", obj.get("metadata") or {})
+    entries = cast("list[dict[str, Any]]", metadata.get("managedFields") or [])
+    others = [
+        each
+        for each in entries
+        if each.get("manager") not in {own, _UNTRACKED} and each.get("subresource") != "status"
+    ]
+    others.sort(key=lambda each: str(each.get("time", "")), reverse=True)
+    for each in others:
+        if _owns(each.get("fieldsV1"), path):
+            return f"another writer ({each['manager']})"
+    names = dict.fromkeys(str(each.get("manager")) for each in others)
+    return f"another writer (perhaps {' or '.join(names)})" if names else "another writer"
+
+
+def _owns(fields: Any, path: Path) -> bool:
+    """Whether a set of fields (`f:spec: {f:type: {}}`) contains the field, or a part of it.
+
+    An empty set stands for everything below, where the server does not divide a map or list.
+    """
+    for name in path:
+        if not isinstance(fields, Mapping):
+            return False
+        inside = cast("Mapping[str, Any]", fields)
+        if not inside:
+            return True
+        fields = inside.get(f"f:{name}")
+    return fields is not None

@@ -1,0 +1,129 @@
+"""Repairs of fields that another writer changes back.
+
+Two writers that each insist on a value would overwrite each other at the speed of events. So the
+same repair of the same field is repeated with back-off, and from the third on the other writer is
+named on the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from controller.runtime.reconcile.plan import JsonPatch, MergePatch, Replace
+from workqueue import Backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.runtime.reconcile.plan import Target, Write
+
+NAMED_AFTER = 3
+"""Equal repairs of one field after which the other writer is named."""
+
+FORGOTTEN_AFTER = 300.0
+"""Seconds after which a repair that was not needed again counts as the first one."""
+
+_BACKOFF = Backoff(base=1.0, cap=60.0)
+
+Path: TypeAlias = tuple[str, ...]
+"""The names that lead to a field: `("spec", "type")`."""
+
+
+@dataclass(slots=True)
+class Repair:
+    """The last repair of one field.
+
+    Attributes:
+        target: the object.
+        path: the field.
+        value: the value that the operator wants.
+        count: equal repairs, one after the other.
+        at: clock time of the last one, in seconds.
+        writer: who changes it back; empty until it is named.
+    """
+
+    target: Target
+    path: Path
+    value: Any
+    count: int
+    at: float
+    writer: str = ""
+
+    def __str__(self) -> str:
+        """The sentence of the condition."""
+        where = f"{'.'.join(self.path)} of {self.target.resource.kind} {self.target.name}"
+        return (
+            f"{self.writer} keeps changing {where}; it is repaired once a minute at most: "
+            "configure or stop one of the two writers"
+        )
+
+
+@dataclass(slots=True)
+class Repairs:
+    """The repairs on behalf of one owner."""
+
+    _known: dict[tuple[Target, Path], Repair] = field(
+        default_factory=dict[tuple["Target", Path], Repair]
+    )
+
+    def wait(self, write: Write, now: float) -> float:
+        """Seconds until this write may be sent: until one of its fields is due."""
+        waits = [self._wait(write.target, *each, now) for each in _fields_of(write)]
+        return min(waits, default=0.0)
+
+    def unnamed(self, write: Write, now: float) -> list[Repair]:
+        """The repairs that this write repeats and whose other writer is to be named now."""
+        repeated = [self._last(write.target, *each, now) for each in _fields_of(write)]
+        return [
+            each
+            for each in repeated
+            if each is not None and each.count + 1 >= NAMED_AFTER and not each.writer
+        ]
+
+    def record(self, write: Write, now: float) -> None:
+        """This write was carried out."""
+        for path, value in _fields_of(write):
+            last = self._last(write.target, path, value, now)
+            count = last.count + 1 if last is not None else 1
+            writer = last.writer if last is not None else ""
+            self._known[write.target, path] = Repair(write.target, path, value, count, now, writer)
+
+    def contested(self, now: float) -> list[Repair]:
+        """The fields whose other writer is named; those repaired long ago are forgotten."""
+        self._known = {
+            key: repair for key, repair in self._known.items() if now - repair.at < FORGOTTEN_AFTER
+        }
+        return [repair for repair in self._known.values() if repair.writer]
+
+    def _wait(self, target: Target, path: Path, value: Any, now: float) -> float:
+        last = self._last(target, path, value, now)
+        return 0.0 if last is None else last.at + _BACKOFF.delay(last.count - 1) - now
+
+    def _last(self, target: Target, path: Path, value: Any, now: float) -> Repair | None:
+        last = self._known.get((target, path))
+        equal = last is not None and last.value == value and now - last.at < FORGOTTEN_AFTER
+        return last if equal else None
+
+
+def _fields_of(write: Write) -> list[tuple[Path, Any]]:
+    """The fields that a write changes, with the wanted values; none of the status."""
+    match write:
+        case MergePatch(subresource=""):
+            return list(_leaves((), write.patch))
+        case Replace():
+            return list(_leaves((), write.merge))
+        case JsonPatch(subresource=""):
+            changes = [each for each in write.operations if each["op"] != "test"]
+            return [(tuple(each["path"].split("/")[1:]), each.get("value")) for each in changes]
+        case _:
+            return []
+
+
+def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
+    if not isinstance(value, Mapping):
+        yield path, value
+        return
+    for name, inner in cast("Mapping[str, Any]", value).items():
+        yield from _leaves((*path, name), inner)

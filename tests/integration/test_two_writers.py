@@ -1,0 +1,144 @@
+"""Another writer that changes back what the operator repairs costs little, and is named."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.apimachinery.conditions import find_condition
+from controller.apimachinery.merge_patch import apply_merge_patch
+from controller.kube.errors import KubeError
+from controller.kube.resources import ROLES, SERVICES
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.test_failing_keys import begin
+from tests.integration.test_unconfirmed_writes import warnings
+
+if TYPE_CHECKING:
+    from controller.kube.resources import Resource
+    from tests.integration.harness import RunningOperator, World
+
+SERVICE = "example-head-svc"
+RIVAL = "service-mesh"
+
+pytestmark = pytest.mark.embedded_only
+
+
+def fight(world: World, resource: Resource[Any], name: str, change: dict[str, Any]) -> None:
+    """Have another controller set these fields again as soon as they differ."""
+    rival = world.client(f"{RIVAL}/1.0")
+
+    async def insist() -> None:
+        while True:
+            try:
+                present = await rival.get_raw(resource, world.namespace, name)
+                if apply_merge_patch(copy.deepcopy(present), change) != present:
+                    await rival.merge_patch(resource, world.namespace, name, change)
+            except KubeError:
+                pass
+            await asyncio.sleep(0.2)
+
+    world.background(insist())
+
+
+async def track_managers(world: World, resource: Resource[Any], name: str) -> None:
+    """Apply an annotation, after which the embedded server too keeps `managedFields`."""
+    body = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, "annotations": {"a": "b"}},
+    }
+    await world.user.request_json(
+        "PATCH",
+        resource.path(world.namespace, name),
+        body=body,
+        content_type="application/apply-patch+yaml",
+        query={"fieldManager": "kubectl"},
+    )
+
+
+def writes(operator: RunningOperator, resource: str, name: str, since: int) -> int:
+    return sum(
+        entry.attributes.writes
+        and entry.attributes.resource == resource
+        and entry.attributes.name == name
+        and entry.attributes.subresource != "status"
+        for entry in operator.transport.journal.entries[since:]
+    )
+
+
+async def contested(world: World) -> str:
+    conditions = (await world.cluster()).status.get("conditions", [])
+    return str((find_condition(conditions, "FieldsContested") or {}).get("message", ""))
+
+
+@pytest.mark.parametrize(
+    ("resource", "plural", "name", "change", "field"),
+    [
+        (
+            SERVICES,
+            "services",
+            SERVICE,
+            {"spec": {"selector": {"ray.io/node-type": "worker"}}},
+            "spec.selector.ray.io/node-type",
+        ),
+        (
+            SERVICES,
+            "services",
+            SERVICE,
+            {"metadata": {"labels": {"ray.io/cluster": "theirs"}}},
+            "metadata.labels.ray.io/cluster",
+        ),
+        (ROLES, "roles.rbac.authorization.k8s.io", "example", {"rules": []}, "rules"),
+    ],
+)
+async def test_repairs_back_off_and_name_the_other_writer(  # noqa: PLR0917
+    world: World, resource: Resource[Any], plural: str, name: str, change: Any, field: str
+):
+    operator = await begin(world, "cluster", enableInTreeAutoscaling=True)
+    await world.eventually(world.is_ready)
+    await track_managers(world, resource, name)
+    since = len(operator.transport.journal.entries)
+    fight(world, resource, name, change)
+    await world.settle(200)
+    assert 3 <= writes(operator, plural, name, since) <= 12
+    said = await contested(world)
+    assert f"another writer ({RIVAL}) keeps changing {field} of {resource.kind} {name}" in said
+    told = [note for reason, note in await warnings(world, "RayCluster") if "Contested" in reason]
+    assert len(told) == 1
+    assert RIVAL in told[0]
+    assert await world.is_ready()
+
+
+async def test_a_finalizer_that_is_taken_off_is_added_with_back_off(world: World):
+    operator = await begin(
+        world,
+        "cluster",
+        gcsFaultToleranceOptions={"redisAddress": "redis:6379"},
+    )
+    await world.eventually(world.is_ready)
+    await track_managers(world, RAYCLUSTERS, "example")
+    since = len(operator.transport.journal.entries)
+    fight(world, RAYCLUSTERS, "example", {"metadata": {"finalizers": None}})
+    await world.settle(200)
+    assert 3 <= writes(operator, "rayclusters.ray.io", "example", since) <= 12
+    said = await contested(world)
+    assert "keeps changing metadata.finalizers of RayCluster example" in said
+
+
+async def test_when_the_other_writer_stops_the_field_is_repaired_and_nothing_is_said(world: World):
+    await begin(world, "cluster")
+    await world.eventually(world.is_ready)
+    before = set(world._background)
+    fight(world, SERVICES, SERVICE, {"spec": {"selector": {"app": "mine"}}})
+    await world.settle(60)
+    assert await contested(world)
+    for task in world._background - before:
+        task.cancel()
+    await world.settle(70)
+    service = await world.user.get_raw(SERVICES, world.namespace, SERVICE)
+    assert "app" not in service["spec"]["selector"]
+    await world.settle(400)
+    assert not await contested(world)
