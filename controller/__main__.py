@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = {
     kind: Path(__file__).parents[1] / "examples" / f"{kind}.yaml"
-    for kind in ("raycluster", "rayjob")
+    for kind in ("autoscaling", "raycluster", "rayjob")
 }
 
 _FULL_PACKAGE = (
@@ -235,8 +235,8 @@ def _add_demo(commands: Commands) -> None:
         "--kind",
         choices=sorted(EXAMPLES),
         default="raycluster",
-        help="a RayCluster with simulated pods (default), or a RayJob with real Ray, whose "
-        "environment (about 500 MB) is made once",
+        help="a RayCluster with simulated pods (default), a RayJob with real Ray, or a RayCluster "
+        "that real Ray scales; the environment of Ray (about 500 MB) is made once",
     )
     demo.add_argument("-f", "--file", type=Path, help="a manifest of that kind")
     _add_machine(demo)
@@ -457,14 +457,20 @@ def _require_development(command: str) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     _require_development("demo")
-    from controller.command.development.demos import cluster_demo, job_demo  # noqa: PLC0415
+    from controller.command.development.demos import (  # noqa: PLC0415
+        autoscaling_demo,
+        cluster_demo,
+        job_demo,
+    )
     from controller.command.signals import interruptible  # noqa: PLC0415
 
     manifest = options.file or EXAMPLES[options.kind]
     if options.kind == "rayjob":
         demo = job_demo(manifest, options.images, options.isolation)
+    elif options.kind == "autoscaling":
+        demo = autoscaling_demo(manifest, options.images, options.isolation)
     elif options.images or options.isolation != "auto":
-        raise ConfigurationError("--image and --isolation are for --kind rayjob")
+        raise ConfigurationError("--image and --isolation are for --kind rayjob and autoscaling")
     else:
         demo = cluster_demo(manifest)
     return asyncio.run(interruptible(demo))

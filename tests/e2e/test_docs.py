@@ -38,6 +38,7 @@ HELM = os.environ.get("HELM") or shutil.which("helm")
 RUN_ELSEWHERE = {
     "make demo": "test_demo.py runs the same command line",
     "make demo KIND=rayjob": "test_demo_of_jobs.py",
+    "make demo KIND=autoscaling": "test_demo_of_autoscaling.py",
     "manta dev --ray": "test_dev_with_ray.py",
     "manta dev --image rayproject/ray=PATH": "test_demo_of_jobs.py, with another image",
     "ray job submit --address http://10.88.0.2:8265 -- python -c 'print(6 * 7)'": (

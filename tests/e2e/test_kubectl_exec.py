@@ -1,13 +1,14 @@
-"""Stock kubectl in pods that are processes: exec, cp and attach."""
+"""Stock kubectl in pods that are processes: exec, cp, attach and port-forward."""
 
 from __future__ import annotations
 
 import sys
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.processes import manta_dev, needs_kubectl, until
+from tests.e2e.processes import free_port, manta_dev, needs_kubectl, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,8 +21,19 @@ kind: Pod
 metadata: {name: a}
 spec:
   containers:
-  - {name: main, image: python, command: [sh, -c, "while true; do date; sleep 0.2; done"]}
+  - name: main
+    image: python
+    command: [sh, -c, "python3 -m http.server 8000 & while true; do date; sleep 0.2; done"]
 """
+
+
+def get(url: str) -> str:
+    """What is there; empty while it cannot be reached."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
 
 
 def test_commands_run_in_pods_and_files_are_copied(tmp_path: Path):
@@ -40,6 +52,16 @@ def test_commands_run_in_pods_and_files_are_copied(tmp_path: Path):
         here.write_text("content")
         kubectl("cp", str(here), "a:/tmp/there")
         assert kubectl("exec", "a", "--", "cat", "/tmp/there") == "content"
+
+        local = free_port()
+        forward = kubectl.background(
+            "port-forward", "pod/a", f"{local}:8000", out=tmp_path / "forwarded"
+        )
+        try:
+            until(lambda: "Directory listing" in get(f"http://127.0.0.1:{local}/"), why=dev.text)
+        finally:
+            forward.terminate()
+            forward.wait()
 
         out = tmp_path / "attached"
         attached = kubectl.background("attach", "a", out=out)

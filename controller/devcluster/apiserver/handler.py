@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.messages import Request
     from controller.devcluster.apiserver.paths import ResourcePath
+    from controller.devcluster.apiserver.port_forward import PortForward
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.representation import Representation
     from controller.devcluster.apiserver.resource import ApiResource
@@ -167,7 +168,7 @@ class ResourceHandler:
 
     def connect(
         self, request: Request, where: ResourcePath, resource: ApiResource, command: Sequence[str]
-    ) -> Session:
+    ) -> Session | PortForward:
         """Prepare a two-way connection; it takes the verb `create`, whatever the method.
 
         Raises:

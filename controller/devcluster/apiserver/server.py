@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.access import User
     from controller.devcluster.apiserver.audit import RequestKey
     from controller.devcluster.apiserver.connections import Session
+    from controller.devcluster.apiserver.port_forward import PortForward
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.devcluster.apiserver.watch import Clock
 
@@ -142,7 +143,7 @@ class ApiServer:
         command: Sequence[str],
         *,
         sender: User | None = None,
-    ) -> Session:
+    ) -> Session | PortForward:
         """Prepare a two-way connection to a pod.
 
         Args:

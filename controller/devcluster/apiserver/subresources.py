@@ -11,6 +11,7 @@ from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.messages import bytes_response, json_response
 from controller.devcluster.apiserver.meta import timestamp
 from controller.devcluster.apiserver.negotiation import content_type, decode_object
+from controller.devcluster.apiserver.port_forward import PortForward
 from controller.devcluster.apiserver.representation import WholeObjects
 from controller.devcluster.apiserver.status import (
     ApiError,
@@ -112,7 +113,7 @@ class Subresources:
 
     def connect(
         self, request: Request, where: ResourcePath, resource: ApiResource, command: Sequence[str]
-    ) -> Session:
+    ) -> Session | PortForward:
         """Prepare a two-way connection to a pod.
 
         Raises:
@@ -121,6 +122,11 @@ class Subresources:
         pod = self._require(where, resource)
         if self._hooks.pod_connection is None:
             raise _no_connections(where.subresource)
+        if where.subresource == "portforward":
+            address = child(pod, "status").get("podIP", "")
+            if not address:
+                raise bad_request(f"pod {where.name} has no address yet")
+            return PortForward(address)
         return self._hooks.pod_connection(
             ConnectionRequest(where, pod, request.query, tuple(command))
         )

@@ -140,7 +140,7 @@ async def _play(
         view = ClusterView(str(documents[0]["metadata"]["name"]), screen)
         stop = asyncio.Event()
         running = tasks.create_task(operator.run(stop))
-        watching = [tasks.create_task(informer.run()) for informer in _informers(user, view)]
+        watching = [tasks.create_task(informer.run()) for informer in cluster_informers(user, view)]
         await _steps(user, documents, view, screen, summary)
         _count_writes(cluster, summary)
         stop.set()
@@ -179,7 +179,8 @@ async def _steps(
         await view.until(lambda v: v.cluster is None and not v.pods)
 
 
-def _informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
+def cluster_informers(user: Client, view: ClusterView) -> list[SharedInformer[Any]]:
+    """Informers that keep the view up to date."""
     loop = asyncio.get_running_loop()
     clusters = SharedInformer(
         "demo-clusters",

@@ -1,0 +1,205 @@
+"""`manta demo --kind autoscaling`: Ray's own autoscaler adds and removes workers of real Ray.
+
+Pods are processes of this machine. A job asks for as many processors as the first group may have
+workers; when it has ended, the workers are idle and go. The exit status is 0 only if all of this
+happened, and if nothing was left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from controller.command.development.demos.cluster import NAMESPACE, OPERATOR, cluster_informers
+from controller.command.development.demos.steps import Step, StepFailed, Steps
+from controller.command.development.embedded_cluster import embedded_cluster
+from controller.command.development.images import images_for
+from controller.command.development.process_node import process_node
+from controller.command.development.view import ClusterView, Screen, screen_for
+from controller.command.manifests import load
+from controller.command.operator import operator_for
+from controller.devcluster.nodes import NodeSettings
+from controller.kube.errors import ConfigurationError, KubeError
+from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from controller.ray.api.ports import DASHBOARD_PORT
+from controller.runtime.logs import configure_logging
+from controller.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from controller.command.development.process_node import ProcessNode
+    from controller.devcluster.processes.isolation.selection import IsolationOption
+    from controller.kube.client import Client
+
+_SECONDS = 900.0  # for each step: a small machine starts Ray slowly
+_JOB = (
+    "import ray, time; ray.init(); work = ray.remote(num_cpus=1)(lambda: time.sleep(5)); "
+    "ray.get([work.remote() for _ in range({count})])"
+)
+
+
+class _Group(msgspec.Struct, rename="camel"):
+    max_replicas: int
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    enable_in_tree_autoscaling: Literal[True]
+    worker_group_specs: list[_Group]
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Elastic(msgspec.Struct):
+    """The part of a manifest that the demo reads."""
+
+    kind: Literal["RayCluster"]
+    metadata: _Named
+    spec: _Spec
+
+    @property
+    def most(self) -> int:
+        """How many workers there may be."""
+        return self.spec.worker_group_specs[0].max_replicas
+
+
+@dataclass(slots=True)
+class AutoscalingDemoSummary:
+    """Seconds for each step, and what is left."""
+
+    steps: Steps = field(default_factory=Steps)
+    left_behind: list[str] = field(default_factory=list[str])
+    failed: str = ""
+
+    @property
+    def worked(self) -> bool:
+        """Whether the demo succeeded."""
+        return not self.failed and not self.left_behind
+
+    def text(self) -> str:
+        """The summary as plain lines."""
+        left = ", ".join(self.left_behind) or "nothing"
+        last = f"FAILED: {self.failed}" if self.failed else "everything worked"
+        return "\n".join([*self.steps.lines(), f"left on this machine: {left}", last])
+
+
+async def autoscaling_demo(
+    manifest: Path, images: Sequence[str], isolation: IsolationOption
+) -> int:
+    """Run the demo and print its summary; returns the exit status.
+
+    Args:
+        manifest: one RayCluster with the autoscaler.
+        images: `NAME=PATH`, environments that stand for images; one with Ray is made unless there
+            is one.
+        isolation: how pods are kept apart.
+
+    Raises:
+        ConfigurationError: the manifest is none that grows by itself, or Ray cannot be installed.
+    """
+    document, elastic = _read(manifest)
+    configure_logging(level="error", format="console")
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    screen = screen_for(lambda: loop.time() - start)
+    summary = AutoscalingDemoSummary()
+    environments = await images_for(images, ray=True)
+    async with process_node(environments, isolation) as node:
+        try:
+            await _play(document, elastic, node, screen, summary)
+        except* (StepFailed, KubeError) as errors:
+            summary.failed = "; ".join(map(str, errors.exceptions))
+        finally:
+            screen.close()
+    summary.left_behind = node.left_behind()
+    sys.stdout.write(f"\n{summary.text()}\n")
+    return 0 if summary.worked else 1
+
+
+def _read(manifest: Path) -> tuple[dict[str, Any], _Elastic]:
+    documents = load(manifest)
+    try:
+        (elastic,) = msgspec.convert(documents, list[_Elastic])
+    except (msgspec.ValidationError, ValueError) as error:
+        raise ConfigurationError(
+            f"{manifest} is not one RayCluster with enableInTreeAutoscaling: {error}"
+        ) from error
+    if not elastic.spec.worker_group_specs:
+        raise ConfigurationError(f"{manifest} has no worker group")
+    return documents[0], elastic
+
+
+async def _play(
+    document: dict[str, Any],
+    elastic: _Elastic,
+    node: ProcessNode,
+    screen: Screen,
+    summary: AutoscalingDemoSummary,
+) -> None:
+    """Start everything, run the steps, stop everything."""
+    screen.headline("starting an embedded Kubernetes API server whose pods are processes")
+    for sentence in node.description:
+        screen.change(sentence)
+    settings = Settings(metrics_address="", health_address="")
+    crds = custom_resource_definitions()
+    async with (
+        embedded_cluster(port=0, crds=crds, nodes=NodeSettings(), process_node=node) as cluster,
+        operator_for(cluster.credentials(), settings, user_agent=OPERATOR) as operator,
+        asyncio.TaskGroup() as tasks,
+    ):
+        user = cluster.client("demo-user")
+        view = ClusterView(elastic.metadata.name, screen)
+        stop = asyncio.Event()
+        running = tasks.create_task(operator.run(stop))
+        watching = [tasks.create_task(one.run()) for one in cluster_informers(user, view)]
+        await _steps(user, document, elastic, view, summary, screen)
+        stop.set()
+        await running
+        for task in watching:
+            task.cancel()
+
+
+async def _steps(  # noqa: PLR0917  they share all of it
+    user: Client,
+    document: dict[str, Any],
+    elastic: _Elastic,
+    view: ClusterView,
+    summary: AutoscalingDemoSummary,
+    screen: Screen,
+) -> None:
+    def step(name: str) -> Step:
+        return Step(name, _SECONDS, screen, summary.steps)
+
+    async with step("created -> ready"):
+        await user.create(RAYCLUSTERS, NAMESPACE, document)
+        await view.until(lambda v: v.state() == "ready")
+    async with step(f"job asks -> {elastic.most} workers"):
+        await _submit(user, view.name, elastic.most)
+        await view.until(lambda v: len(v.workers(ready=True)) == elastic.most)
+    async with step("job ended, idle -> 0 workers"):
+        await view.until(lambda v: not v.workers())
+    async with step("deleted -> nothing left"):
+        await user.delete(RAYCLUSTERS, NAMESPACE, view.name)
+        await view.until(lambda v: v.cluster is None and not v.pods)
+
+
+async def _submit(user: Client, cluster: str, count: int) -> None:
+    """Submit a job that needs so many processors, through the API server."""
+    job = {"entrypoint": f'python -c "{_JOB.format(count=count)}"'}
+    await user.proxy_service(
+        NAMESPACE,
+        f"{cluster}-head-svc",
+        DASHBOARD_PORT,
+        "POST",
+        "/api/jobs/",
+        headers={"content-type": "application/json"},
+        body=msgspec.json.encode(job),
+        timeout=120.0,
+    )
