@@ -117,7 +117,7 @@ async def test_a_field_that_the_definition_lacks_explains_nothing_even_after_an_
     await restore_definition(world)
     await world.eventually(lambda: is_well_when_applied(world, slices()), pause=1.0)
     assert world.journal.marked == set()
-    assert await condition(world, "DefinitionComplete") is None
+    await world.eventually(lambda: is_complete(world))
 
 
 @pytest.mark.embedded_only
@@ -160,6 +160,10 @@ async def condition(world: World, kind: str) -> Any:
 
 async def holds_deletions(world: World) -> bool:
     return await condition(world, "DeletionHeld") is not None
+
+
+async def is_complete(world: World) -> bool:
+    return await condition(world, "DefinitionComplete") is None
 
 
 async def is_well_when_applied(world: World, manifest: dict[str, Any]) -> bool:

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 FIRST_READ_TIMEOUT: Final = 5.0
 """Seconds that the start of the operator waits for the schemas."""
 
-PUBLISHING_TIME: Final = 5.0
-"""Seconds after which a changed definition has reached the published documents."""
+CHECKS: Final = (1.0, 5.0, 30.0)
+"""Seconds before each of the readings that follow the beginning of a watch: several watches begin
+at once, and an API server publishes a changed definition a moment after it serves it."""
 
 RETRY: Final = 60.0
 """Seconds between two attempts to read what could not be read."""
@@ -63,7 +64,7 @@ class InstalledSchemas:
         self._on_change = on_change
         self._urls: dict[Resource[Any], str] = {}
         self._due = asyncio.Event()
-        self._stopped = asyncio.Event()
+        self._stopped = False
         self.found = dict.fromkeys(resources, InstalledSchema())
 
     def check_soon(self) -> None:
@@ -78,29 +79,24 @@ class InstalledSchemas:
                 complete = await self._read()
         self._due.clear()
         ready()
-        while True:
-            await self._until_due(None if complete else RETRY)
-            for pause in (0.0, PUBLISHING_TIME):
-                if await self._stops_within(pause):
-                    return
+        pauses = [] if complete else [RETRY]
+        while not self._stopped:
+            if await self._is_due_within(pauses.pop(0) if pauses else None):
                 self._due.clear()
-                complete = await self._read()
+                pauses = list(CHECKS)
+            elif not await self._read() and not pauses:
+                pauses = [RETRY]
 
     def stop(self) -> None:
         """Stop reading."""
-        self._stopped.set()
+        self._stopped = True
         self._due.set()
 
-    async def _until_due(self, timeout: float | None) -> None:  # noqa: ASYNC109  None is for ever
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._due.wait()
-
-    async def _stops_within(self, seconds: float) -> bool:
+    async def _is_due_within(self, seconds: float | None) -> bool:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._stopped.wait()
-        return self._stopped.is_set()
+                await self._due.wait()
+        return self._due.is_set()
 
     async def _read(self) -> bool:
         """Read what has changed; whether everything that exists could be read."""

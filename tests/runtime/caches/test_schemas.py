@@ -12,7 +12,7 @@ import pytest
 
 from controller.kube.errors import NotSent
 from controller.kube.resources import PODS, SERVICES
-from controller.runtime.caches.schemas import PUBLISHING_TIME, RETRY, InstalledSchemas
+from controller.runtime.caches.schemas import CHECKS, RETRY, InstalledSchemas
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -81,21 +81,23 @@ async def test_an_unchanged_document_is_not_read_again():
     async with running(publisher) as (schemas, changed):
         for _ in range(3):
             schemas.check_soon()
-            await asyncio.sleep(10 * PUBLISHING_TIME)
+            await asyncio.sleep(sum(CHECKS) + 1)
         assert publisher.read.count("/openapi/v3/api/v1") == 1
-        assert publisher.read.count("/openapi/v3") == 1 + 3 * 2
+        assert publisher.read.count("/openapi/v3") == 1 + 3 * len(CHECKS)
         assert changed == [PODS]
         await asyncio.sleep(3600)
-        assert publisher.read.count("/openapi/v3") == 7, "at rest nothing is asked"
+        assert publisher.read.count("/openapi/v3") == 1 + 3 * len(CHECKS), (
+            "at rest nothing is asked"
+        )
 
 
 async def test_a_document_that_is_published_a_moment_after_the_watch_ended_is_found():
     publisher = Publisher()
     async with running(publisher) as (schemas, changed):
         schemas.check_soon()
-        await asyncio.sleep(1)
+        await asyncio.sleep(CHECKS[0] + 1)
         publisher.publish("metadata", "spec")
-        await asyncio.sleep(PUBLISHING_TIME)
+        await asyncio.sleep(CHECKS[1])
         assert fields(schemas) == ["metadata", "spec"]
         assert changed == [PODS, PODS]
 
