@@ -45,6 +45,7 @@ RUN_ELSEWHERE = {
         "test_dev_with_ray.py, with the address that was printed"
     ),
     "make test": "it is what runs this",
+    "make test LAYERS=tests/neighbours": "it runs tests that `make test` runs too",
     "manta dev": "test_kubectl.py",
     "docker build -t manta-operator .": "test_image.py reads what it builds from",
     "manta plan --all": "test_takeover.py, in the command",
