@@ -158,9 +158,10 @@ def _add(
     seen: InformerStatistics,
     now: float,
 ) -> None:
+    digits = seen.resource_version[-_DIGITS:]
     values: dict[str, float] = {
         "informer_queued_items": sum(handler.queued for handler in seen.handlers),
-        "informer_store_resource_version": float(seen.resource_version[-_DIGITS:] or 0),
+        "informer_store_resource_version": float(digits) if digits.isdecimal() else 0.0,
         "informer_synced": seen.has_synced,
         "informer_objects": seen.objects,
         "informer_quarantined_objects": seen.quarantined,

@@ -103,3 +103,16 @@ def test_two_sets_of_metrics_in_one_registry_are_refused():
     InformerCollector(registry, clock=None)
     with pytest.raises(ValueError, match="Duplicated"):
         InformerCollector(registry, clock=None)
+
+
+async def test_a_revision_that_is_no_number_does_not_break_the_exposition():
+    registry = CollectorRegistry()
+    metrics = InformerCollector(registry, clock=asyncio.get_running_loop())
+    source = ScriptedSource(lists=[page([], "opaque")])
+    recorder = metrics.recorder(InformerLabels(**LABELS))
+    async with running(
+        informer_of(source, settings=ReflectorSettings(streaming=False), metrics=recorder)
+    ):
+        await asyncio.sleep(1)
+        value = registry.get_sample_value("informer_store_resource_version", LABELS)
+        assert value == 0

@@ -64,7 +64,7 @@ async def _restore(world: World, plane: ControlPlane) -> None:
     for number in range(100):
         patch = {"metadata": {"annotations": {"n": str(number)}}}
         await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
-    await world.settle(70)
+    await world.settle(100)  # a bookmark on every watch
     assert await agrees(world, operator)
 
     await plane.stop()
