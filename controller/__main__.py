@@ -94,7 +94,7 @@ def _add_run(commands: Commands) -> None:
         "--reconcile-concurrency",
         type=int,
         default=default.workers,
-        help="reconciles that may run at the same time",
+        help="reconciles that may run at the same time, without those whose requests hang",
     )
     run.add_argument(
         "--metrics-address",

@@ -54,11 +54,6 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         "RayJob": "A13",
         "RayCronJob": "A2",
     },
-    "429 with Retry-After for one namespace": {
-        "RayCluster": "A13",
-        "RayJob": "A13",
-        "RayCronJob": "A13",
-    },
     "what the kind creates is too large": {
         "RayCluster": "A13",
         "RayJob": "A13",
