@@ -10,6 +10,19 @@ RuntimeFailure
 
 from __future__ import annotations
 
+from typing import cast
+
+
+def leaves(error: Exception) -> list[Exception]:
+    """The errors inside nested groups; the error itself if it is no group.
+
+    The text of a group, "unhandled errors in a TaskGroup", tells a user nothing.
+    """
+    if not isinstance(error, ExceptionGroup):
+        return [error]
+    nested = cast("ExceptionGroup[Exception]", error)
+    return [leaf for inner in nested.exceptions for leaf in leaves(inner)]
+
 
 class RuntimeFailure(Exception):  # noqa: N818  root of the tree
     """Root of the tree."""

@@ -6,7 +6,7 @@ The caller passes in clocks, randomness and a registry; nothing below creates it
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from prometheus_client import ProcessCollector
@@ -15,7 +15,7 @@ import controller
 from controller.kube.resources import PODS
 from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.schemas import InstalledSchemas
-from controller.runtime.errors import ManagerMisuse, RuntimeFailure
+from controller.runtime.errors import ManagerMisuse, RuntimeFailure, leaves
 from controller.runtime.events.recorder import Recorder
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.overlay import metadata_of
@@ -186,7 +186,7 @@ class Operator:
         try:
             await self._manager.run(stop)
         except ExceptionGroup as errors:
-            for error in _leaves(errors):
+            for error in leaves(errors):
                 expected = isinstance(error, RuntimeFailure | OSError)
                 _log.error(
                     "operator.failed", error=str(error), exc_info=None if expected else error
@@ -309,11 +309,3 @@ def _informer_metrics(
         )
 
     return of
-
-
-def _leaves(error: Exception) -> list[Exception]:
-    """The errors inside nested groups."""
-    if not isinstance(error, ExceptionGroup):
-        return [error]
-    nested = cast("ExceptionGroup[Exception]", error)
-    return [leaf for inner in nested.exceptions for leaf in _leaves(inner)]

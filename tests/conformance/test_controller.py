@@ -189,6 +189,19 @@ async def test_T271_what_is_woken_before_the_start_is_kept(widgets: WidgetWorld)
 # -- errors and results ---------------------------------------------------------------------------
 
 
+async def test_an_error_in_a_group_of_tasks_is_reported_without_the_group(widgets: WidgetWorld):
+    inner = ExceptionGroup("unhandled errors in a TaskGroup", [ValueError("no such colour")])
+    outer = ExceptionGroup("unhandled errors in a TaskGroup", [inner])
+    widgets.start(kind=WidgetKind(plan_hook=failing({"bad"}, outer)))
+    await widgets.create("bad", size=1)
+    with capture_logs():
+        await widgets.settle(3)
+    [said] = (await widgets.widget("bad")).status.conditions
+    assert said["message"] == "ValueError: no such colour"
+    events = await widgets.user.request_json("GET", "/apis/events.k8s.io/v1/events")
+    assert {event["note"] for event in events["items"]} == {"ValueError: no such colour"}
+
+
 async def test_T245_T253_an_exception_costs_only_its_own_key(widgets: WidgetWorld):
     registry = CollectorRegistry()
     bad = {"bad"}

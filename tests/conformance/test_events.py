@@ -103,6 +103,15 @@ async def test_T290_equal_events_are_one_object_with_a_count_and_different_notes
     assert sorted(sink.notes) == sorted(["same", *(f"note {number}" for number in range(12))])
 
 
+async def test_events_that_differ_only_in_what_a_server_varies_are_one_series():
+    async with recording() as (recorder, sink):
+        for number in range(5):
+            note = f"cannot read x: request 7f3a{number} at 10.0.0.{number}: refused"
+            recorder.record(PODS, META, Event("Warning", "No", "Reconcile", note, quotes=True))
+        await asyncio.sleep(1)
+    assert sink.counts == [5]
+
+
 async def test_an_event_that_cannot_be_sent_ends_no_task_and_costs_only_itself():
     def script(_verb: str, name: str) -> None:
         if name.startswith("odd"):

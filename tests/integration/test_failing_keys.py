@@ -143,3 +143,25 @@ async def test_what_users_write_to_the_status_is_heeded_at_once(world: World):
     )
     await world.settle(2)
     assert "create pods" in requests(operator, since)
+
+
+@pytest.mark.parametrize("sort", ["forbidden", "failing"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_end_of_25_minutes_of_refusals_is_noticed_within_a_minute(
+    world: World, kind: str, sort: str
+):
+    _, creates, _ = KINDS[kind]
+    schedule = {"schedule": "0 1 1 1 *"} if kind == "cron" else {}
+    operator = await begin(world, kind, **schedule)
+    operator.transport.rules = [Rule(SORTS[sort], creates, CREATE)]
+    await world.settle(3600 if kind == "cron" else 5)
+    await world.settle(1500)
+    since = len(operator.transport.journal.entries)
+    operator.transport.rules = []
+    await world.settle(60)
+    outcomes = [
+        entry.outcome
+        for entry in operator.transport.journal.entries[since:]
+        if entry.attributes.verb == "create" and entry.attributes.resource == creates
+    ]
+    assert "201" in outcomes

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from controller.apimachinery.folding import fold
 from controller.apimachinery.timestamps import rfc3339_micro
 from controller.kube.errors import (
     AlreadyExists,
@@ -135,7 +136,7 @@ class Recorder:
     ) -> None:
         """Record an event about the object with that metadata. Never waits, never raises."""
         note = clip(event.note, LONGEST_NOTE)
-        digest = hashlib.sha256(note.encode()).hexdigest()
+        digest = hashlib.sha256((fold(note) if event.quotes else note).encode()).hexdigest()
         regarding = meta.uid or f"{resource}/{meta.key}"
         key = SeriesKey(reporter, regarding, event.type, event.reason, event.action, digest)
         if not self._spam_filter.passes(regarding, event.type, self._clock.time()):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 import structlog
 
-from controller.runtime.errors import Terminal
+from controller.runtime.errors import Terminal, leaves
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.reconcile.error_condition import error_status
 from controller.runtime.reconcile.executor import FAILED_READ, PlanExecution, PlanOutcome, Result
@@ -318,7 +318,11 @@ class Controller(Generic[Observation]):
             self.queue.forget(key)
 
     async def _handle_exception(self, key: str, error: Exception, line: _ReconcileLog) -> None:
-        """Handle an exception: back-off, counters, event, condition, for this key only (CTL-4)."""
+        """Handle an exception: back-off, counters, event, condition, for this key only (CTL-4).
+
+        Of several, raised by tasks that run together, the first is reported.
+        """
+        error, *_ = leaves(error)
         line.result = "error"
         line.error = f"{type(error).__name__}: {error}"
         self._metrics.errors.inc()
@@ -334,7 +338,7 @@ class Controller(Generic[Observation]):
         primary = self._expectations.reader.get(self._kind.primary, key)
         if primary is not None:
             reason = error.reason if isinstance(error, Terminal) else "ReconcileError"
-            self._emit(primary, Event("Warning", reason, "Reconcile", line.error))
+            self._emit(primary, Event("Warning", reason, "Reconcile", line.error, quotes=True))
             if isinstance(error, Terminal) or self.queue.num_requeues(key) > 1:
                 await self._report_error(key, primary, reason, line)
 

@@ -198,7 +198,7 @@ class Executor:
             if (error := task.result()) is not None
         ]
         for note in notes:
-            execution.emit(Event("Warning", FAILED_READ, "Reconcile", note))
+            execution.emit(Event("Warning", FAILED_READ, "Reconcile", note, quotes=True))
         if notes:
             return PlanOutcome(Result.FAILED, execution.plan.requeue_after, error=notes[0])
         return PlanOutcome(Result.MORE)

@@ -27,6 +27,8 @@ class Event:
         note: one sentence, at most 1024 bytes; longer ones are cut when sent.
         aggregate_note: replaces the notes of many events that differ only in their notes;
             `{count}` in it stands for their number. Empty: each event is recorded by itself.
+        quotes: the note quotes an error whose text may vary each time. Events that differ only in
+            what varies are one series, with the first note.
     """
 
     type: Literal["Normal", "Warning"]
@@ -34,6 +36,7 @@ class Event:
     action: str
     note: str
     aggregate_note: str = ""
+    quotes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

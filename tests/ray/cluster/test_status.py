@@ -560,3 +560,17 @@ def test_a_new_generation_is_acknowledged_at_once():
 def test_the_order_of_the_cache_makes_no_difference():
     pods = [head(), pod("a", phase="Pending"), pod("b", phase="Pending"), pod("c", phase="Failed")]
     assert status_of(kept(cluster(), *pods)) == status_of(kept(cluster(), *reversed(pods)))
+
+
+def test_workers_that_only_the_autoscaler_may_delete_are_explained():
+    obj = cluster(enableInTreeAutoscaling=True)
+    ready = said(status_of(with_children(kept(obj, head(), *workers(4)))), "Ready")
+    assert ready is not None
+    assert ready[0] == "True"
+    assert ready[2] == (
+        "the head and all workers are ready; group workers has 4 of 2 pods, because only the "
+        "autoscaler decides which workers may go"
+    )
+    ready = said(status_of(with_children(kept(obj, head(), *workers(2)))), "Ready")
+    assert ready is not None
+    assert ready[2] == "the head and all workers are ready"

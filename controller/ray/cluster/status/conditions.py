@@ -98,10 +98,14 @@ class ClusterConditions(ConditionSet):
             message = cause.message if cause else "RayCluster Pods are being provisioned"
             self.set(PROVISIONED, "False", "RayClusterPodsProvisioning", message)
 
-    def set_ready(self, cause: Cause | None) -> None:
-        """Whether everything is there and ready now, and if not, why."""
+    def set_ready(self, cause: Cause | None, surplus: str = "") -> None:
+        """Whether everything is there and ready now, and if not, why.
+
+        `surplus` explains workers beyond the specification.
+        """
         if cause is None:
-            self.set(READY, "True", "AllPodsReady", "the head and all workers are ready")
+            message = "the head and all workers are ready"
+            self.set(READY, "True", "AllPodsReady", "; ".join(filter(None, (message, surplus))))
         else:
             self.set(READY, "False", cause.reason.name, cause.message)
 

@@ -150,6 +150,20 @@ def _counters(seen: ClusterObservation, spec: ClusterSpec) -> dict[str, int]:
     }
 
 
+def _surplus(seen: ClusterObservation, spec: ClusterSpec) -> str:
+    """Why workers beyond the specification stay, empty if there are none."""
+    if not spec.autoscaling:
+        return ""
+    found: list[str] = []
+    for group in spec.worker_group_specs:
+        pods = [p for p in seen.workers.get(group.group_name, ()) if not p.metadata.terminating]
+        if len(pods) > group.desired_pods:
+            found.append(f"group {group.group_name} has {len(pods)} of {group.desired_pods} pods")
+    if not found:
+        return ""
+    return f"{', '.join(found)}, because only the autoscaler decides which workers may go"
+
+
 def _as_int32(count: int) -> int:
     """The count, or the largest that the field of the status can hold."""
     return min(count, LARGEST_INT32)
@@ -203,7 +217,7 @@ def _conditions(
     conditions.set_head_ready(_present_head(seen.heads))
     conditions.set_suspension(desired.spec.suspend, pods_left=seen.may_have_pods)
     conditions.set_provisioned(seen.all_pods, cause)
-    conditions.set_ready(cause)
+    conditions.set_ready(cause, _surplus(seen, desired.spec))
     conditions.set_features(desired.unsupported_fields)
     conditions.set_consistency(seen.consistency_warnings)
     conditions.set_children([note.message for note in seen.children.notes])
