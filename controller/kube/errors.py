@@ -31,7 +31,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+WEBHOOK_FAILED: Final = "Internal error occurred: failed calling webhook "
+"""How the message of a `Status` begins when an admission webhook did not answer."""
 
 
 class KubeError(Exception):
@@ -102,9 +105,12 @@ def may_have_happened(error: BaseException) -> bool:
     """Return whether a write that ended with `error` may nevertheless have been executed.
 
     True for an unknown outcome, a cancellation, and 5xx responses that do not exclude it: a
-    time-out behind the API server or the error page of a gateway.
+    time-out behind the API server or the error page of a gateway. An admission webhook is called
+    before anything is stored, so a failed call excludes it.
     """
     if isinstance(error, StatusError):
+        if error.status.message.startswith(WEBHOOK_FAILED):
+            return False
         timed_out = error.status.code == 504 or error.status.reason in {"Timeout", "ServerTimeout"}
         return error.status.code >= 500 and (timed_out or error.retry_after is None)
     return isinstance(error, OutcomeUnknown | asyncio.CancelledError)

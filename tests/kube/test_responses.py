@@ -246,6 +246,12 @@ async def test_a_body_that_breaks_off_is_an_unknown_outcome_for_a_write():
     assert len(transport.requests) == 1
 
 
+WEBHOOK_DOWN = (
+    'Internal error occurred: failed calling webhook "pods.example.com": failed to call webhook: '
+    'Post "https://policies.example.svc:443/?timeout=10s": context deadline exceeded'
+)
+
+
 @pytest.mark.parametrize(
     ("error", "possible"),
     [
@@ -256,6 +262,8 @@ async def test_a_body_that_breaks_off_is_an_unknown_outcome_for_a_write():
         (errors.Paused("later", retry_after=5), False),
         (errors.error_for(errors.Status(409, "Conflict")), False),
         (errors.error_for(errors.Status(429, "TooManyRequests")), False),
+        (errors.error_for(errors.Status(500, "InternalError", "etcdserver: no space")), True),
+        (errors.error_for(errors.Status(500, "InternalError", WEBHOOK_DOWN)), False),
         (errors.error_for(errors.Status(502)), True),
         (errors.error_for(errors.Status(503), retry_after=1), False),
         (errors.error_for(errors.Status(504, "Timeout"), retry_after=1), True),
