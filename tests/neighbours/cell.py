@@ -89,6 +89,7 @@ class _Cell:
             await self._live_on(began + sickness.lasts, since, allowed)
             self._check_requests(since, allowed)
             self._check_cause()
+        await asyncio.sleep(sickness.lingers)
         await self._check_cure()
         return self._found
 

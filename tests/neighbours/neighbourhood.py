@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.errors import AlreadyExists, KubeError, NotFound
-from controller.kube.resources import EVENTS, NAMESPACES
+from controller.kube.objects import KubeObject
+from controller.kube.resources import NAMESPACES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard import DashboardActors
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver import ApiServer, StoredEvent
     from controller.kube.client import Client
-    from controller.kube.resources import Resource
     from controller.ray.dashboard import Head
     from tests.faults.faulty_transport import EventFault, RequestFault
     from tests.integration.harness import RunningOperator, World
@@ -34,6 +34,7 @@ Objects: TypeAlias = "Callable[[Resource[Any]], list[Manifest]]"
 
 Reaction: TypeAlias = "Callable[[Client, StoredEvent], Awaitable[object]]"
 
+CORE_EVENTS = Resource("", "v1", "events", "Event", KubeObject)
 RAY_KINDS = (RAYCLUSTERS, RAYJOBS, RAYCRONJOBS)
 SICK, WELL = "sick", "default"
 READS_OF_CACHES = frozenset({"list", "watch"})
@@ -202,9 +203,9 @@ class Tenant:
             if resource.kind in kinds:
                 for each in self.objects(resource):
                     said += _texts_of(each.get("status", {}))
-        for event in self.objects(EVENTS):
-            if event.get("regarding", {}).get("kind") in kinds:
-                said.append(f"{event['reason']}: {event.get('note', '')}")
+        for event in self.objects(CORE_EVENTS):
+            if event["involvedObject"]["kind"] in kinds:
+                said.append(f"{event['reason']}: {event.get('message', '')}")
         return said
 
 

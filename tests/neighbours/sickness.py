@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     ]
 
 
+READ_AFTERWARDS = 60
+"""Requests for each key where every failed write is followed by a live read of the object."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sickness:
     """One row of the table.
@@ -32,6 +36,7 @@ class Sickness:
         everywhere: the reason why it concerns everybody: the operator may be unready, and the
             healthy tenant is looked at only when it has ended.
         lasts: seconds.
+        lingers: seconds for which it has an effect after its end: requests that still hang.
         crowd: how many objects the sick tenant has.
         requests: requests for each key at most.
         slow: whether its cells are left to `make test-all`.
@@ -44,6 +49,7 @@ class Sickness:
     late: bool = False
     everywhere: str = ""
     lasts: float = 600.0
+    lingers: float = 0.0
     crowd: int = 1
     requests: int = 30
     slow: bool = False

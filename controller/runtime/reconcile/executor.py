@@ -37,6 +37,7 @@ from controller.runtime.reconcile.status_changes import (
     keep_messages,
     status_of,
 )
+from controller.runtime.reconcile.unwritable import UnwritableObjects
 from controller.runtime.reconcile.writer import WriteOutcome
 
 if TYPE_CHECKING:
@@ -125,8 +126,8 @@ class Executor:
     """Carries out plans.
 
     Its only state is when it last wrote each object's status, which fields of the status the server
-    pruned, which writes keep failing, and, between two batches of one plan, the width of the slow
-    start.
+    pruned, which writes keep failing, which objects cannot be written, and, between two batches of
+    one plan, the width of the slow start.
 
     Args:
         writer: sends the writes.
@@ -143,6 +144,7 @@ class Executor:
         self._widths: dict[str, Mapping[SlowStartGroup, int]] = {}
         self._failed_groups: dict[str, FailedGroups] = {}
         self._repairs: dict[str, Repairs] = {}
+        self._unwritable = UnwritableObjects()
 
     async def execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out one plan, or the first batch of it."""
@@ -180,6 +182,7 @@ class Executor:
         self._widths.pop(uid, None)
         self._failed_groups.pop(uid, None)
         self._repairs.pop(uid, None)
+        self._unwritable.forget(uid)
 
     def forget_pruned_fields(self) -> None:
         """Another definition may store what was pruned."""
@@ -210,7 +213,7 @@ class Executor:
             return True
         if self._must_wait(run, commit):
             return False
-        result = await self._perform(run, commit)
+        result = await self._write_primary(run, commit)
         if result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
             run.ended = True
         if result.outcome is WriteOutcome.DONE and getattr(commit, "subresource", "") == "status":
@@ -272,6 +275,17 @@ class Executor:
             run.repairs_wait = _sooner(run.repairs_wait, wait)
         return wait > 0
 
+    async def _write_primary(self, run: _ExecutionState, write: Write) -> WriteResult:
+        """Write the object itself; an event says it if the server refuses that."""
+        result, uid = await self._perform(run, write), run.primary.metadata.uid
+        if result.outcome is WriteOutcome.DONE:
+            self._unwritable.written(uid, write)
+        elif result.outcome is WriteOutcome.FAILED and result.failure is not None:
+            event = self._unwritable.refused(uid, result.failure)
+            if event is not None:
+                run.execution.emit(event)
+        return result
+
     async def _status(self, run: _ExecutionState) -> float | None:
         """Write the status if it differs; seconds until the key must be reconciled again."""
         execution = run.execution
@@ -302,7 +316,7 @@ class Executor:
             return _sooner(requeue_after, rest)
         report = not changes_a_verdict(present, patch)
         write = _status_write(execution.resource, run.primary, {**patch, **status.stamps})
-        result = await self._perform(run, write)
+        result = await self._write_primary(run, write)
         if result.outcome is WriteOutcome.DONE:
             self._status_written[uid] = self._now()
             self._remember_pruned_fields(uid, run.primary, wanted)

@@ -9,7 +9,7 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import ErrorResponse
-from tests.neighbours.sickness import Sickness
+from tests.neighbours.sickness import READ_AFTERWARDS, Sickness
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -118,7 +118,7 @@ SICKNESSES = (
     Sickness(
         name="a webhook is down for updates of the kind",
         course=own_refused(ErrorResponse(500, "InternalError", DOWN), "patch", "update"),
-        named="validate.example.com",
+        named="FailedUpdate.*validate.example.com",
     ),
     Sickness(
         name="no right to create what the kind creates",
@@ -137,7 +137,7 @@ SICKNESSES = (
         course=lambda sick: sick.disturbed(
             no_right("patch", f"{sick.column.resource}"), str(sick.column.resource), "patch"
         ),
-        named="Forbidden|cannot patch",
+        named="FailedUpdate.*Forbidden.*cannot patch",
     ),
     Sickness(
         name="429 with Retry-After for one namespace",
@@ -168,5 +168,6 @@ SICKNESSES = (
     Sickness(
         name="each status conflicts",
         course=own_refused(ErrorResponse(409, "Conflict", "the object has been modified"), "patch"),
+        requests=READ_AFTERWARDS,
     ),
 )

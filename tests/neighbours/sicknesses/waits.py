@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.faults.faulty_transport import DelayedRequest, LostRequest, LostResponse
-from tests.neighbours.sickness import Sickness
+from tests.neighbours.sickness import READ_AFTERWARDS, Sickness
 
 if TYPE_CHECKING:
     from tests.faults.faulty_transport import RequestFault
     from tests.neighbours.sickness import Course
+
+HANGING = 30.0
+"""Seconds after which the operator gives up a request."""
 
 MANY = 40
 """More than there are workers."""
@@ -34,11 +37,14 @@ SICKNESSES = (
     Sickness(
         name="creates are never answered",
         course=struck(DelayedRequest(1000), "create"),
-        named="no answer|not answered|unknown",
+        lingers=HANGING,
+        named="no complete answer",
     ),
     Sickness(
         name="updates are never answered",
         course=struck(DelayedRequest(1000), "patch"),
+        lingers=HANGING,
+        requests=READ_AFTERWARDS,
     ),
     Sickness(
         name="answers to creates are lost",

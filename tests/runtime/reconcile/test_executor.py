@@ -120,6 +120,32 @@ async def test_commit_stages_status_in_this_order():
     assert bench.emitted == ["Planned"]
 
 
+@pytest.mark.parametrize(
+    ("verb", "plan"),
+    [
+        ("patch", Plan(commit=COMMIT)),
+        ("patch/status", Plan(status=StatusPatch({"children": 3}, urgent=True))),
+    ],
+)
+async def test_an_object_that_cannot_be_written_is_reported_once_by_an_event(verb: str, plan: Plan):
+    bench = Bench()
+    for text in ("no right, request 101", "no right, request 102"):
+        bench.fail(verb, status_error(403, "Forbidden", message=text))
+        await bench.execute(plan)
+    assert bench.emitted == ["FailedUpdate"]
+    bench.fail(verb, status_error(403, "Forbidden", message="a policy forbids it"))
+    await bench.execute(plan)
+    assert bench.emitted == ["FailedUpdate"] * 2
+
+
+async def test_an_object_that_can_be_written_again_and_then_cannot_is_reported_again():
+    bench = Bench()
+    for refused in (True, False, True):
+        bench.fail("patch" if refused else "", status_error(403, "Forbidden", message="no right"))
+        await bench.execute(Plan(commit=COMMIT))
+    assert bench.emitted == ["FailedUpdate"] * 2
+
+
 async def test_lookups_are_answered_first_and_nothing_else_is_done():
     bench = Bench()
     plan = Plan(lookups=(Lookup(target("a")), Lookup(target("b"))), stages=((create("c"),),))
