@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tests.neighbours.kinds import Manifest
     from tests.neighbours.neighbourhood import Tenant
 
+CONTESTED = "another writer keeps changing .*configure or stop one of the two writers"
 CLUSTERS = frozenset({"RayCluster"})
 
 
@@ -127,17 +128,16 @@ SICKNESSES = (
     Sickness(
         name="another controller reverts services",
         course=reverted_service,
-        named="another-controller",
+        named=CONTESTED,
     ),
     Sickness(
         name="another controller reverts metadata",
         course=reverted_metadata,
-        named="another-controller",
+        named={"RayJob": CONTESTED},
     ),
     Sickness(
         name="another operator writes the status",
         course=reverted_status,
-        named="another-controller",
     ),
     Sickness(
         name="an autoscaler goes mad",
