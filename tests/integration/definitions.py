@@ -8,6 +8,8 @@ from controller.kube.resources import CRDS
 from controller.ray.api.definitions.crds import raycluster_definition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tests.integration.harness import World
 
 RAYCLUSTERS_CRD = "rayclusters.ray.io"
@@ -21,10 +23,12 @@ async def drop_fields(world: World, *paths: str, name: str = RAYCLUSTERS_CRD) ->
     await world.user.replace(CRDS, "", name, definition)
 
 
-async def restore_definition(world: World) -> None:
-    """Install the operator's definition of RayClusters again."""
+async def restore_definition(world: World, *, without: Iterable[str] = ()) -> None:
+    """Install the operator's definition of RayClusters again, but for these fields."""
     definition = await world.user.get_raw(CRDS, "", RAYCLUSTERS_CRD)
     definition["spec"]["versions"] = raycluster_definition()["spec"]["versions"]
+    for path in without:
+        _drop(definition, path.split("."))
     await world.user.replace(CRDS, "", RAYCLUSTERS_CRD, definition)
 
 

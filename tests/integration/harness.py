@@ -178,6 +178,7 @@ class World:
         kinds: Sequence[Kind[Any]] = (),
         registry: CollectorRegistry | None = None,
         namespaces: Sequence[str] | None = None,
+        wall: Callable[[], datetime] | None = None,
     ) -> RunningOperator:
         """Run one for these kinds; for RayClusters if none is given.
 
@@ -195,7 +196,7 @@ class World:
             list(kinds) or [kind or RayClusterKind()],
             settings,
             clock=self.loop,
-            wall=self.wall,
+            wall=wall or self.wall,
             rng=random.Random(self.rng.random()),
             registry=registry or CollectorRegistry(),
         )

@@ -16,6 +16,7 @@ from tests.faults.faulty_transport import (
     Refused,
     Rule,
 )
+from tests.simulation.scenario import Webhook
 
 if TYPE_CHECKING:
     from tests.faults.faulty_transport import EventFault, RequestFault
@@ -34,6 +35,22 @@ REFUSALS = {
     "504": ErrorResponse(504, "Timeout"),
 }
 
+WEBHOOK_TIMEOUT = 10.0
+"""Seconds that the API server waits for a webhook that names no time limit."""
+
+CALL = 'failed calling webhook "policy.example.com": Post "https://10.0.3.7:443/?round={n}"'
+WEBHOOKS = {
+    "refuses": ErrorResponse(
+        403, "Forbidden", 'admission webhook "policy.example.com" denied the request: trace {n}'
+    ),
+    "fails": ErrorResponse(
+        500, "InternalError", f"Internal error occurred: {CALL}: dial tcp: connection refused"
+    ),
+    "hangs": ErrorResponse(
+        500, "InternalError", f"Internal error occurred: {CALL}: context deadline exceeded"
+    ),
+}
+
 
 class EveryNth:
     """True each so-manieth time it is asked."""
@@ -47,14 +64,25 @@ class EveryNth:
         return self._asked % self._number == 0
 
 
-def rule_for(fault: scenario.Fault) -> Rule | None:
-    """The rule; None for what the wire does: see `wire.py`."""
+def rules_for(fault: scenario.Fault | scenario.Webhook) -> list[Rule]:
+    """The rules; none for what the wire does: see `wire.py`."""
+    if isinstance(fault, Webhook):
+        return _webhook(fault)
     if fault.kind in {"straggling", "rewound"}:
-        return None
+        return []
     if fault.kind == "lag":  # of a part of the events would be a lag of all behind them
-        return Rule(Lag(fault.seconds), fault.resource)
+        return [Rule(Lag(fault.seconds), fault.resource)]
     what, verbs = _what(fault)
-    return Rule(what, fault.resource, verbs, name=EveryNth(fault.every))
+    return [Rule(what, fault.resource, verbs, name=EveryNth(fault.every))]
+
+
+def _webhook(webhook: Webhook) -> list[Rule]:
+    """One that hangs is given up after `WEBHOOK_TIMEOUT`."""
+    verbs = frozenset({webhook.verb}) if webhook.verb else WRITES
+    faults: list[RequestFault] = [WEBHOOKS[webhook.how]]
+    if webhook.how == "hangs":
+        faults.insert(0, DelayedRequest(WEBHOOK_TIMEOUT))
+    return [Rule(fault, webhook.resource, verbs) for fault in faults]
 
 
 def _what(fault: scenario.Fault) -> tuple[RequestFault | EventFault, frozenset[str]]:

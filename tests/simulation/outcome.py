@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.rivals import is_theirs
 from tests.simulation.wishes import wish_of
 
 if TYPE_CHECKING:
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 
-def shortcomings(clusters: list[Object], pods: list[Object]) -> list[str]:
+def shortcomings(clusters: list[Object], pods: list[Object], services: list[Object]) -> list[str]:
     """Sentences; none if all clusters are what they should be."""
     ours = [pod for pod in pods if _label(pod, "node-type") in {"head", "worker"}]
     wrong = [sentence for cluster in clusters for sentence in _status(cluster)]
     wrong += [f"pod {_name(pod)} is not ready" for pod in ours if not _is_ready(pod)]
     wrong += _numbers(clusters, ours)
     wrong += _replicas(clusters, ours)
+    wrong += [f"service {_name(each)} is not repaired" for each in services if is_theirs(each)]
     return wrong
 
 
@@ -33,6 +35,9 @@ def _status(cluster: Object) -> Iterator[str]:
         yield f"{name} is {status.get('state')!r}, not {state!r}"
     if status.get("observedGeneration") != cluster["metadata"]["generation"]:
         yield f"{name} observed generation {status.get('observedGeneration')}"
+    guarded = "ray.io/gcs-ft-redis-cleanup-finalizer" in cluster["metadata"].get("finalizers", ())
+    if state == "ready" and wish_of(cluster).redis and not guarded:
+        yield f"{name} has no finalizer that cleans up Redis"
     if state == "ready" and not _is_true(cluster, "Ready"):
         yield f"{name} has conditions {status.get('conditions')}"
 

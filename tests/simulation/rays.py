@@ -17,6 +17,7 @@ from tests.simulation.witnessed_ray import WitnessedRay, course_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from controller.devcluster.apiserver.store import StoredEvent
     from tests.integration.harness import World
@@ -88,12 +89,12 @@ class JobsOfLife:
         if event.table == "pods" and _is_head(event.current.object):
             self.ray.saw(event)
 
-    def kind(self) -> WitnessedJobKind:
-        """For an operator that starts now."""
+    def kind(self, wall: Callable[[], datetime]) -> WitnessedJobKind:
+        """For an operator that starts now and has this clock."""
         actors = DashboardActors(
             self.ray.connect,
             clock=self._world.loop,
-            wall=self._world.wall,
+            wall=wall,
             rng=random.Random(self._world.rng.random()),
         )
         kind = WitnessedJobKind(self._referee, actors)

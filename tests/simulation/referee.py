@@ -17,6 +17,7 @@ from controller.kube.resources import PODS
 from controller.runtime.reconcile.plan import Create, Delete
 from tests.integration.harness import is_ready
 from tests.ray.kuberay_values import foreign_values
+from tests.simulation.definition import completed
 from tests.simulation.memory import Memory, Truth
 from tests.simulation.wishes import History, is_halted, wish_of
 
@@ -90,6 +91,7 @@ class Referee:
         pods: the Ray pods that exist, by uid.
         clusters: all RayClusters that ever were, by uid.
         two_heads: the longest stretch of seconds in which a cluster had two live heads.
+        pruned: fields that the installed definition drops: nobody has asked for that.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, strict: bool = True) -> None:
@@ -107,6 +109,7 @@ class Referee:
         self.pods: dict[str, Seen] = {}
         self.clusters: defaultdict[str, History] = defaultdict(History)
         self.two_heads = 0.0
+        self.pruned: Iterable[str] = ()
 
     # -- what it is told ----------------------------------------------------------------------
 
@@ -177,14 +180,19 @@ class Referee:
         history = self.clusters[obj["metadata"]["uid"]]
         history.name = obj["metadata"]["name"]
         history.present = event.type != "DELETED"
-        history.finalizers = tuple(obj["metadata"].get("finalizers", ()))
-        if is_halted(obj):
-            history.halted_until = float("inf")
-        elif history.halted_until == float("inf"):
-            history.halted_until = self._loop.time()
-        wish = wish_of(obj)
+        guarded = REDIS_FINALIZER in obj["metadata"].get("finalizers", ())
+        history.guarded_until = self._until_now(history.guarded_until, goes_on=guarded)
+        history.halted_until = self._until_now(history.halted_until, goes_on=is_halted(obj))
+        history.spec = completed(obj["spec"], history.spec, self.pruned)
+        wish = wish_of({**obj, "spec": history.spec})
         if not history.wishes or history.wishes[-1] != wish:
             history.wishes.append(wish)
+
+    def _until_now(self, until: float, *, goes_on: bool) -> float:
+        """Until when something lasted that was known to last until then."""
+        if goes_on:
+            return float("inf")
+        return self._loop.time() if until == float("inf") else until
 
     # -- pods ---------------------------------------------------------------------------------
 
@@ -237,7 +245,7 @@ class Referee:
             history.heads[pod.uid] = intent.generation
         self._members[pod.owner, pod.slice].add(pod.uid)
         if self._strict:
-            self._judge_creation(pod, history, history.since(intent.generation))
+            self._judge_creation(pod, history, intent)
 
     def _replaced(self, pod: Seen, history: History) -> None:
         """A user has made it under the name of another: nobody counted on it."""
@@ -247,11 +255,12 @@ class Referee:
         if pod.head:
             history.heads[pod.uid] = self._births[pod.uid]
 
-    def _judge_creation(self, pod: Seen, history: History, wishes: list[Wish]) -> None:
+    def _judge_creation(self, pod: Seen, history: History, intent: Intent) -> None:
+        wishes = history.since(intent.generation)
         if all(wish.deleting for wish in wishes):
             self._blame(f"{pod.name} was made for a cluster that was deleted")
         unsafe = all(wish.redis for wish in wishes) and not any(w.deleting for w in wishes)
-        if unsafe and REDIS_FINALIZER not in history.finalizers:
+        if unsafe and history.guarded_until < intent.time:
             self._blame(f"{pod.name} was made before the finalizer that cleans up after it")
         if pod.head:
             others = [o.name for o in self._counted() if o.head and o.owner == pod.owner]

@@ -295,6 +295,61 @@ class Fault(Action, frozen=True):
     lasts: Seconds = 5.0
 
 
+class Webhook(Action, frozen=True):
+    """An admission webhook spoils these requests of the operator, in other words each time.
+
+    Attributes:
+        how: it refuses them, it cannot be called, or it does not answer until its time is up.
+        resource: which resource, empty for all.
+        verb: which verb, empty for all that write.
+        lasts: seconds until it is over.
+    """
+
+    how: Literal["refuses", "fails", "hangs"]
+    resource: str = "pods"
+    verb: Literal["", "create", "patch", "delete"] = "create"
+    lasts: Seconds = 10.0
+
+
+class Rival(Action, frozen=True):
+    """Another controller wants something else and undoes what the operator repairs.
+
+    Attributes:
+        what: labels or selectors of head services, finalizers of ours, or what is reported in
+            the status of RayClusters.
+        pause: seconds until it reacts.
+        lasts: seconds until it gives up.
+    """
+
+    what: Literal["labels", "service", "finalizers", "status"]
+    pause: Seconds = 0.0
+    lasts: Seconds = 10.0
+
+
+class Prune(Action, frozen=True):
+    """Somebody installs a definition of RayClusters that lacks a field.
+
+    After a while the definition is put back, and the user what it has dropped of the
+    specifications.
+    """
+
+    field: Literal[
+        "spec.workerGroupSpecs",
+        "spec.workerGroupSpecs.numOfHosts",
+        "status.conditions",
+        "status.desiredCPU",
+        "status.desiredWorkerReplicas",
+        "status.observedGeneration",
+    ]
+    lasts: Seconds = 10.0
+
+
+class ClockJump(Action, frozen=True):
+    """The time of day jumps where the operator runs; what it measures with goes on as before."""
+
+    seconds: Seconds
+
+
 AnyAction: TypeAlias = (
     Create
     | Delete
@@ -323,6 +378,10 @@ AnyAction: TypeAlias = (
     | Restart
     | Compact
     | Fault
+    | Webhook
+    | Rival
+    | Prune
+    | ClockJump
 )
 
 

@@ -20,21 +20,27 @@ from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import Lag, Rule
 from tests.integration.harness import embedded_world
 from tests.simulation.autoscaler import Autoscaler
-from tests.simulation.faults import rule_for
+from tests.simulation.effort import Effort
+from tests.simulation.faults import rules_for
 from tests.simulation.job_outcome import keeps_no_head
 from tests.simulation.operators import WitnessedKind
+from tests.simulation.others import Others
 from tests.simulation.outcome import shortcomings
 from tests.simulation.rays import JobsOfLife
 from tests.simulation.referee import Referee
 from tests.simulation.scenario import (
+    ClockJump,
     Compact,
     Create,
     CreateJob,
     Fault,
     LoseRayJobs,
+    Prune,
     RayFault,
     Restart,
+    Rival,
     Scenario,
+    Webhook,
 )
 from tests.simulation.user import NODE_COUNT, User
 from tests.simulation.wire import Wire
@@ -101,13 +107,14 @@ class Simulation:
     story: list[str] = field(default_factory=list)
     _alive: list[tuple[RunningOperator, Wire]] = field(default_factory=list)
     _wires: list[Wire] = field(default_factory=list)
-    _weather: list[tuple[Fault, Rule | None]] = field(default_factory=list)
+    _weather: list[tuple[Fault | Webhook, list[Rule]]] = field(default_factory=list)
     _autoscalers: dict[str, Autoscaler] = field(default_factory=dict)
     _transitions: int = 0
     _digest: Any = field(default_factory=hashlib.sha256)
 
     def __post_init__(self) -> None:
         self.user = User(self.world)
+        self.others = Others(self.world, self.referee, self.user.busy)
         rounds = 3 if self.scenario.surroundings.past else 1
         self._revisions: deque[int] = deque(maxlen=rounds)  # autoscalers see the oldest
         self.jobs: JobsOfLife | None = None
@@ -152,8 +159,11 @@ class Simulation:
         for step in self.scenario.steps:
             await asyncio.sleep(step.delay)
             match step.action:
-                case Fault():
+                case Fault() | Webhook():
                     self._begin(step.action)
+                case Rival() | Prune() | ClockJump():
+                    self._say(f"{step.action}")
+                    self.others.begin(step.action, tasks)
                 case RayFault() | LoseRayJobs():
                     self._say(f"{step.action}")
                     if self.jobs is not None:
@@ -169,6 +179,7 @@ class Simulation:
                     await self._act(step.action)
         await asyncio.gather(*restarts)
         await asyncio.sleep(max((fault.lasts for fault, _ in self._weather), default=0.0))
+        await self.others.over()
 
     async def _settle_in(self) -> None:
         if self.jobs is not None:
@@ -183,22 +194,22 @@ class Simulation:
         refusal = await self.user.act(action)
         self._say(f"{action} {refusal and f'... {refusal}'}")
 
-    def _begin(self, fault: Fault) -> None:
+    def _begin(self, fault: Fault | Webhook) -> None:
         self._say(f"{fault}")
-        entry = (fault, rule_for(fault))
+        entry = (fault, rules_for(fault))
         self._weather.append(entry)
         self._apply_weather()
         self.world.loop.call_later(fault.lasts, self._end, entry)
 
-    def _end(self, entry: tuple[Fault, Rule | None]) -> None:
+    def _end(self, entry: tuple[Fault | Webhook, list[Rule]]) -> None:
         if entry in self._weather:
             self._weather.remove(entry)
             self._apply_weather()
 
     def _apply_weather(self) -> None:
         for operator, wire in self._alive:
-            operator.transport.rules[:] = [rule for _, rule in self._weather if rule]
-            faults = [fault for fault, _ in self._weather]
+            operator.transport.rules[:] = [rule for _, rules in self._weather for rule in rules]
+            faults = [fault for fault, _ in self._weather if isinstance(fault, Fault)]
             wire.stragglers = [(f.every, f.seconds) for f in faults if f.kind == "straggling"]
             wire.rewound = any(fault.kind == "rewound" for fault in faults)
 
@@ -212,9 +223,10 @@ class Simulation:
         kind = WitnessedKind(self.referee)
         kinds: list[Kind[Any]] = [kind]
         if self.jobs is not None:
-            kinds.append(self.jobs.kind())
-        operator = self.world.start_operator(transport=wire, kinds=kinds)
+            kinds.append(self.jobs.kind(self.others.wall))
+        operator = self.world.start_operator(transport=wire, kinds=kinds, wall=self.others.wall)
         operator.transport.on_answer.append(kind.memory.answered)
+        operator.transport.on_answer.append(Effort(self.world.loop, self.referee.violations))
         self._wires.append(wire)
         self._alive.append((operator, wire))
         self._apply_weather()
@@ -366,7 +378,7 @@ class Simulation:
             left = {each["metadata"]["uid"] for each in clusters if keeps_no_head(each)}
             clusters = [each for each in clusters if each["metadata"]["uid"] not in left]
             pods = [pod for pod in pods if not left & _owners(pod)]
-        return shortcomings(clusters, pods)
+        return shortcomings(clusters, pods, self._objects("services"))
 
     def _objects(self, table: str) -> list[dict[str, Any]]:
         assert self.world.server is not None

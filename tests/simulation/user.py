@@ -5,6 +5,7 @@ It is a user who sees the present, and fate. What the server refuses does not ma
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from contextlib import suppress
 from functools import singledispatchmethod
@@ -37,6 +38,7 @@ class User:
     Attributes:
         demand: what Ray's load needs, by cluster and group, for the autoscalers.
         jobs: what was created, by the uid of the RayJob.
+        busy: held while something is done.
     """
 
     def __init__(self, world: World) -> None:
@@ -45,12 +47,14 @@ class User:
         self._namespace = world.namespace
         self.demand: dict[str, dict[str, int]] = {name: {} for name in NAMES}
         self.jobs: dict[str, s.Job] = {}
+        self.busy = asyncio.Lock()
         self._hidden: dict[str, str] = {}
 
     async def act(self, action: s.AnyAction) -> str:
         """Do something; returns what the server said against it, empty if nothing."""
         try:
-            await self._do(action)
+            async with self.busy:
+                await self._do(action)
         except KubeError as error:
             return str(error)
         return ""

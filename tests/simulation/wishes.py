@@ -56,7 +56,8 @@ class History:
         wishes: all, the oldest first.
         present: whether it still exists.
         halted_until: when its conditions last said that it is suspending or suspended.
-        finalizers: the present ones.
+        spec: the last specification that was written, with what a definition has dropped of it.
+        guarded_until: when it last had the finalizer that cleans up Redis.
         ends: when pods of which group went that no operator had deleted.
         heads: of which generation each head was made, by uid.
         heads_left: when it had gone.
@@ -66,7 +67,8 @@ class History:
     wishes: list[Wish] = field(default_factory=list)
     present: bool = True
     halted_until: float = -1.0
-    finalizers: tuple[str, ...] = ()
+    spec: dict[str, Any] = field(default_factory=dict)
+    guarded_until: float = -1.0
     ends: list[tuple[float, str]] = field(default_factory=list)
     heads: dict[str, int] = field(default_factory=dict)
     heads_left: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,55 @@
+"""How many requests an operator spends on what does not succeed or does not last."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
+
+from tests.simulation.memory import SUCCESS
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from tests.faults.faulty_transport import JournalEntry
+
+WINDOW = 60.0
+"""Seconds in which the writes of an object are counted."""
+
+MOST_FAILED = 40
+MOST_REPEATED = 40
+
+
+class Effort:
+    """Counts the writes of one operator process, by object and sort.
+
+    Args:
+        loop: tells the time.
+        violations: where too many of them are written down.
+    """
+
+    worst: dict = {}
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, violations: list[str]) -> None:
+        self._loop = loop
+        self._violations = violations
+        self._times: defaultdict[tuple[str, ...], deque[float]] = defaultdict(deque)
+
+    def __call__(self, entry: JournalEntry) -> None:
+        """A request has its answer."""
+        about = entry.attributes
+        if not about.writes or about.resource == "events.events.k8s.io":
+            return
+        what = (about.verb, about.resource, about.subresource)
+        if entry.outcome not in SUCCESS:
+            self._count(("failed", about.name.split("-")[0], *what), MOST_FAILED)
+        elif about.verb == "patch":
+            self._count(("patch", about.name, *what), MOST_REPEATED)
+
+    def _count(self, what: tuple[str, ...], most: int) -> None:
+        now, times = self._loop.time(), self._times[what]
+        times.append(now)
+        while times[0] < now - WINDOW:
+            times.popleft()
+        n=len(times)
+        k=(what[0],*what[2:])
+        Effort.worst[k]=max(n,Effort.worst.get(k,0))

@@ -1,0 +1,67 @@
+"""What others than the user do around one operator for a while: rivals, definitions, clocks."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from tests.simulation.definition import Definition
+from tests.simulation.rivals import RivalController
+from tests.simulation.scenario import ClockJump, Prune, Rival
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tests.integration.harness import World
+    from tests.simulation.referee import Referee
+
+
+class Others:
+    """Begins what somebody else does, and ends it.
+
+    Args:
+        world: where.
+        referee: hears of what definitions drop.
+        user: held while a definition changes and the user writes his objects again.
+    """
+
+    def __init__(self, world: World, referee: Referee, user: asyncio.Lock) -> None:
+        self._world = world
+        self._definition = Definition(world)
+        referee.pruned = self._definition.pruned
+        self._user = user
+        self._ahead = 0.0
+        self._under_way: list[asyncio.Task[None]] = []
+
+    def wall(self) -> datetime:
+        """The time of day where the operator runs."""
+        return self._world.wall() + timedelta(seconds=self._ahead)
+
+    def begin(self, action: Rival | Prune | ClockJump, tasks: asyncio.TaskGroup) -> None:
+        """Do it from now on; a clock stays as it is until `over`."""
+        match action:
+            case ClockJump():
+                self._ahead += action.seconds
+            case Rival():
+                self._under_way.append(tasks.create_task(self._dispute(action)))
+            case Prune():
+                self._under_way.append(tasks.create_task(self._prune(action)))
+
+    async def over(self) -> None:
+        """Wait until nothing is under way; then the clock is right again."""
+        await asyncio.gather(*self._under_way)
+        self._ahead = 0.0
+
+    async def _dispute(self, rival: Rival) -> None:
+        disputing = asyncio.create_task(RivalController(self._world, rival).run())
+        await asyncio.sleep(rival.lasts)
+        disputing.cancel()
+        await asyncio.gather(disputing, return_exceptions=True)
+
+    async def _prune(self, prune: Prune) -> None:
+        async with self._user:
+            await self._definition.drop(prune.field)
+        await asyncio.sleep(prune.lasts)
+        async with self._user:
+            await self._definition.put_back(prune.field)
