@@ -9,8 +9,10 @@ is deleted for a number in the specification only if that number is explained:
   already counted as few workers;
 * and by the installed definition, which must have the fields that the number is made of.
 
-What a pod's own state or `workersToDelete` demands needs no explanation. Edits of an autoscaler
-change the generation too, so that they do not explain deletions that are held already.
+What a pod's own state or `workersToDelete` demands needs no explanation. What is held stays held
+while the generation is the same: a definition that is complete again does not bring back what was
+dropped before, the user does. Edits of an autoscaler change the generation too, so that they do not
+explain deletions that are held already.
 """
 
 from __future__ import annotations
@@ -93,6 +95,9 @@ def unexplained_number(seen: ClusterObservation, desired: DesiredCluster) -> str
     if _is_confirmed(seen):
         return ""
     status, generation = status_of(seen.cluster), seen.cluster.metadata.generation
+    held = find_condition(seen.conditions, DELETION_HELD) or {}
+    if held.get("status") == "True" and held.get("observedGeneration") == generation:
+        return f"deletions are held since generation {generation} of the specification was observed"
     before, now = status.get("desiredWorkerReplicas"), desired.spec.desired_workers
     if not isinstance(before, int) or now >= before:
         return ""

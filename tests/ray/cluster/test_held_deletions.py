@@ -135,6 +135,17 @@ def test_a_group_with_held_deletions_creates_nothing():
     assert sorted(deleted(made)) == ["b-0", "b-1", "b-2", "b-3"]
 
 
+def test_what_is_held_stays_held_until_the_next_edit_whatever_the_numbers_say():
+    pods = [*whole("a", hosts=4), *workers(2)]
+    of_this_generation = HELD | {"observedGeneration": 1}
+    assert (
+        deleted(plan(kept(observed(with_groups({"replicas": 2}), 2, of_this_generation), *pods)))
+        == []
+    )
+    earlier = HELD | {"observedGeneration": 0}
+    assert deleted(plan(kept(observed(with_groups({"replicas": 2}), 2, earlier), *pods)))
+
+
 def test_an_autoscalers_edit_does_not_release_what_is_held():
     for autoscaling, expected in ((True, 0), (False, 25)):
         obj = observed(with_groups(enableInTreeAutoscaling=autoscaling), 25, HELD)
