@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,14 @@ from controller.ray.api import RAYCLUSTERS
 from tests.integration.definitions import restore_definition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from tests.integration.harness import World
 
 Object = dict[str, Any]
+
+UNTIL_WRITTEN_AGAIN = 2.0
+"""Seconds between a definition that is complete again and what users write again."""
 
 GROUPS = "spec.workerGroupSpecs"
 HOSTS = "spec.workerGroupSpecs.numOfHosts"
@@ -46,6 +50,7 @@ class Definition:
         """Install one that has it, and write again what is lost of the specifications."""
         if self.pruned[field] == 1:
             await self._install(without=field)
+            await asyncio.sleep(UNTIL_WRITTEN_AGAIN)
             for cluster in self._clusters():
                 written = self._specs.get(cluster["metadata"]["uid"])
                 if written is not None:
@@ -73,17 +78,14 @@ class Definition:
         return [item.object for _, item in self._world.server.store.table(str(RAYCLUSTERS)).now()]
 
 
-def completed(spec: Object, written: Object, pruned: Iterable[str]) -> Object:
-    """A specification with what was written of the fields that were dropped."""
+def completed(spec: Object, written: Object, pruned: Collection[str]) -> Object:
+    """A specification with what was written of the fields that were dropped, or have defaults."""
     before = written.get("workerGroupSpecs", [])
-    groups = spec.get("workerGroupSpecs", before if GROUPS in set(pruned) else [])
-    if not groups or not {GROUPS, HOSTS}.intersection(pruned):
-        return spec
-    hosts = {group["groupName"]: group.get("numOfHosts") for group in before}
-    groups = [
-        group
-        if "numOfHosts" in group or hosts.get(group["groupName"]) is None
-        else {**group, "numOfHosts": hosts[group["groupName"]]}
-        for group in groups
-    ]
-    return {**spec, "workerGroupSpecs": groups}
+    groups = spec.get("workerGroupSpecs", before if GROUPS in pruned else [])
+    if HOSTS in pruned:
+        hosts = {group["groupName"]: group.get("numOfHosts", 1) for group in before}
+        groups = [
+            {**group, "numOfHosts": hosts.get(group["groupName"], group.get("numOfHosts", 1))}
+            for group in groups
+        ]
+    return {**spec, "workerGroupSpecs": groups} if groups else spec

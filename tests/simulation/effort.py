@@ -16,7 +16,10 @@ WINDOW = 60.0
 """Seconds in which the writes of an object are counted."""
 
 MOST_FAILED = 40
-MOST_REPEATED = 40
+"""Writes of one sort that fail, of one object and all that is created for it."""
+
+MOST_REPEATED = 60
+"""Patches of one object that succeed: its user and its pods give reasons for some of them."""
 
 
 class Effort:
@@ -26,8 +29,6 @@ class Effort:
         loop: tells the time.
         violations: where too many of them are written down.
     """
-
-    worst: dict = {}
 
     def __init__(self, loop: asyncio.AbstractEventLoop, violations: list[str]) -> None:
         self._loop = loop
@@ -50,6 +51,5 @@ class Effort:
         times.append(now)
         while times[0] < now - WINDOW:
             times.popleft()
-        n=len(times)
-        k=(what[0],*what[2:])
-        Effort.worst[k]=max(n,Effort.worst.get(k,0))
+        if len(times) == most:
+            self._violations.append(f"{now:.3f} s: {most} of {what} within {WINDOW:.0f} s")

@@ -23,7 +23,7 @@ from tests.simulation.wishes import History, is_halted, wish_of
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.objects import Pod
@@ -109,7 +109,7 @@ class Referee:
         self.pods: dict[str, Seen] = {}
         self.clusters: defaultdict[str, History] = defaultdict(History)
         self.two_heads = 0.0
-        self.pruned: Iterable[str] = ()
+        self.pruned: Collection[str] = ()
 
     # -- what it is told ----------------------------------------------------------------------
 
