@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.kube.resources import Resource
+    from tests.faults.journal import JournalEntry
     from tests.integration.harness import RunningOperator, World
 
 TEN_MINUTES = 600.0
@@ -165,3 +166,22 @@ async def test_the_end_of_25_minutes_of_refusals_is_noticed_within_a_minute(
         if entry.attributes.verb == "create" and entry.attributes.resource == creates
     ]
     assert "201" in outcomes
+
+
+async def test_reports_that_differ_each_time_do_not_cause_the_next_attempt(world: World):
+    operator = await begin(world, "cluster")
+    texts = ['exceeded quota: team, "{n}"', 'admission webhook "a" denied the request: {n}']
+    rules = [Rule(ErrorResponse(403, "Forbidden", text), "pods", CREATE) for text in texts]
+
+    def alternate(entry: JournalEntry) -> None:
+        if entry.attributes.verb == "create":
+            rules.reverse()
+            operator.transport.rules = rules[:1]
+
+    operator.transport.on_request.append(alternate)
+    await world.settle(5)
+    since = len(operator.transport.journal.entries)
+    await world.settle(TEN_MINUTES)
+    asked = requests(operator, since)
+    assert asked.count("create pods") <= 20, "the back-off alone decides"
+    assert asked.count("patch rayclusters.ray.io") > 5, "each was reported"
