@@ -6,7 +6,6 @@ C1: pods that end again and again are replaced without back-off.
 C2: nothing wakes a key when the clock is put right.
 C3: children of objects whose definition was deleted stay.
 C4: not explained yet.
-C5: what another writer of the status or of the finalizers changes is written again at once.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from tests.neighbours.sickness import Sickness
 
 KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
-    "another controller reverts metadata": {"RayJob": "C5"},
-    "another operator writes the status": {"RayCluster": "C5", "RayCronJob": "C5"},
     "pods are evicted again and again": {"RayCluster": "C1", "RayJob": "C1", "RayCronJob": "C1"},
     "pods are deleted as soon as they run": {
         "RayCluster": "C1",

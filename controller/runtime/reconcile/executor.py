@@ -29,7 +29,7 @@ from controller.runtime.reconcile.plan import (
     Target,
     verb_of,
 )
-from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repairs
+from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repair, Repairs
 from controller.runtime.reconcile.slow_start import SlowStart
 from controller.runtime.reconcile.status_changes import (
     changes_a_verdict,
@@ -275,6 +275,11 @@ class Executor:
             run.repairs_wait = _sooner(run.repairs_wait, wait)
         return wait > 0
 
+    def _contested(self, execution: PlanExecution) -> list[Repair]:
+        """The fields that another writer keeps changing back."""
+        repairs = self._repairs.get(execution.owner.uid)
+        return repairs.contested(self._now()) if repairs is not None else []
+
     async def _write_primary(self, run: _ExecutionState, write: Write) -> WriteResult:
         """Write the object itself; an event says it if the server refuses that."""
         result, uid = await self._perform(run, write), run.primary.metadata.uid
@@ -293,8 +298,7 @@ class Executor:
         failures = run.failures_to_report
         status = execution.status_after(failures) if failures else execution.plan.status
         requeue_after = _sooner(requeue_after, run.repairs_wait)
-        repairs = self._repairs.get(execution.owner.uid)
-        contested = repairs.contested(self._now()) if repairs is not None else []
+        contested = self._contested(execution)
         if contested:
             requeue_after = _sooner(requeue_after, FORGOTTEN_AFTER)
         if status is None:
@@ -314,17 +318,28 @@ class Executor:
                 return requeue_after
         elif not status.urgent and (rest := written + status.interval - self._now()) > 0:
             return _sooner(requeue_after, rest)
-        report = not changes_a_verdict(present, patch)
         write = _status_write(execution.resource, run.primary, {**patch, **status.stamps})
+        if not self._must_wait(run, write):
+            await self._store_status(run, status, write, wanted)
+        return _sooner(requeue_after, run.repairs_wait)
+
+    async def _store_status(
+        self,
+        run: _ExecutionState,
+        status: StatusPatch,
+        write: MergePatch,
+        wanted: Mapping[str, Any],
+    ) -> None:
+        uid, present = run.primary.metadata.uid, status_of(run.primary)
         result = await self._write_primary(run, write)
         if result.outcome is WriteOutcome.DONE:
             self._status_written[uid] = self._now()
             self._remember_pruned_fields(uid, run.primary, wanted)
-            run.report = run.primary.metadata.resource_version if report else ""
+            reports = not changes_a_verdict(present, write.patch["status"])
+            run.report = run.primary.metadata.resource_version if reports else ""
         if result.outcome is not WriteOutcome.CONFLICT:
             for event in status.events:
-                execution.emit(event)
-        return requeue_after
+                run.execution.emit(event)
 
     def _remember_pruned_fields(
         self, uid: str, stored: KubeObject, wanted: Mapping[str, Any]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from controller.apimachinery.timestamps import without_times
 from controller.runtime.reconcile.plan import JsonPatch, MergePatch, Replace
 from workqueue import Backoff
 
@@ -29,6 +30,9 @@ _BACKOFF = Backoff(base=1.0, cap=60.0)
 
 Path: TypeAlias = tuple[str, ...]
 """The names that lead to a field: `("spec", "type")`."""
+
+
+_STATUS: Final[Path] = ("status",)
 
 
 @dataclass(slots=True)
@@ -74,8 +78,12 @@ class Repairs:
         return min(waits, default=0.0)
 
     def unnamed(self, write: Write, now: float) -> list[Repair]:
-        """The repairs that this write repeats and whose other writer is to be named now."""
-        repeated = [self._last(write.target, *each, now) for each in _fields_of(write)]
+        """The repairs that this write repeats and whose other writer is to be named now.
+
+        Nobody is named for the status: it would be said in what the other writer overwrites.
+        """
+        fields = [each for each in _fields_of(write) if each[0] != _STATUS]
+        repeated = [self._last(write.target, *each, now) for each in fields]
         return [
             each
             for each in repeated
@@ -108,10 +116,12 @@ class Repairs:
 
 
 def _fields_of(write: Write) -> list[tuple[Path, Any]]:
-    """The fields that a write changes, with the wanted values; none of the status."""
+    """The fields that a write changes, with the wanted values. The status counts as one field."""
     match write:
         case MergePatch(subresource=""):
             return list(_leaves((), write.patch))
+        case MergePatch(subresource="status"):
+            return [(_STATUS, without_times(write.patch.get("status")))]
         case Replace():
             return list(_leaves((), write.merge))
         case JsonPatch(subresource=""):

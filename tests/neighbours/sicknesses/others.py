@@ -134,6 +134,7 @@ SICKNESSES = (
         name="another controller reverts metadata",
         course=reverted_metadata,
         named={"RayJob": CONTESTED},
+        lingers=60.0,  # a contested field is repaired once a minute
     ),
     Sickness(
         name="another operator writes the status",

@@ -138,6 +138,19 @@ async def test_an_object_that_cannot_be_written_is_reported_once_by_an_event(ver
     assert bench.emitted == ["FailedUpdate"] * 2
 
 
+async def test_a_status_that_another_writer_changes_back_is_written_with_back_off():
+    bench, written = Bench(), list[float]()
+    bench.client.objects["f"] = Widget(metadata=META, status={"children": 3})
+    for second in range(60):
+        bench.book.time = float(second)
+        bench.primary = Widget(metadata=META)
+        calls = len(bench.client.calls)
+        await bench.execute(Plan(status=StatusPatch({"children": 3}, urgent=True)))
+        if "patch/status f" in bench.order[calls:]:
+            written.append(bench.book.time)
+    assert written == [0, 1, 3, 7, 15, 31]
+
+
 async def test_an_object_that_can_be_written_again_and_then_cannot_is_reported_again():
     bench = Bench()
     for refused in (True, False, True):
@@ -519,6 +532,7 @@ async def test_events_of_a_status_are_recorded_with_the_write_that_stores_it():
         (OutcomeUnknown("reset"), 2),
         (status_error(403, "Forbidden"), 3),
     ):
+        bench.book.time += 3600.0
         bench.fail("patch/status", error)
         await bench.execute(Plan(status=status))
         assert bench.emitted.count("Ready") == told, error
