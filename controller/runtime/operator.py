@@ -160,7 +160,9 @@ class Operator:
         self.health.add_readiness("caches", self.caches.unready)
         self.health.add_readiness("stopping", self._stopping)
         self._started = False
-        self._monitor = Monitor(self._metrics, clock=clock)
+        self._monitor = Monitor(
+            self._metrics, clock=clock, wall=wall, on_clock_jump=self._clock_jumped
+        )
 
     async def run(self, stop: asyncio.Event) -> int:
         """Run until `stop` is set; returns the exit status.
@@ -205,6 +207,12 @@ class Operator:
         for each in self.controllers.values():
             if resource in {PODS, each.primary}:
                 each.reconsider(self.caches.keys(each.primary))
+
+    def _clock_jumped(self, seconds: float) -> None:
+        """Deadlines and schedules are due at other moments now: plan all objects again."""
+        _log.warning("clock.jumped", seconds=round(seconds, 1))
+        for each in self.controllers.values():
+            each.reconsider(self.caches.keys(each.primary))
 
     def _quarantined(self, resource: Resource[Any], odd: Undecodable) -> None:
         """Report an object that does not fit its type.

@@ -161,7 +161,7 @@ class Controller(Generic[Observation]):
         return self._kind.primary
 
     def reconsider(self, keys: Iterable[str]) -> None:
-        """Reconcile these keys with low priority: the definition of their objects has changed."""
+        """Reconcile these keys with low priority: their definition or the time has changed."""
         self._executor.forget_pruned_fields()
         for key in keys:
             self.queue.add(key, priority=LOW_PRIORITY)
