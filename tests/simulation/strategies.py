@@ -93,6 +93,8 @@ restarts = st.builds(
 late = st.sampled_from([0.1, 1.0, 5.0, 15.0, 31.0])
 lasting = st.sampled_from([2.0, 10.0, 30.0])
 often = st.sampled_from([1, 2, 3, 5])
+hooked = st.sampled_from(["refuses", "fails", "hangs"])
+hooked_resources = st.sampled_from(["services", "rayclusters.ray.io", "jobs.batch", ""])
 
 
 def _fault(kinds: list[str], resources: st.SearchStrategy[str]) -> st.SearchStrategy[s.Fault]:
@@ -108,6 +110,28 @@ faults = st.one_of(
     _fault(["refused", "unreadable"], st.just("")),
     st.builds(s.Compact),
 )
+webhooks = st.one_of(
+    st.builds(s.Webhook, hooked, st.just("pods"), st.sampled_from(["create", "delete"]), lasting),
+    st.builds(
+        s.Webhook, hooked, hooked_resources, st.sampled_from(["create", "patch", ""]), lasting
+    ),
+)
+rivals = st.builds(
+    s.Rival,
+    st.sampled_from(["labels", "service", "finalizers"]),
+    st.sampled_from([0.0, 0.3, 2.0]),
+    lasting,
+)
+prunings = st.builds(
+    s.Prune,
+    st.sampled_from([
+        "spec.workerGroupSpecs", "spec.workerGroupSpecs.numOfHosts", "status.conditions",
+        "status.desiredCPU", "status.desiredWorkerReplicas", "status.observedGeneration",
+    ]),
+    lasting,
+)  # fmt: skip
+jumps = st.builds(s.ClockJump, st.sampled_from([5.0, 90.0, 36000.0, -5.0, -90.0, -36000.0]))
+others = st.one_of(webhooks, rivals, prunings, jumps)
 which_job = st.integers(0, MOST_JOBS - 1)
 durations = st.sampled_from([1.0, 5.0, 20.0, 40.0])
 fates = st.builds(
@@ -163,9 +187,9 @@ job_writes = _fault(
     ["lost answer", "lost request", "straggling", "409", "503"],
     st.sampled_from(["rayjobs.ray.io", "rayclusters.ray.io", "jobs.batch"]),
 )
-actions = st.one_of(scalings, faults, demands, accidents, edits, restarts, faults, lives)
+actions = st.one_of(scalings, faults, demands, accidents, edits, restarts, faults, lives, others)
 job_actions = st.one_of(
-    ray_faults, job_lives, restarts, accidents, job_lags, job_writes, faults, job_lives
+    ray_faults, job_lives, restarts, accidents, job_lags, job_writes, faults, job_lives, others
 )
 single_steps = st.builds(s.Step, delays, actions).map(lambda step: (step,))
 single_job_steps = st.builds(s.Step, delays, job_actions).map(lambda step: (step,))
