@@ -14,13 +14,16 @@ from tests.simulation.scenario import (
     Group,
     Job,
     LoseNode,
+    Prune,
     RayFault,
     Restart,
+    Rival,
     Scale,
     Scenario,
     Step,
     Surroundings,
     SuspendJob,
+    Webhook,
 )
 
 TWO_WORKERS = Cluster((Group(0, 2),))
@@ -160,6 +163,36 @@ BAD_LUCK = {
             Step(45.0, LoseNode(0)),
         ),
         (Job(fates=(Fate(running=1.0),)),),
+    ),
+    "a webhook refuses pods for five minutes, in other words each time": Scenario(
+        Surroundings(),
+        (ONE_WORKER,),
+        (Step(5.0, Webhook("refuses", lasts=300.0)), Step(0.0, Scale(0, 0, 4))),
+    ),
+    "another controller changes the selector of a service back at once": Scenario(
+        Surroundings(),
+        (ONLY_HEAD,),
+        (Step(10.0, Rival("service", lasts=20.0)),),
+    ),
+    "another controller takes off the finalizer that cleans up Redis": Scenario(
+        Surroundings(),
+        (Cluster(storage="redis"),),
+        (Step(10.0, Rival("finalizers", lasts=20.0)),),
+    ),
+    "another controller writes its own state of a cluster": Scenario(
+        Surroundings(),
+        (ONLY_HEAD,),
+        (Step(10.0, Rival("status", lasts=20.0)),),
+    ),
+    "a definition without worker groups is there for a while, and a worker fails": Scenario(
+        Surroundings(),
+        (TWO_WORKERS,),
+        (Step(10.0, Prune("spec.workerGroupSpecs", 20.0)), Step(3.0, EndPod(2, "fail"))),
+    ),
+    "a definition drops the hosts of replicas, and is put back before they are": Scenario(
+        Surroundings(),
+        (Cluster((Group(0, 2), Group(1, 1, hosts=2))),),
+        (Step(10.0, Prune("spec.workerGroupSpecs.numOfHosts", 20.0)), Step(3.0, Scale(0, 0, 3))),
     ),
 }
 """By the sentence that says what happens."""

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from tests.faults.faulty_transport import JournalEntry
 
-WINDOW = 60.0
+WINDOW = 300.0
 """Seconds in which the writes of an object are counted."""
 
-MOST_FAILED = 40
+MOST_FAILED = 80
 """Writes of one sort that fail, of one object and all that is created for it."""
 
-MOST_REPEATED = 60
+MOST_REPEATED = 200
 """Patches of one object that succeed: its user and its pods give reasons for some of them."""
 
 

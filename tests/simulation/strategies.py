@@ -118,7 +118,7 @@ webhooks = st.one_of(
 )
 rivals = st.builds(
     s.Rival,
-    st.sampled_from(["labels", "service", "finalizers"]),
+    st.sampled_from(["labels", "service", "finalizers", "status"]),
     st.sampled_from([0.0, 0.3, 2.0]),
     lasting,
 )
