@@ -21,7 +21,9 @@ def shortcomings(clusters: list[Object], pods: list[Object], services: list[Obje
     wrong += [f"pod {_name(pod)} is not ready" for pod in ours if not _is_ready(pod)]
     wrong += _numbers(clusters, ours)
     wrong += _replicas(clusters, ours)
-    wrong += [f"service {_name(each)} is not repaired" for each in services if is_theirs(each)]
+    present = {cluster["metadata"]["uid"] for cluster in clusters}
+    disputed = [each for each in services if _owner(each) in present and is_theirs(each)]
+    wrong += [f"service {_name(each)} is not repaired" for each in disputed]
     return wrong
 
 
