@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from tests.neighbours.neighbourhood import Tenant
 
 CONTESTED = "another writer keeps changing .*configure or stop one of the two writers"
+STORM = 29.5
+"""Seconds after which the storm of foreign pods begins: shortly before the healthy object does."""
+
 CLUSTERS = frozenset({"RayCluster"})
 
 
@@ -92,10 +95,16 @@ async def mad_autoscaler(sick: Tenant) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def foreign_pods(sick: Tenant) -> AsyncIterator[None]:
-    """Pods with Ray's labels that belong to nobody change 5,000 times a second."""
+    """Pods with Ray's labels that belong to nobody change 5,000 times a second.
+
+    They do so for a second, while the healthy tenant creates its object.
+    """
     store, rounds = sick.server.store, itertools.count()
+    began = sick.world.loop.time()
 
     async def burst() -> None:
+        if not STORM <= sick.world.loop.time() - began < STORM + 1:
+            return
         for number in range(50):
             labels = {"ray.io/node-type": "worker", "ray.io/cluster": "nobodys"}
             meta = {"name": f"foreign-{number}", "namespace": sick.namespace, "labels": labels}
@@ -150,7 +159,7 @@ SICKNESSES = (
     Sickness(
         name="5,000 events a second of foreign pods",
         course=foreign_pods,
-        lasts=45,
+        lasts=STORM + 10,
         slow=True,
     ),
     Sickness(
