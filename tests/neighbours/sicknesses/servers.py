@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from controller.kube.resources import CRDS, NODES
 from controller.ray.api import RAYCLUSTERS
 from tests.faults.faulty_transport import Cut, ErrorResponse, Gone, Lag, Refused, Rule
+from tests.faults.restored import Backup
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import install_crds
 from tests.neighbours.sickness import Sickness
@@ -80,6 +81,15 @@ async def pruned_definition(sick: Tenant) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def restored_database(sick: Tenant) -> AsyncIterator[None]:
+    """A backup that is older than the tenant's objects is put back a minute after them."""
+    backup = Backup(sick.server)
+    restoring = asyncio.get_running_loop().call_later(60, backup.restore)
+    yield
+    restoring.cancel()
+
+
+@asynccontextmanager
 async def lost_node(sick: Tenant) -> AsyncIterator[None]:
     """The only node no longer reports; then it is back."""
 
@@ -143,6 +153,12 @@ SICKNESSES = (
         late=True,
         only=frozenset({"RayCluster"}),
         named="numOfHosts.*manta crds",
+    ),
+    Sickness(
+        name="the database is restored from a backup",
+        course=restored_database,
+        everywhere="all watches are blind until bookmarks are missed",
+        lasts=300,
     ),
     Sickness(
         name="the node is lost",
