@@ -123,11 +123,11 @@ async def sleep_until(world: World, minutes: float) -> None:
 
 
 def requests(operator: RunningOperator) -> dict[tuple[str, str], int]:
-    """Requests so far, by verb and resource, without watches and events."""
+    """Requests so far, by verb and resource, without watches, events and published schemas."""
     counts: dict[tuple[str, str], int] = {}
     for entry in operator.transport.journal.entries:
         verb, resource = entry.attributes.verb, entry.attributes.resource
-        if verb != "watch" and not resource.startswith("events"):
+        if verb != "watch" and resource and not resource.startswith("events"):
             counts[verb, resource] = counts.get((verb, resource), 0) + 1
     return counts
 

@@ -8,7 +8,7 @@ from controller.kube.resources import PODS
 from controller.ray.dashboard import JobStatus
 from controller.ray.diagnosis.writes import failure_reason
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
-from controller.ray.job.state_machine.reasons import Reason
+from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.states import State
 from controller.runtime.reconcile.plan import Create, Delete, Target
 from tests.ray.kuberay_values import JOB_FIELDS, REPLICA_FAILURES, foreign_values
@@ -17,13 +17,13 @@ from tests.ray.kuberay_values import JOB_FIELDS, REPLICA_FAILURES, foreign_value
 def test_states_and_reasons_of_a_rayjob_are_kuberays():
     assert {state.value for state in State} == JOB_FIELDS["jobDeploymentStatus"]
     assert {status.value for status in JobStatus} | {""} == JOB_FIELDS["jobStatus"]
-    assert {reason.for_status for reason in Reason} | {""} == JOB_FIELDS["reason"]
+    assert {reason.for_status for reason in FailureReason} | {""} == JOB_FIELDS["reason"]
 
 
 def test_a_reason_of_our_own_stands_in_conditions_events_and_attempts_only():
-    ours = {reason for reason in Reason if reason.title not in JOB_FIELDS["reason"]}
-    assert ours == {Reason.HEAD_LOST}
-    assert Reason.HEAD_LOST.for_status == "AppFailed"
+    ours = {reason for reason in FailureReason if reason.title not in JOB_FIELDS["reason"]}
+    assert ours == {FailureReason.HEAD_LOST}
+    assert FailureReason.HEAD_LOST.for_status == "AppFailed"
 
 
 def test_failures_of_pods_have_kuberays_reasons():

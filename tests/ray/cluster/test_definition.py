@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from controller.apimachinery.object_schema import GroupVersionKind, parse_schema
-from controller.ray.api.definitions.raycluster import raycluster_schema
+from controller.ray.api.definitions.crds import raycluster_definition
 from controller.ray.cluster.definition import read_definition
 from controller.ray.cluster.workers.scale_down import DeletionCause
 from controller.runtime.reconcile.kind import InstalledSchema
@@ -32,6 +32,11 @@ def published(schema: dict[str, Any]) -> ObjectSchema:
     found = parse_schema(msgspec.json.encode(document), kind)
     assert found is not None
     return found
+
+
+def raycluster_schema() -> dict[str, Any]:
+    v1 = raycluster_definition()["spec"]["versions"][0]
+    return v1["schema"]["openAPIV3Schema"]
 
 
 def without(*paths: str) -> dict[str, Any]:
