@@ -15,7 +15,7 @@ OTHERS = ("asyncio", "async_solipsism", "controller.devcluster", "prometheus_cli
 world of the test."""
 
 
-BOUNDED = ("SpamFilter", "CreateErrors", "InternPool")
+BOUNDED = ("SpamFilter", "CreateErrors", "FairLimiter", "InternPool")
 """Classes that keep the latest of what they have seen, up to a capacity that their tests check."""
 
 
