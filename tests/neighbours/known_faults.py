@@ -3,7 +3,6 @@
 A cell that stands here and passes fails the test: take it out with the mend.
 
 C1: pods that end again and again are replaced without back-off.
-C3: children of objects whose definition was deleted stay.
 C4: not explained yet.
 """
 
@@ -25,7 +24,6 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         "RayCronJob": "C1",
     },
     "410 in place of each event of one namespace": {"RayJob": "C4"},
-    "the definition is deleted and created again": {"RayCluster": "C3"},
 }
 """Points by sickness and kind."""
 

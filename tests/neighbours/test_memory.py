@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.neighbours.sickness import Sickness
 
 ROUNDS = 10
-WARM = 4
+WARM = 6
 """Rounds after which every metric has its labels and every pool its size."""
 
 BEFORE, SICK, REST = 15.0, 45.0, 90.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.devcluster.nodes.control import Enqueue, last_seen
 from controller.devcluster.nodes.discovery import discover
-from controller.kube.errors import NotFound
+from controller.kube.errors import NotFound, PathNotFound
 from controller.kube.resources import CRDS
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class GarbageCollector:
             return cached.metadata
         try:
             live: KubeObject = await self._client.get(resource, namespace, reference.name)
-        except NotFound:
+        except (NotFound, PathNotFound):  # or its definition has gone, and all objects with it
             return None
         return live.metadata if live.metadata.uid == reference.uid else None
 
@@ -266,6 +266,10 @@ class _Handler:
 
     def on_update(self, old: KubeObject, new: KubeObject) -> None:
         item = ObjectId(self._resource, new.metadata.key)
+        if old.metadata.uid != new.metadata.uid:  # made anew while nobody watched
+            self._collector.object_gone(old)
+            self._collector.object_appeared(item, new)
+            return
         self._collector.object_changed(item, old.metadata, new.metadata)
 
     def on_delete(self, obj: KubeObject | Tombstone[KubeObject]) -> None:

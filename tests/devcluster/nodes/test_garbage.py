@@ -216,6 +216,19 @@ async def test_kinds_that_come_later_are_collected_too(world: World) -> None:
         assert await world.is_gone(CONFIG_MAPS, "child")
 
 
+async def test_with_its_definition_an_owner_goes_and_its_dependents_go_too(world: World) -> None:
+    async with world.nodes("gc"):
+        await world.user.create(CRDS, "", crd())
+        await world.eventually(lambda: served(world))
+        owner = await fleet(world)
+        reference = owned_by(owner, kind="Fleet", api_version="example.com/v1")
+        await config_map(world, "child", reference)
+        await asyncio.sleep(5)
+        await world.user.delete(CRDS, "", crd()["metadata"]["name"])
+        await asyncio.sleep(5)
+        assert await world.is_gone(CONFIG_MAPS, "child")
+
+
 async def test_an_owner_of_an_unknown_kind_keeps_its_dependents_until_the_kind_is_known(
     world: World,
 ) -> None:
