@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from contextlib import suppress
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.output import Output
 
 _DRAIN = 2.0  # seconds for the last output after the end
+_LET_GO = 0.5  # seconds for the supervisor of another command to end what it has started
 _KILL = 5.0  # seconds for the supervisor to end everything before it is killed itself
 _LONGEST_ANSWER = 10 * 1024
 
@@ -164,13 +166,16 @@ class ContainerProcess:
 
 
 async def _kill(process: Process, kill_signal: signal.Signals | int) -> None:
-    """Kill a command with its descendants, and wait until all of them have closed its output."""
-    for number in (kill_signal, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            process.send_signal(number)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.communicate(), _KILL)
-            return
+    """Kill a command with all processes of its session, and wait until its output is closed."""
+    with suppress(ProcessLookupError):
+        process.send_signal(kill_signal)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.communicate(), _LET_GO)
+        return
+    with suppress(ProcessLookupError):  # in namespaces the supervisor kills the command alone
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(process.communicate(), _KILL)
 
 
 async def _read(process: Process) -> str:
