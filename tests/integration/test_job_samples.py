@@ -20,6 +20,7 @@ import yaml
 
 from controller.apimachinery.conditions import find_condition
 from controller.command.kinds import KindSettings, kinds_of
+from controller.command.manifests import load
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import AlreadyExists
 from controller.kube.resources import SERVICES
@@ -168,7 +169,7 @@ async def test_every_job_reaches_the_state_it_should_unchanged(world: World, crd
     for sample in samples():
         namesakes[sample.name].append(sample)
     if crds == "theirs":
-        await install(world, [yaml.safe_load(path.read_text()) for path in their_files()])
+        await install(world, [load(path)[0] for path in their_files()])
     try:
         rays = await open_rays(world)
         async with asyncio.TaskGroup() as group:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
+from controller.command.manifests import load
 from controller.kube.resources import CRDS, PODS
 from controller.ray.dashboard import JobStatus
 from tests.integration.rays import Rays, forever
@@ -29,7 +29,7 @@ async def rays(world: World) -> Rays:
     rays = Rays(world)
     await rays.open()
     present = await world.user.get_raw(CRDS, "", "rayjobs.ray.io")
-    theirs: dict[str, Any] = yaml.safe_load(path.read_text())
+    [theirs] = load(path)
     await world.user.replace(CRDS, "", "rayjobs.ray.io", present | {"spec": theirs["spec"]})
     return rays
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from controller.command.manifests import load
 from controller.kube.errors import AlreadyExists, NotFound
 from controller.kube.resources import CRDS
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
@@ -76,7 +77,7 @@ def batches() -> Iterator[list[Json]]:
 @pytest.mark.parametrize("crds", ["ours", "theirs"])
 async def test_every_sample_becomes_ready_unchanged(world: World, crds: str):
     if crds == "theirs":
-        await install(world, [yaml.safe_load(file.read_text()) for file in their_files()])
+        await install(world, [load(file)[0] for file in their_files()])
     try:
         world.start_operator()
         for batch in batches():

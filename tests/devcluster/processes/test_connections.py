@@ -14,7 +14,7 @@ from controller.devcluster.apiserver.http import serve
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.processes.connections import ProcessConnections
 
-pytestmark = pytest.mark.real_time
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 PATH = "/api/v1/namespaces/default/pods/a"
 

@@ -79,6 +79,7 @@ SICKNESSES = (
         name="pods are evicted again and again",
         course=pods_that("fail"),
         named="fail|evict",
+        slow=True,
     ),
     Sickness(
         name="pods find no node",
@@ -99,6 +100,7 @@ SICKNESSES = (
         name="pods are deleted as soon as they run",
         course=deleted_at_once,
         named="delet",
+        slow=True,
     ),
     Sickness(
         name="a label is taken off a pod",

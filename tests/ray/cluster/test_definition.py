@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-import yaml
 
 from controller.apimachinery.object_schema import GroupVersionKind, parse_schema
+from controller.command.manifests import load
 from controller.ray.api.definitions.crds import raycluster_definition
 from controller.ray.cluster.definition import read_definition
 from controller.ray.cluster.workers.scale_down import DeletionCause
@@ -61,7 +61,7 @@ def test_kuberays_definition_explains_everything():
     file = KUBERAY_CRDS / "ray.io_rayclusters.yaml"
     if not file.exists():
         pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {KUBERAY_CRDS}")
-    [v1] = [v for v in yaml.safe_load(file.read_text())["spec"]["versions"] if v["name"] == "v1"]
+    [v1] = [v for v in load(file)[0]["spec"]["versions"] if v["name"] == "v1"]
     found = read_definition(InstalledSchema(published(v1["schema"]["openAPIV3Schema"])))
     assert found.problem == ""
 
