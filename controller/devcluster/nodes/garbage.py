@@ -266,10 +266,6 @@ class _Handler:
 
     def on_update(self, old: KubeObject, new: KubeObject) -> None:
         item = ObjectId(self._resource, new.metadata.key)
-        if old.metadata.uid != new.metadata.uid:  # made anew while nobody watched
-            self._collector.object_gone(old)
-            self._collector.object_appeared(item, new)
-            return
         self._collector.object_changed(item, old.metadata, new.metadata)
 
     def on_delete(self, obj: KubeObject | Tombstone[KubeObject]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
-from tests.faults.faulty_transport import DelayedRequest, Rule, watch_lag
+from tests.faults.faulty_transport import DelayedRequest, Rule, watch_gone, watch_lag
 
 if TYPE_CHECKING:
     from conftest import World
@@ -77,6 +77,19 @@ async def test_a_namesake_of_the_owner_owns_nothing(world: World) -> None:
         await config_map(world, "child", owned_by(owner, uid="0000-of-a-former-one"))
         await asyncio.sleep(1)
         assert await world.is_gone(CONFIG_MAPS, "child")
+
+
+async def test_an_owner_made_anew_while_nobody_watched_has_lost_its_dependents(
+    world: World,
+) -> None:
+    async with world.nodes("gc", rules=(watch_gone("configmaps", 2),)):
+        owner = await config_map(world, "owner")
+        await world.create_pod("child", owners=[owned_by(owner)])
+        await asyncio.sleep(5)
+        await world.user.delete(CONFIG_MAPS, "default", "owner")
+        await config_map(world, "owner")
+        await asyncio.sleep(60)
+        assert await world.is_gone(PODS, "child")
 
 
 async def test_an_owner_that_never_existed_is_asked_for_before_its_dependent_goes(
