@@ -120,7 +120,7 @@ class Kubectl:
             input=stdin,
             timeout=self.patience,
             check=False,
-            env=os.environ | {"HOME": str(self.kubeconfig.parent)} | self.environment,
+            env=self._variables(),
         )
         if check and done.returncode:
             raise AssertionError(f"kubectl {' '.join(arguments)}: {done.stderr}\n{done.stdout}")
@@ -135,8 +135,11 @@ class Kubectl:
             return subprocess.Popen(
                 [KUBECTL, "--kubeconfig", str(self.kubeconfig), *arguments],
                 stdout=stdout,
-                env=os.environ | {"HOME": str(self.kubeconfig.parent)},
+                env=self._variables(),
             )
+
+    def _variables(self) -> dict[str, str]:
+        return os.environ | {"HOME": str(self.kubeconfig.parent)} | self.environment
 
 
 def write_kubeconfig(path: Path, cluster: EmbeddedCluster) -> None:

@@ -36,12 +36,21 @@ def get(url: str) -> str:
         return ""
 
 
-def test_commands_run_in_pods_and_files_are_copied(tmp_path: Path):
-    with manta_dev(tmp_path, "--no-operator", f"--image=python={sys.prefix}") as (dev, kubectl):
+WEBSOCKETS: dict[str, str] = {}
+SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
+"""What kubectl before 1.31 speaks."""
+
+
+@pytest.mark.parametrize("protocol", [WEBSOCKETS, SPDY], ids=["websockets", "spdy"])
+def test_commands_run_in_pods_and_files_are_copied(tmp_path: Path, protocol: dict[str, str]):
+    with manta_dev(tmp_path, "--no-operator", f"--image=python={sys.prefix}") as (dev, stock):
+        kubectl = stock.with_environment(**protocol)
         kubectl("apply", "-f", "-", stdin=POD)
         until(lambda: "Running" in kubectl("get", "pod", "a"), why=dev.text)
         assert kubectl("exec", "a", "--", "echo", "hello") == "hello\n"
         assert kubectl("exec", "-i", "a", "--", "cat", stdin="text") == "text"
+        large = "text" * 500_000
+        assert kubectl("exec", "-i", "a", "--", "cat", stdin=large) == large
         failed = kubectl("exec", "a", "--", "sh", "-c", "exit 3", check=False)
         assert "command terminated with exit code 3" in failed
         assert "container z is not valid" in kubectl(

@@ -21,12 +21,24 @@ class Channels(Protocol):
     async def receive(self) -> tuple[int, bytes] | None:
         """The next message and its channel; empty data means that the channel ends.
 
-        None when the client has gone.
+        None when the client has gone, unless the session is cancelled then.
         """
         ...
 
     async def send(self, channel: int, data: bytes) -> None:
         """Send a message; does nothing when the client has gone."""
+        ...
+
+
+class Pipe(Protocol):
+    """The client's end of a connection of bytes."""
+
+    async def receive(self) -> bytes | None:
+        """The next bytes; None when the client has gone."""
+        ...
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes; does nothing when the client has gone."""
         ...
 
 
@@ -48,7 +60,12 @@ class ConnectionRequest:
 
     def wants(self, name: str) -> bool:
         """Whether a parameter is true."""
-        return self.query.get(name, "").lower() in {"1", "true"}
+        return asks_for(self.query, name)
+
+
+def asks_for(query: Mapping[str, str], name: str) -> bool:
+    """Whether a parameter of a connection is true."""
+    return query.get(name, "").lower() in {"1", "true"}
 
 
 class Session(Protocol):

@@ -15,7 +15,7 @@ from aiohttp import web
 from controller.devcluster.apiserver.access import Refused
 from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.apiserver.websockets import is_upgrade, is_websocket, serve_session
+from controller.devcluster.apiserver.upgrades import is_upgrade, serve_session
 
 if TYPE_CHECKING:
     import ssl
@@ -108,7 +108,7 @@ class _Bridge:
             sender = self._sender(request)
         except Refused as error:
             return _refusal(error)
-        if is_upgrade(request) and is_websocket(request):
+        if is_upgrade(request):
             return await self._connect(request, sender)
         body = await request.read()
         try:

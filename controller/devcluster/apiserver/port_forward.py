@@ -7,27 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.spdy import SpdyConnection
 
 if TYPE_CHECKING:
+    from controller.devcluster.apiserver.connections import Pipe
     from controller.devcluster.apiserver.spdy import SpdyStream
 
 _CHUNK = 32 * 1024
 _CONNECT = 10.0  # seconds
-
-
-class Pipe(Protocol):
-    """The client's end of a connection of bytes."""
-
-    async def receive(self) -> bytes | None:
-        """The next bytes; None when the client has gone."""
-        ...
-
-    async def send(self, data: bytes) -> None:
-        """Send bytes; does nothing when the client has gone."""
-        ...
 
 
 class PortForward:
@@ -48,10 +37,8 @@ class PortForward:
         Raises:
             SpdyError: it does not speak SPDY/3.1.
         """
-        connection = SpdyConnection(pipe.send, self._accept)
         try:
-            while (data := await pipe.receive()) is not None and await connection.feed(data):
-                pass
+            await SpdyConnection(pipe, self._accept).serve()
         finally:
             for task in self._connections:
                 task.cancel()
@@ -87,11 +74,14 @@ class PortForward:
 async def _both_ways(
     data: SpdyStream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Copy until the pod has ended its half; what the client still sends is dropped then."""
+    """Copy until the pod has ended its half, or sends to a client that has reset the stream.
+
+    What the client still sends is dropped then.
+    """
     sending = asyncio.create_task(_send(data, writer))
     try:
         with suppress(ConnectionError):
-            while chunk := await reader.read(_CHUNK):
+            while (chunk := await reader.read(_CHUNK)) and not data.has_ended:
                 await data.send(chunk)
     finally:
         sending.cancel()

@@ -98,7 +98,9 @@ class Subresources:
         """
         if where.subresource in CONNECTIONS:
             self.connect(request, where, resource, (request.query.get("command", ""),))
-            raise bad_request("Upgrade request required: a WebSocket of v5 or v4.channel.k8s.io")
+            raise bad_request(
+                "Upgrade request required: a WebSocket or SPDY/3.1, of v4.channel.k8s.io"
+            )
         if where.subresource in {"log", "proxy"}:
             return await self._hooked(request, where, resource)
         if (request.method, where.subresource) == ("POST", "token"):

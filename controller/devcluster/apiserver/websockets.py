@@ -29,13 +29,8 @@ _PING = 20.0  # seconds
 _ENDS = {WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.CLOSING, WSMsgType.ERROR}
 
 
-def is_upgrade(request: web.Request) -> bool:
-    """Whether a request asks for another protocol."""
-    return "upgrade" in request.headers.get("Connection", "").lower()
-
-
 def is_websocket(request: web.Request) -> bool:
-    """Whether it asks for a WebSocket with one of the subprotocols."""
+    """Whether a request asks for a WebSocket with one of the subprotocols."""
     offered = request.headers.get("Sec-WebSocket-Protocol", "").replace(" ", "").split(",")
     upgrade = request.headers.get("Upgrade", "").lower()
     return upgrade == "websocket" and bool(set(offered) & {*_PROTOCOLS, _TUNNEL})

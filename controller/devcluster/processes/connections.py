@@ -214,9 +214,10 @@ class _Execution:
                         started.stdin.close()
 
     def _resize(self, data: bytes) -> None:
-        size = msgspec.json.decode(data, type=dict[str, int])
-        packed = struct.pack("HHHH", size.get("Height", 0), size.get("Width", 0), 0, 0)
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, packed)
+        with suppress(msgspec.MsgspecError, struct.error):  # what is no size is ignored
+            size = msgspec.json.decode(data, type=dict[str, int])
+            packed = struct.pack("HHHH", size.get("Height", 0), size.get("Width", 0), 0, 0)
+            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, packed)
 
 
 async def _pass_on(channels: Channels, channel: int, reader: asyncio.StreamReader) -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from controller.devcluster.apiserver.connections import ERROR, RESIZE, STDERR, STDIN, STDOUT
 from controller.devcluster.apiserver.http import serve
+from controller.devcluster.apiserver.spdy.frames import GOAWAY, Frame
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.processes.connections import ProcessConnections
+from tests.devcluster.spdy_client import upgraded
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -96,7 +98,12 @@ async def test_a_terminal_has_the_size_of_the_clients(world):
         running_session = asyncio.create_task(
             session(world, "exec", "sh", tty="1", stdin="1")(client)
         )
-        for message in ((RESIZE, size), (STDIN, b"stty size; tty; exit 4\n")):
+        for message in (
+            (RESIZE, b"no size"),
+            (RESIZE, b'{"Width": 70000}'),
+            (RESIZE, size),
+            (STDIN, b"stty size; tty; exit 4\n"),
+        ):
             client.sent.put_nowait(message)
         await asyncio.wait_for(running_session, 20)
         assert b"45 123" in client.received[STDOUT]
@@ -172,7 +179,76 @@ async def test_over_a_websocket_each_message_names_its_channel(world, version):
         await http.aclose()
 
 
-async def test_without_a_websocket_one_is_asked_for(world):
+@asynccontextmanager
+async def spdy(world, query: str, *streams: str):
+    """A SPDY client with its streams open, and the port it is connected to."""
+    http = await serve(world.server)
+    path = f"{PATH}/exec?{query}"
+    async with upgraded(http.port, path, "v4.channel.k8s.io") as client:
+        for number, kind in enumerate(streams):
+            client.open(2 * number + 1, kind)
+        yield client, http.port
+    await http.aclose()
+
+
+async def test_over_spdy_each_channel_is_a_stream(world):
+    async with running(world):
+        query = "command=sh&command=-c&command=cat;echo+err>%262;exit+3&stdin=1&stdout=1&stderr=1"
+        async with spdy(world, query, "error", "stdin", "stdout", "stderr") as (client, _):
+            large = b"x" * 300_000
+            client.write(3, large)
+            client.write(3, b"end", last=True)
+            await client.until_ended(1, 3, 5, 7)
+            assert client.data[5] == large + b"end"
+            assert client.data[7] == b"err\n"
+            assert json.loads(client.data[1])["details"]["causes"][0]["message"] == "3"
+            client.put(Frame.farewell(7, 0))
+            await asyncio.wait_for(client.is_cut.wait(), 20)
+
+
+LEAVING: dict[str, bytes | None] = {
+    "closes": b"",
+    "says farewell": Frame.farewell(5, 0).encode(),
+    "speaks no SPDY": b"\xff" * 8,
+    "is cut": None,
+}
+
+
+async def test_a_command_that_reads_no_input_is_killed_when_its_client_leaves(world, tmp_path):
+    async with running(world):
+        for way, last in LEAVING.items():
+            pid = tmp_path / way.replace(" ", "-")
+            query = f"command=sh&command=-c&command=echo+$$>{pid};echo+up;exec+sleep+1000"
+            streams = ("error", "stdin", "stdout")
+            async with spdy(world, f"{query}&stdin=1&stdout=1", *streams) as (client, _):
+                client.write(3, b"unread")
+                async with asyncio.timeout(20):
+                    while not client.data.get(5):
+                        client.changed.clear()
+                        await client.changed.wait()
+                if last is not None:
+                    client.pieces.put_nowait(last)
+                    await asyncio.wait_for(client.is_cut.wait(), 20)
+            gone = f"while kill -0 $(cat {pid}); do sleep 0.02; done"
+            assert (await executed(world, "sh", "-c", gone)).status["status"] == "Success", way
+
+
+async def test_a_client_that_breaks_its_connection_breaks_no_other(world, caplog):
+    async with running(world):
+        query = "command=cat&stdin=1&stdout=1"
+        async with spdy(world, query, "error", "stdin", "stdout") as (client, port):
+            path = f"{PATH}/exec?{query}"
+            async with upgraded(port, path, "v4.channel.k8s.io") as other:
+                other.pieces.put_nowait(b"\x80" * 1000)
+                await asyncio.wait_for(other.is_cut.wait(), 20)
+                assert other.replies == [(GOAWAY, 0)]
+            client.write(3, b"text", last=True)
+            await client.until_ended(1, 3, 5)
+            assert client.data[5] == b"text"
+        assert not [one for one in caplog.records if one.levelname in {"ERROR", "WARNING"}]
+
+
+async def test_without_an_upgrade_one_is_asked_for(world):
     async with running(world):
         http = await serve(world.server)
         async with aiohttp.ClientSession(f"http://127.0.0.1:{http.port}") as plain:
@@ -181,4 +257,12 @@ async def test_without_a_websocket_one_is_asked_for(world):
                 assert "Upgrade request required" in (await answer.json())["message"]
             async with plain.post(f"{PATH}/exec?command=ls&container=zz") as answer:
                 assert "container zz is not valid" in (await answer.json())["message"]
+            for protocol in ("v1.channel.k8s.io", "", "v4.channel.k8s.io"):
+                upgrade = {
+                    "Connection": "Upgrade",
+                    "Upgrade": "SPDY/3.1" if protocol != "v4.channel.k8s.io" else "SPDY/2",
+                    "X-Stream-Protocol-Version": protocol,
+                }
+                async with plain.post(f"{PATH}/exec?command=ls", headers=upgrade) as answer:
+                    assert answer.status == 400
         await http.aclose()

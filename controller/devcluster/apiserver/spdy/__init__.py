@@ -1,6 +1,6 @@
-"""SPDY/3.1 as far as `kubectl port-forward` speaks it: streams with headers, without flow control.
+"""SPDY/3.1 as far as Kubernetes' clients speak it: streams with headers, without windows.
 
-The Go library of Kubernetes' clients neither sends nor heeds window updates.
+Their Go library neither sends nor heeds window updates; TCP makes either side wait for the other.
 """
 
 from controller.devcluster.apiserver.spdy.connection import SpdyConnection, SpdyStream

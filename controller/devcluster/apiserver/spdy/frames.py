@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from controller.devcluster.apiserver.spdy.dictionary import DICTIONARY
 
-DATA, SYN_STREAM, SYN_REPLY, RST_STREAM, PING, GOAWAY = 0, 1, 2, 3, 6, 7
+DATA, SYN_STREAM, SYN_REPLY, RST_STREAM, PING, GOAWAY, HEADERS = 0, 1, 2, 3, 6, 7, 8
 FIN = 1
 _CONTROL = 0x8003
-_LARGEST = 16 * 1024 * 1024
+_LARGEST = 64 * 1024
+"""Bytes of a control frame, or of headers once inflated; a frame of data has up to 2^24 - 1."""
+_SIZES = {SYN_STREAM: 10, SYN_REPLY: 4, RST_STREAM: 8, PING: 4, GOAWAY: 8, HEADERS: 4}
+"""Least bytes of a control frame."""
 
 
 class SpdyError(Exception):
@@ -33,6 +36,21 @@ class Frame:
     stream: int
     flags: int
     payload: bytes
+
+    @classmethod
+    def ping(cls, number: int) -> Frame:
+        """Asks for the same frame as an answer; even numbers are the server's."""
+        return cls(PING, 0, 0, number.to_bytes(4, "big"))
+
+    @classmethod
+    def reset(cls, stream: int, code: int) -> Frame:
+        """Ends both halves of a stream."""
+        return cls(RST_STREAM, stream, 0, struct.pack(">II", stream, code))
+
+    @classmethod
+    def farewell(cls, newest: int, code: int) -> Frame:
+        """Ends the connection, whose newest stream is named."""
+        return cls(GOAWAY, 0, 0, struct.pack(">II", newest, code))
 
     @property
     def is_last(self) -> bool:
@@ -57,15 +75,15 @@ class FrameDecoder:
         """The frames that are complete now.
 
         Raises:
-            SpdyError: a frame is too long, or of another version.
+            SpdyError: a frame has the wrong length, or is of another version.
         """
         self._buffer += data
         found: list[Frame] = []
         while len(self._buffer) >= 8:
             first, size = struct.unpack_from(">II", self._buffer)
             flags, length = size >> 24, size & 0xFFFFFF
-            if length > _LARGEST:
-                raise SpdyError(f"a frame of {length} bytes")
+            if first >> 31 and length > _LARGEST:
+                raise SpdyError(f"a control frame of {length} bytes")
             if len(self._buffer) < 8 + length:
                 break
             payload = bytes(self._buffer[8 : 8 + length])
@@ -80,8 +98,10 @@ def _frame(first: int, flags: int, payload: bytes) -> Frame:
     if first >> 16 != _CONTROL:
         raise SpdyError("another version")
     kind = first & 0xFFFF
+    if len(payload) < _SIZES.get(kind, 0):
+        raise SpdyError(f"a control frame of {len(payload)} bytes")
     stream = 0
-    if kind in {SYN_STREAM, SYN_REPLY, RST_STREAM} and len(payload) >= 4:
+    if kind in {SYN_STREAM, SYN_REPLY, RST_STREAM}:
         stream = int.from_bytes(payload[:4], "big") & 0x7FFFFFFF
     return Frame(kind, stream, flags, payload)
 
@@ -92,18 +112,18 @@ class HeaderDecoder:
     def __init__(self) -> None:
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
 
-    def headers(self, frame: Frame) -> dict[str, str]:
-        """The headers of a `SYN_STREAM`, names in lower case.
+    def headers(self, packed: bytes) -> dict[str, str]:
+        """The headers of a frame, names in lower case.
 
         Raises:
-            SpdyError: they cannot be read.
+            SpdyError: they cannot be read, or are too long.
         """
         try:
-            block = self._inflate.decompress(frame.payload[10:], _LARGEST)
+            block = self._inflate.decompress(packed, _LARGEST)
             words, position = _words(block, 4, 2 * int.from_bytes(block[:4], "big"))
         except (zlib.error, UnicodeDecodeError) as error:
             raise SpdyError(f"unreadable headers: {error}") from error
-        if position != len(block):
+        if position != len(block) or self._inflate.unconsumed_tail:
             raise SpdyError("unreadable headers")
         return dict(zip((name.lower() for name in words[::2]), words[1::2], strict=True))
 
