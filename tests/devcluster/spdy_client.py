@@ -18,7 +18,7 @@ from controller.devcluster.apiserver.spdy.frames import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
 
 class Client:
@@ -71,8 +71,14 @@ class Client:
         self.put(Frame(DATA, stream, FIN if last else 0, data))
 
     async def until_ended(self, *streams: int) -> None:
-        async with asyncio.timeout(10):
-            while not set(streams) <= self.ended:
+        await self._until(lambda: set(streams) <= self.ended)
+
+    async def until_data(self, stream: int) -> None:
+        await self._until(lambda: bool(self.data.get(stream)))
+
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not reached():
                 self.changed.clear()
                 await self.changed.wait()
 

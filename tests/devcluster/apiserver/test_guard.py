@@ -133,3 +133,35 @@ async def test_a_pods_token_does_what_its_role_allows_and_nothing_else():
             assert await status(session, robot | {"Impersonate-User": who}) == 403
         assert await status(session, robot | {"Impersonate-Group": "system:masters"}) == 403
         assert await status(session, TOKEN | {"Impersonate-User": "nobody"}) == 403
+
+
+UPGRADES = {
+    "websocket": {"Sec-WebSocket-Protocol": "v4.channel.k8s.io"},
+    "SPDY/3.1": {"X-Stream-Protocol-Version": "v4.channel.k8s.io"},
+}
+
+
+@pytest.mark.parametrize("protocol", UPGRADES)
+async def test_an_upgrade_is_refused_as_any_request(protocol):
+    async with guarded() as (session, server):
+        tokens = server.hooks.tokens
+        await server.request(
+            "POST",
+            "/api/v1/namespaces/default/serviceaccounts",
+            {},
+            {},
+            b'{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"a"}}',
+        )
+        pods = tokens.issue("default", "a", {})["status"]["token"]
+        asked = {"Connection": "Upgrade", "Upgrade": protocol, **UPGRADES[protocol]}
+        for expected, headers in (
+            (401, {}),
+            (401, {"Authorization": "Bearer wrong"}),
+            (403, {"Authorization": f"Bearer {pods}"}),
+            (403, TOKEN | {"Origin": "https://elsewhere.example"}),
+            (421, TOKEN | {"Host": "elsewhere.example"}),
+            (404, TOKEN),
+        ):
+            path = "/api/v1/namespaces/default/pods/a/exec?command=ls&stdout=1"
+            async with session.post(path, headers=asked | headers) as answer:
+                assert answer.status == expected, headers

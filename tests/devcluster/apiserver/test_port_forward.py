@@ -67,6 +67,27 @@ async def test_a_stream_that_is_reset_ends():
         assert 3 not in client.ended
 
 
+async def test_a_pod_that_sends_to_a_stream_that_was_reset_is_left():
+    left = asyncio.Event()
+
+    async def send(reader, writer):
+        try:
+            while True:
+                writer.write(b"tick")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        except ConnectionError:
+            left.set()
+
+    chatty = await asyncio.start_server(send, "127.0.0.1", 0)
+    async with forwarding() as (client, _):
+        client.open_pair(1, 3, chatty.sockets[0].getsockname()[1])
+        await client.until_data(3)
+        client.put(Frame.reset(3, 5))
+        await asyncio.wait_for(left.wait(), 10)
+    chatty.close()
+
+
 async def test_what_a_pod_does_not_want_holds_nobody_up():
     async def refuse(reader, writer):
         writer.close()

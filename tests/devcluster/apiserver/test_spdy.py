@@ -10,8 +10,8 @@ import zlib
 import pytest
 
 from controller.devcluster.apiserver.connections import ERROR, RESIZE, STDIN, STDOUT
-from controller.devcluster.apiserver.spdy import SpdyConnection, SpdyError
-from controller.devcluster.apiserver.spdy.connection import _PING, _STREAMS, _WAITING
+from controller.devcluster.apiserver.spdy import SpdyConnection, SpdyError, connection
+from controller.devcluster.apiserver.spdy.connection import _PING, _WAITING
 from controller.devcluster.apiserver.spdy.dictionary import DICTIONARY
 from controller.devcluster.apiserver.spdy.frames import (
     DATA,
@@ -24,6 +24,7 @@ from controller.devcluster.apiserver.spdy.frames import (
     Frame,
 )
 from controller.devcluster.apiserver.spdy_channels import (
+    _LINE,
     _OPENING,
     SpdyChannels,
     wanted_channels,
@@ -52,6 +53,7 @@ def syn(block: bytes, stream: int = 1) -> Frame:
 
 
 NO_HEADERS = bytes(4)
+LONG_HEADERS = struct.pack(">II", 1, 0xFFF4) + b"x" * 0xFFF4 + bytes(4)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,7 @@ NO_HEADERS = bytes(4)
         pytest.param(syn(b"\0\0\0\1\xff\xff\xff\xffx").encode(), id="a name of 4 GiB"),
         pytest.param(syn(b"\0\0\0\1\0\0\0\1\xff\0\0\0\0").encode(), id="not UTF-8"),
         pytest.param(syn(NO_HEADERS + b"x").encode(), id="more than headers"),
+        pytest.param(syn(LONG_HEADERS + b"and more").encode(), id="cut after 64 KiB"),
         pytest.param(syn(bytes(10_000_000)).encode(), id="inflated to 10 MB"),
     ],
 )
@@ -132,15 +135,16 @@ async def test_a_silent_client_is_asked_whether_it_is_there():
     await serving
 
 
-async def test_a_stream_too_many_is_refused_and_closed_ones_do_not_count():
+async def test_a_stream_too_many_is_refused_and_closed_ones_do_not_count(monkeypatch):
+    monkeypatch.setattr(connection, "_STREAMS", 3)
     client = Client()
-    numbers = range(1, 2 * _STREAMS + 1, 2)
+    numbers = range(1, 7, 2)
     for number in numbers:
         client.open(number, "data")
     client.open(numbers.stop, "data")
     client.put(Frame.reset(1, 5))
     client.open(numbers.stop + 2, "data")
-    assert len(await served(client)) == _STREAMS + 1
+    assert len(await served(client)) == 4
     assert client.replies[-2:] == [(RST_STREAM, numbers.stop), (SYN_REPLY, numbers.stop + 2)]
 
 
@@ -161,6 +165,35 @@ async def test_what_nobody_reads_waits_within_bounds_until_it_is_read():
     assert total == 4 * _WAITING
     client.pieces.put_nowait(None)
     await serving
+
+
+async def test_a_stream_that_ends_unread_lets_the_connection_go_on():
+    client = Client()
+    client.open(1, "data")
+    for _ in range(8):
+        client.write(1, bytes(_WAITING // 2))
+    client.open(3, "data")
+    streams = []
+    serving = asyncio.create_task(SpdyConnection(client, streams.append).serve())
+    await asyncio.sleep(1)
+    assert len(streams) == 1
+    await streams[0].end()
+    await asyncio.sleep(1)
+    assert len(streams) == 2
+    client.write(1, b"dropped", last=True)
+    client.pieces.put_nowait(None)
+    await serving
+    assert len(await streams[0].receive()) <= _WAITING
+    assert client.ended == {1}
+
+
+async def test_data_after_the_end_is_dropped():
+    client = Client()
+    client.open(1, "data")
+    client.write(1, b"text", last=True)
+    client.write(1, b"more")
+    (stream,) = await served(client)
+    assert (await stream.receive(), await stream.receive()) == (b"text", b"")
 
 
 async def test_a_stream_that_is_opened_as_ended_has_no_data():
@@ -201,11 +234,17 @@ async def test_sizes_of_a_terminal_are_lines():
     client.write(7, b'{"Width":1}\n{"Wid')
     client.write(7, b'th":2}\n\n')
     await asyncio.sleep(1)
+    for _ in range(10):
+        client.write(7, bytes(1000))
+        await asyncio.sleep(1)
+    client.write(7, b"\n")
+    await asyncio.sleep(1)
     client.write(3, b"", last=True)
     await client.until_ended(1, 3, 5, 7)
     client.put(Frame.farewell(7, 0))
     await serving
     assert client.data[5].count(b'[4, "{') == 2
+    assert client.data[5].count(rb"\u0000") == _LINE
 
 
 @pytest.mark.parametrize("kinds", [("error", "error"), ("stderr",), ("", "stdin")])

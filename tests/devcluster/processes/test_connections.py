@@ -180,21 +180,25 @@ async def test_over_a_websocket_each_message_names_its_channel(world, version):
 
 
 @asynccontextmanager
-async def spdy(world, query: str, *streams: str):
-    """A SPDY client with its streams open, and the port it is connected to."""
+async def listening(world):
     http = await serve(world.server)
-    path = f"{PATH}/exec?{query}"
-    async with upgraded(http.port, path, "v4.channel.k8s.io") as client:
-        for number, kind in enumerate(streams):
-            client.open(2 * number + 1, kind)
-        yield client, http.port
+    yield http.port
     await http.aclose()
 
 
+@asynccontextmanager
+async def spdy(port: int, query: str, *streams: str):
+    """A SPDY client with its streams open."""
+    async with upgraded(port, f"{PATH}/exec?{query}", "v4.channel.k8s.io") as client:
+        for number, kind in enumerate(streams):
+            client.open(2 * number + 1, kind)
+        yield client
+
+
 async def test_over_spdy_each_channel_is_a_stream(world):
-    async with running(world):
+    async with running(world), listening(world) as port:
         query = "command=sh&command=-c&command=cat;echo+err>%262;exit+3&stdin=1&stdout=1&stderr=1"
-        async with spdy(world, query, "error", "stdin", "stdout", "stderr") as (client, _):
+        async with spdy(port, query, "error", "stdin", "stdout", "stderr") as client:
             large = b"x" * 300_000
             client.write(3, large)
             client.write(3, b"end", last=True)
@@ -215,17 +219,14 @@ LEAVING: dict[str, bytes | None] = {
 
 
 async def test_a_command_that_reads_no_input_is_killed_when_its_client_leaves(world, tmp_path):
-    async with running(world):
+    async with running(world), listening(world) as port:
         for way, last in LEAVING.items():
             pid = tmp_path / way.replace(" ", "-")
             query = f"command=sh&command=-c&command=echo+$$>{pid};echo+up;exec+sleep+1000"
             streams = ("error", "stdin", "stdout")
-            async with spdy(world, f"{query}&stdin=1&stdout=1", *streams) as (client, _):
+            async with spdy(port, f"{query}&stdin=1&stdout=1", *streams) as client:
                 client.write(3, b"unread")
-                async with asyncio.timeout(20):
-                    while not client.data.get(5):
-                        client.changed.clear()
-                        await client.changed.wait()
+                await client.until_data(5)
                 if last is not None:
                     client.pieces.put_nowait(last)
                     await asyncio.wait_for(client.is_cut.wait(), 20)
@@ -233,12 +234,38 @@ async def test_a_command_that_reads_no_input_is_killed_when_its_client_leaves(wo
             assert (await executed(world, "sh", "-c", gone)).status["status"] == "Success", way
 
 
+async def test_a_client_that_leaves_with_unread_input_is_noticed_by_a_ping(world, monkeypatch):
+    monkeypatch.setattr("controller.devcluster.apiserver.spdy.connection._PING", 0.05)
+    async with running(world), listening(world) as port:
+        query = "command=sleep&command=1000&stdin=1&stdout=1"
+        prepare, ended = world.server.hooks.pod_connection, asyncio.Event()
+
+        def observed(request):
+            async def run(channels):
+                try:
+                    await prepare(request)(channels)
+                finally:
+                    ended.set()
+
+            return run
+
+        world.server.hooks.pod_connection = observed
+        async with spdy(port, query, "error", "stdin", "stdout") as client:
+            for _ in range(160):
+                client.write(3, bytes(100_000))
+            left = -1
+            while client.pieces.qsize() != left:  # until nothing more is taken
+                left = client.pieces.qsize()
+                await asyncio.sleep(0.1)
+            assert left
+        await asyncio.wait_for(ended.wait(), 20)
+
+
 async def test_a_client_that_breaks_its_connection_breaks_no_other(world, caplog):
-    async with running(world):
+    async with running(world), listening(world) as port:
         query = "command=cat&stdin=1&stdout=1"
-        async with spdy(world, query, "error", "stdin", "stdout") as (client, port):
-            path = f"{PATH}/exec?{query}"
-            async with upgraded(port, path, "v4.channel.k8s.io") as other:
+        async with spdy(port, query, "error", "stdin", "stdout") as client:
+            async with spdy(port, query) as other:
                 other.pieces.put_nowait(b"\x80" * 1000)
                 await asyncio.wait_for(other.is_cut.wait(), 20)
                 assert other.replies == [(GOAWAY, 0)]
