@@ -30,6 +30,7 @@ ORPHAN = "orphan"
 
 _VERBS = frozenset({"list", "watch", "patch", "delete"})
 _UNTIL_SYNCED = 1.0  # seconds until an owner is checked again while a cache is being filled
+_UNTIL_SEEN = 5.0  # seconds until an owner is asked for again that no cache shows
 _BY_OWNER = "owner uid"
 _EVENTS = "Event"  # plentiful, short-lived and without owners
 
@@ -48,11 +49,19 @@ DISCOVERY = ObjectId("", "")
 
 @dataclass(frozen=True, slots=True)
 class _Owners:
-    """The owner references of one object, by the state of the owners."""
+    """The owner references of one object, by the state of the owners.
+
+    Attributes:
+        solid: of owners that exist.
+        waiting: of owners that go when their dependents have gone.
+        absent: of owners that do not exist.
+        unseen: whether a cache lacks an owner that exists; it may go without an event.
+    """
 
     solid: tuple[OwnerReference, ...]
     waiting: tuple[OwnerReference, ...]
     absent: tuple[OwnerReference, ...]
+    unseen: bool
 
 
 class GarbageCollector:
@@ -137,10 +146,10 @@ class GarbageCollector:
         resource = self._resources[item.resource]
         try:
             if not obj.metadata.terminating:
-                await self._collect(item, resource, obj.metadata)
-            elif not self._knows_all_dependents():
+                return await self._collect(item, resource, obj.metadata)
+            if not self._knows_all_dependents():
                 return _UNTIL_SYNCED
-            elif ORPHAN in obj.metadata.finalizers:
+            if ORPHAN in obj.metadata.finalizers:
                 await self._orphan(resource, obj.metadata)
             elif FOREGROUND in obj.metadata.finalizers:
                 await self._finish_foreground(resource, obj.metadata)
@@ -148,44 +157,59 @@ class GarbageCollector:
             pass  # another client was faster
         return None
 
-    async def _collect(self, item: ObjectId, resource: Resource[Any], meta: ObjectMeta) -> None:
+    async def _collect(
+        self, item: ObjectId, resource: Resource[Any], meta: ObjectMeta
+    ) -> float | None:
+        """Collect one object; returns the seconds until it must be looked at again."""
         if not meta.owner_references:
-            return
+            return None
         owners = await self._classify(meta)
         if owners is None:
             self._unresolved[item] = None
-        elif owners.solid:
+            return None
+        if owners.solid:
             await self._drop_references(resource, meta, owners.waiting + owners.absent)
         else:
             has_dependents = any(True for _ in self._dependents(meta.uid))
             await self._delete(resource, meta, foreground=bool(owners.waiting) and has_dependents)
+        return _UNTIL_SEEN if owners.unseen else None
 
     async def _classify(self, meta: ObjectMeta) -> _Owners | None:
         """The owners by state; None if one is of a kind that is not served."""
         solid: list[OwnerReference] = []
         waiting: list[OwnerReference] = []
         absent: list[OwnerReference] = []
+        unseen = False
         for reference in meta.owner_references:
             resource = self._resource_of(reference)
             if resource is None or (resource.namespaced and not meta.namespace):
                 return None
-            owner = await self._owner(resource, meta.namespace, reference)
+            owner = self._seen(resource, meta.namespace, reference)
+            if owner is None:
+                owner = await self._read(resource, meta.namespace, reference)
+                unseen = unseen or owner is not None
             if owner is None:
                 absent.append(reference)
             elif owner.terminating and FOREGROUND in owner.finalizers:
                 waiting.append(reference)
             else:
                 solid.append(reference)
-        return _Owners(tuple(solid), tuple(waiting), tuple(absent))
+        return _Owners(tuple(solid), tuple(waiting), tuple(absent), unseen)
 
-    async def _owner(
+    def _seen(
         self, resource: Resource[Any], namespace: str, reference: OwnerReference
     ) -> ObjectMeta | None:
         namespace = namespace if resource.namespaced else ""
         lister: Lister[KubeObject] = self._informers[str(resource)].lister
         cached = lister.get(_key(namespace, reference.name))
-        if cached is not None and cached.metadata.uid == reference.uid:
-            return cached.metadata
+        if cached is None or cached.metadata.uid != reference.uid:
+            return None
+        return cached.metadata
+
+    async def _read(
+        self, resource: Resource[Any], namespace: str, reference: OwnerReference
+    ) -> ObjectMeta | None:
+        namespace = namespace if resource.namespaced else ""
         try:
             live: KubeObject = await self._client.get(resource, namespace, reference.name)
         except (NotFound, PathNotFound):  # or its definition has gone, and all objects with it

@@ -113,6 +113,20 @@ async def test_an_owner_that_the_cache_does_not_show_yet_keeps_its_dependents(
         assert not await world.is_gone(PODS, "child")
 
 
+async def test_an_owner_that_went_before_any_cache_showed_it_has_lost_its_dependents(
+    world: World,
+) -> None:
+    late = Rule(DelayedRequest(10.0), "configmaps", frozenset({"list", "watch"}), skip=1)
+    async with world.nodes("gc", rules=(watch_gone("configmaps", 1), late)):
+        owner = await config_map(world, "owner")
+        await world.create_pod("child", owners=[owned_by(owner)])
+        await asyncio.sleep(2)
+        assert not await world.is_gone(PODS, "child")
+        await world.user.delete(CONFIG_MAPS, "default", "owner")
+        await asyncio.sleep(60)
+        assert await world.is_gone(PODS, "child")
+
+
 async def test_one_owner_of_two_is_enough_and_the_other_reference_is_dropped(
     world: World,
 ) -> None:
