@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(900)]  # a failure 
 
 EXAMPLES = 25
 BLIND_SPOT = "known fault: an edit while a definition lacks numOfHosts deletes workers of a replica"
-SEEDS = [*range(6), pytest.param(6, marks=pytest.mark.xfail(reason=BLIND_SPOT)), 7]
+SEEDS = [*range(6), pytest.param(6, marks=pytest.mark.xfail(reason=BLIND_SPOT, run=False)), 7]
 
 DIGEST = "from tests.simulation.test_simulation import digest; print(digest({seed}, jobs={jobs}))"
 
