@@ -117,7 +117,9 @@ async def test_an_owner_that_went_before_any_cache_showed_it_has_lost_its_depend
     world: World,
 ) -> None:
     late = Rule(DelayedRequest(10.0), "configmaps", frozenset({"list", "watch"}), skip=1)
-    async with world.nodes("gc", rules=(watch_gone("configmaps", 1), late)):
+    async with world.nodes("gc", rules=(watch_gone("configmaps", 2), late)):
+        await config_map(world, "first")
+        await asyncio.sleep(1)
         owner = await config_map(world, "owner")
         await world.create_pod("child", owners=[owned_by(owner)])
         await asyncio.sleep(2)
