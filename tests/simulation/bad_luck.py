@@ -1,6 +1,7 @@
 """Remembered bad luck: lives that chance seldom draws, each named by what must be survived.
 
-Each is there for one guard of the operator and goes wrong when that is removed.
+Each is there for one guard of the operator, or one excuse of the referee, and goes wrong when
+that is removed.
 """
 
 from __future__ import annotations
@@ -193,6 +194,11 @@ BAD_LUCK = {
         Surroundings(),
         (Cluster((Group(0, 2), Group(1, 1, hosts=2))),),
         (Step(10.0, Prune("spec.workerGroupSpecs.numOfHosts", 20.0)), Step(3.0, Scale(0, 0, 3))),
+    ),
+    "an autoscaled group grows by single pods while a definition drops the hosts": Scenario(
+        Surroundings(),
+        (Cluster((Group(0, 0, hosts=3),), autoscaler="v1"),),
+        (Step(10.0, Prune("spec.workerGroupSpecs.numOfHosts", 6.0)), Step(1.0, Scale(0, 0, 1))),
     ),
 }
 """By the sentence that says what happens."""

@@ -305,7 +305,7 @@ class Referee:
     def _is_called_for(
         self, pod: Seen, intent: Intent, history: History, wishes: list[Wish]
     ) -> bool:
-        birth = self._births[pod.uid]
+        made_with = history.hosts_at(self._births[pod.uid], pod.group) if pod.slice else 1
         slice_uids = self._members[pod.owner, pod.slice] if pod.slice else {pod.uid}
         mates = [self.pods.get(uid) for uid in slice_uids if uid != pod.uid]
         names = {pod.name, *(mate.name for mate in mates if mate)}
@@ -324,8 +324,9 @@ class Referee:
             # another pod of its multi-host replica has ended, or was never made
             or any(mate is None or not mate.live or mate.dead for mate in mates)
             or (bool(pod.slice) and any(len(slice_uids) < group.hosts for group in asked))
-            # numOfHosts is not that with which it was made
-            or any(g.hosts != history.hosts_at(birth, pod.group) for g in asked)
+            # numOfHosts is not that with which it was made: 1 if it is of no replica, also if a
+            # definition had dropped another number from that generation
+            or any(g.hosts != made_with for g in asked)
         )
 
     def _judge_choice(
