@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controller.kube.client import Client
     from controller.kube.resources import Resource
     from controller.runtime.events.recorder import RecorderStatistics
-    from controller.runtime.expectations.expectations import ExpectationStatistics
+    from controller.runtime.expectations.statistics import ExpectationStatistics
     from workqueue import Workers
 
 ResultLabel = Literal["success", "error", "requeue", "requeue_after"]

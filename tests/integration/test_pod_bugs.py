@@ -10,7 +10,7 @@ import pytest
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.runtime.expectations.overlay import ObjectReference
+from controller.runtime.expectations.expectation import ObjectReference
 from tests.faults.faulty_transport import Lag, Rule
 from tests.integration.harness import embedded_world, example_cluster, live, role
 

@@ -13,8 +13,8 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.kube.errors import Status, StatusError, error_for
 from controller.kube.objects import ConfigMap, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.overlay import ObjectReference
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Target
 from informers import Store
@@ -87,7 +87,7 @@ class Book:
         self.time = 0.0
         self.store: Store[ConfigMap] = Store({"owner": index_by_owner})
         self.store.replace([], revision)
-        self.expectations = Expectations(now=lambda: self.time, wall=lambda: NOW)
+        self.expectations = Expectations(now=self.now, wall=lambda: NOW)
         self.expectations.add_cache(
             CONFIG_MAPS, "", self.store, {"owner": index_by_owner}, selective=selective
         )
@@ -98,6 +98,9 @@ class Book:
         )
         self.expectations.enqueue = self.woken.append
         self.expectations.add_owner(OWNER)
+
+    def now(self) -> float:
+        return self.time
 
     def show(self, obj: ConfigMap) -> None:
         """An ADDED or MODIFIED event."""

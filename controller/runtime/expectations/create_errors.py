@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from controller.runtime.expectations.overlay import ObjectReference
+    from controller.runtime.expectations.expectation import ObjectReference
     from controller.runtime.expectations.owners import Owner, OwnerIndex
     from controller.runtime.reconcile.kind import CreateError
 

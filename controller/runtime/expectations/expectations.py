@@ -15,74 +15,40 @@ revisions went backwards (EXP-45). No expectation expires unchecked.
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from controller.apimachinery.ownership import is_owned_by
-from controller.apimachinery.timestamps import rfc3339
 from controller.kube.objects import KubeObject
 from controller.runtime.expectations.create_errors import CreateErrors
-from controller.runtime.expectations.overlay import (
-    Expectation,
-    ObjectReference,
-    OverlayIndex,
-    effective,
-    is_newer,
-)
+from controller.runtime.expectations.expectation import ObjectReference, is_newer
+from controller.runtime.expectations.overlay import OverlayIndex
 from controller.runtime.expectations.owners import OwnerIndex
 from controller.runtime.expectations.reader import OverlayReader
+from controller.runtime.expectations.statistics import LIVE_READ, collect
+from controller.runtime.expectations.tracker import ExpectationTracker
 from controller.runtime.reconcile.plan import Create
-from informers import is_comparable, is_older
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from controller.kube.resources import Resource
+    from controller.runtime.expectations.expectation import Expectation
     from controller.runtime.expectations.owners import Owner
+    from controller.runtime.expectations.statistics import ExpectationStatistics
     from controller.runtime.reconcile.kind import CreateError, LogText
     from controller.runtime.reconcile.plan import Failure, LiveList, LogTail, Target, Write
     from informers import Lister, Undecodable
 
 T = TypeVar("T", bound=KubeObject)
 
-_Order: TypeAlias = tuple[int, str]
-"""A revision as length and digits, which sort like the number. A number may have more digits than
-Python converts."""
-
-FIRST_LIVE_READ = 30.0
-"""Seconds after which an expectation that the store has not satisfied is read live."""
-
-LIVE_ONLY_INTERVAL = 30.0
-"""Seconds between two live reads of an object that is not in the watched selection any more."""
-
 UNKNOWN_OVERDUE = 5.0
 """Seconds after which a write of unknown outcome is reported as a failure."""
 
-MAX_LIVE_READ_INTERVAL = 480.0
-"""Seconds between two live reads of one expectation at most; the interval doubles each time."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectationStatistics:
-    """Numbers for metrics and tests."""
-
-    owners: int
-    expectations: int
-    pending: int
-    unknown: int
-    oldest_age: float
-    oldest_unseen: float
-    need_live_read: int
-    corrections: int
-    live_reads: int
-    resolved_by: Mapping[str, int]
-
 
 class Expectations:
-    """Records writes and finds out when the store satisfies them.
+    """Records writes, what the store shows of them, and live reads.
 
     Synchronous throughout; an event costs O(1), amortised.
 
@@ -101,14 +67,13 @@ class Expectations:
 
     def __init__(self, *, now: Callable[[], float], wall: Callable[[], datetime]) -> None:
         self._now = now
-        self._wall = wall
         self._overlays = OverlayIndex()
         self._owners = OwnerIndex()
         self._create_errors = CreateErrors(self._owners)
         self.reader = OverlayReader(self._overlays, self._owners, self._create_errors)
-        self._waiting: dict[tuple[Resource[Any], str], list[tuple[_Order, str]]] = {}
-        self._live_reads = 0
-        self._resolved_by: dict[str, int] = {}
+        self._tracker = ExpectationTracker(
+            self._overlays, self._owners, now=now, wall=wall, hooks=self
+        )
         self.request_live_read: Callable[[ObjectReference, float], None] = (
             lambda _reference, _delay: None
         )
@@ -139,22 +104,13 @@ class Expectations:
 
     def observe_revision(self, resource: Resource[Any], namespace: str, revision: str) -> None:
         """The store of this scope has reached `revision`: check what was expected by then."""
-        heap = self._waiting.get((resource, namespace))
-        order = _order(revision)
-        if not heap or order is None:
-            return
-        overlay = self._overlays.get(resource)
-        while heap and heap[0][0] <= order:
-            _, key = heapq.heappop(heap)
-            expectation = overlay.get_expectation(key)
-            if expectation is not None:
-                self._update(expectation)
+        self._tracker.observe_revision(resource, namespace, revision)
 
     def observe_change(self, resource: Resource[Any], key: str) -> None:
         """The store shows a new state of this object, which may satisfy its expectation."""
         expectation = self._overlays.get(resource).get_expectation(key)
         if expectation is not None:
-            self._update(expectation)
+            self._tracker.update(expectation)
 
     def observe_delete(self, resource: Resource[Any], last: KubeObject) -> None:
         """The store does not show this object any more; `last` is the last state that it showed.
@@ -173,10 +129,10 @@ class Expectations:
         if expectation is None:
             return
         if terminating and expectation.obj is not None and expectation.obj.metadata.uid == uid:
-            self._mark_deleted(expectation, uid, gone=True)
+            self._tracker.mark_deleted(expectation, uid, gone=True)
         if expectation.warning:
-            self._require_live_read(expectation)
-        self._update(expectation)
+            self._tracker.require_live_read(expectation)
+        self._tracker.update(expectation)
 
     def observe_reset(self, resource: Resource[Any]) -> None:
         """The server's revisions went backwards: read every expected object live (EXP-45)."""
@@ -187,29 +143,20 @@ class Expectations:
         for expectation in list(overlay.expectations()):
             if expectation.gone:
                 expectation.obj, expectation.deleted_uid, expectation.gone = None, "", False
-                self._update(expectation)
+                self._tracker.update(expectation)
             if not expectation.satisfied:
                 expectation.before_reset = True
-                self._require_live_read(expectation)
+                self._tracker.require_live_read(expectation)
 
     # -- owners -------------------------------------------------------------------------------
 
     def add_owner(self, owner: Owner) -> None:
         """Add an owner before it is observed, and drop an earlier one of its name (EXP-29)."""
-        self._release(self._owners.add(owner))
+        self._tracker.release(self._owners.add(owner))
 
     def remove_owner(self, controller: str, key: str) -> None:
         """The owner no longer exists: drop what was recorded for it (EXP-8)."""
-        self._release(self._owners.remove(controller, key))
-
-    def _release(self, references: Iterable[ObjectReference]) -> None:
-        for reference in references:
-            expectation = self.get(reference)
-            if expectation is not None:
-                expectation.owners = {
-                    uid: None for uid in expectation.owners if self._owners.get(uid)
-                }
-                self._update(expectation)
+        self._tracker.release(self._owners.remove(controller, key))
 
     # -- writes -------------------------------------------------------------------------------
 
@@ -221,8 +168,8 @@ class Expectations:
         state = self._owners.get(owner.uid)
         if state is not None and isinstance(write, Create):
             state.will_create(write.target.resource)
-        self._touch(expectation)
-        self._update(expectation)
+        self._tracker.touch(expectation)
+        self._tracker.update(expectation)
 
     def begin_request(self, expectation: Expectation[Any]) -> None:
         """A request for this object is about to be sent."""
@@ -238,33 +185,33 @@ class Expectations:
         """
         expectation = self._end_request(owner, write)
         self._check_time(expectation, obj, created=created)
-        self._set_object(expectation, obj)
-        self._record_member(owner.uid, write)
+        self._tracker.set_object(expectation, obj)
+        self._tracker.record_member(owner.uid, write)
         self._create_errors.forget(expectation.reference)
         expectation.name_conflict = expectation.absent = False
-        self._update(expectation)
+        self._tracker.update(expectation)
 
     def confirm_delete(
         self, owner: Owner, write: Write, uid: str, obj: KubeObject | None = None
     ) -> None:
         """The server accepted the deletion of `uid`; `obj` is the response's body, if any."""
         expectation = self._end_request(owner, write)
-        self._mark_deleted(expectation, uid, gone=False)
+        self._tracker.mark_deleted(expectation, uid, gone=False)
         if obj is not None and obj.metadata.uid == uid:
-            self._observe_owner_revision(expectation, obj)
+            self._tracker.observe_owner_revision(expectation, obj)
             if obj.metadata.terminating:
-                self._set_object(expectation, obj)
-        self._update(expectation)
+                self._tracker.set_object(expectation, obj)
+        self._tracker.update(expectation)
 
     def confirm_gone(self, owner: Owner, write: Write, uid: str) -> None:
         """The server said that the object with `uid` does not exist (EXP-35, EXP-36)."""
         expectation = self._end_request(owner, write)
-        self._mark_deleted(expectation, uid, gone=True)
-        self._update(expectation)
+        self._tracker.mark_deleted(expectation, uid, gone=True)
+        self._tracker.update(expectation)
 
     def mark_failed(self, owner: Owner, write: Write) -> None:
         """The server certainly did not carry out `write`: nothing is expected of it (EXP-41)."""
-        self._update(self._end_request(owner, write))
+        self._tracker.update(self._end_request(owner, write))
 
     def record_create_error(self, owner: Owner, write: Create, error: CreateError) -> None:
         """The server rejected the create; planners read the reason from `create_error`."""
@@ -281,15 +228,15 @@ class Expectations:
         expectation.unknown_failure = failure
         if expectation.unknown_since is None:
             expectation.unknown_since = self._now()
-        self._touch(expectation)
+        self._tracker.touch(expectation)
         self.request_live_read(expectation.reference, 0.0)
-        self._update(expectation)
+        self._tracker.update(expectation)
 
     def name_conflict(self, owner: Owner, write: Write) -> None:
         """A create met an object of this name that belongs to another owner (EXP-33)."""
         expectation = self._end_request(owner, write)
         expectation.name_conflict = True
-        self._update(expectation)
+        self._tracker.update(expectation)
 
     def admission_mismatch(
         self, owner: Owner, write: Write, mismatch: str, *, blocking: bool
@@ -300,15 +247,15 @@ class Expectations:
         """
         expectation = self._for_write(owner, write.target)
         expectation.warning, expectation.blocking = mismatch, blocking
-        self._touch(expectation)
-        self._update(expectation)
+        self._tracker.touch(expectation)
+        self._tracker.update(expectation)
 
     def record_lookup(self, owner: Owner, target: Target, obj: KubeObject | None) -> None:
         """A lookup of the plan found `obj`, or nothing."""
         expectation = self._for_write(owner, target)
         expectation.absent = obj is None
-        self._touch(expectation)
-        self._apply_live_object(expectation, obj)
+        self._tracker.touch(expectation)
+        self._tracker.apply_live_object(expectation, obj)
 
     def record_list(self, owner: Owner, lookup: LiveList) -> None:
         """A live list of the plan succeeded, and every object that it returned was looked up."""
@@ -327,7 +274,7 @@ class Expectations:
         expectation = self._end_request(owner, write)
         if obj is not None:
             self._check_time(expectation, obj)
-        self._apply_live_object(expectation, obj)
+        self._tracker.apply_live_object(expectation, obj)
 
     # -- live reads ---------------------------------------------------------------------------
 
@@ -347,12 +294,7 @@ class Expectations:
 
     def next_live_read(self, expectation: Expectation[Any]) -> float:
         """Seconds until this object must be read live; zero or less means now."""
-        if expectation.needs_live_read:
-            return 0.0
-        if expectation.live_only:
-            return expectation.changed_at + LIVE_ONLY_INTERVAL - self._now()
-        interval = min(FIRST_LIVE_READ * 2**expectation.live_reads, MAX_LIVE_READ_INTERVAL)
-        return expectation.changed_at + interval - self._now()
+        return self._tracker.next_live_read(expectation)
 
     def enqueue_owners(self, expectation: Expectation[Any], *, retry: bool = False) -> None:
         """Enqueue the owners of an object; for a `retry`, those in back-off wait for its end."""
@@ -377,7 +319,7 @@ class Expectations:
     def expire_lookup(self, expectation: Expectation[Any]) -> bool:
         """Forget that a lookup found nothing; whether nothing else was expected."""
         expectation.absent = False
-        self._update(expectation)
+        self._tracker.update(expectation)
         return expectation.satisfied
 
     def record_live_read(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
@@ -387,8 +329,7 @@ class Expectations:
         It resolves a write of unknown outcome as well. If that write was not carried out, nothing
         is new: the owner repeats it after its back-off.
         """
-        self._live_reads += 1
-        self._count("live_read")
+        self._tracker.count(LIVE_READ)
         if obj is not None:
             self._check_time(expectation, obj)
         expectation.live_reads += 1
@@ -398,7 +339,7 @@ class Expectations:
         before = expectation.obj if expectation.live_only else None
         shown = None if expectation.unknown_since is None else self._shown_revision(expectation)
         expectation.end_write()
-        self._apply_live_object(expectation, obj)
+        self._tracker.apply_live_object(expectation, obj)
         nothing_new = shown == (obj.metadata.resource_version if obj is not None else "")
         if before is None or obj is None or is_newer(obj, before):
             self.enqueue_owners(expectation, retry=nothing_new)
@@ -407,44 +348,15 @@ class Expectations:
 
     def statistics(self) -> ExpectationStatistics:
         """Numbers for metrics and tests; O(expectations)."""
-        overlays = self._overlays.all()
-        expectations = [
-            expectation for overlay in overlays for expectation in overlay.expectations()
-        ]
-        pending = [e for e in expectations if e.pending]
-        now = self._now()
-        return ExpectationStatistics(
-            owners=len(self._owners.all()),
-            expectations=len(expectations),
-            pending=len(pending),
-            unknown=sum(1 for e in expectations if e.outcome_unknown),
-            oldest_age=max((now - e.pending_since for e in pending), default=0.0),
-            oldest_unseen=max(
-                (now - e.unseen_since for e in expectations if e.unseen_since is not None),
-                default=0.0,
-            ),
-            need_live_read=sum(1 for e in expectations if e.needs_live_read),
-            corrections=sum(overlay.corrections for overlay in overlays),
-            live_reads=self._live_reads,
-            resolved_by=dict(self._resolved_by),
-        )
+        return collect(self._overlays, self._owners, self._tracker.resolved_by, self._now())
 
     # -- inside -------------------------------------------------------------------------------
 
     def _for_write(self, owner: Owner, target: Target) -> Expectation[Any]:
-        expectation = self._get_or_create(ObjectReference(target.resource, target.key), owner.uid)
+        expectation = self._tracker.get_or_create(
+            ObjectReference(target.resource, target.key), owner.uid
+        )
         expectation.writer, expectation.scope = owner.uid, target.scope
-        return expectation
-
-    def _get_or_create(self, reference: ObjectReference, owner_uid: str) -> Expectation[Any]:
-        """The expectation for an object, new if there was none, with this owner added."""
-        expectation = self.get(reference) or Expectation(reference)
-        if not expectation.pending:
-            expectation.pending_since = self._now()
-        state = self._owners.get(owner_uid)
-        if state is not None:
-            state.expectations[reference] = None
-            expectation.owners[owner_uid] = None
         return expectation
 
     def _retain(self, reference: ObjectReference, last: KubeObject) -> Expectation[Any] | None:
@@ -452,16 +364,16 @@ class Expectations:
         controller = last.metadata.controller
         if controller is None or self._owners.get(controller.uid) is None:
             return None
-        expectation = self._get_or_create(reference, controller.uid)
+        expectation = self._tracker.get_or_create(reference, controller.uid)
         expectation.obj = last
-        self._touch(expectation)
-        self._require_live_read(expectation)
+        self._tracker.touch(expectation)
+        self._tracker.require_live_read(expectation)
         return expectation
 
     def _end_request(self, owner: Owner, write: Write) -> Expectation[Any]:
         expectation = self._for_write(owner, write.target)
         expectation.end_write()
-        self._touch(expectation)
+        self._tracker.touch(expectation)
         return expectation
 
     def _check_time(
@@ -473,149 +385,9 @@ class Expectations:
             sign = f"{expectation.reference} is at {revision}, the store was at {held} before"
             self.on_rewound(revision, sign)
 
-    def _touch(self, expectation: Expectation[Any]) -> None:
-        expectation.version += 1
-        expectation.changed_at = self._now()
-        expectation.live_reads = 0
-        self.request_live_read(expectation.reference, FIRST_LIVE_READ)
-
-    def _require_live_read(self, expectation: Expectation[Any]) -> None:
-        if not expectation.needs_live_read:
-            expectation.needs_live_read = True
-            self.request_live_read(expectation.reference, 0.0)
-
-    def _set_object(self, expectation: Expectation[Any], obj: KubeObject) -> None:
-        """Show `obj` in place of the stored object until the store has caught up."""
-        self._observe_owner_revision(expectation, obj)
-        known, expectation.before_reset = not expectation.before_reset, False
-        if known and expectation.obj is not None and is_newer(expectation.obj, obj):
-            return
-        expectation.obj = obj
-        order = _order(obj.metadata.resource_version)
-        if order is not None:
-            reference = expectation.reference
-            scope = self._overlays.get(reference.resource).scope_of(reference.namespace)
-            heap = self._waiting.setdefault((reference.resource, scope), [])
-            heapq.heappush(heap, (order, reference.key))
-
     def _shown_revision(self, expectation: Expectation[Any]) -> str:
         """Revision of the object as `reader` shows it, empty if it shows none."""
         reference = expectation.reference
         overlay = self._overlays.get(reference.resource)
         shown = overlay.get(reference.key) if overlay.covers(reference.namespace) else None
         return shown.metadata.resource_version if shown is not None else ""
-
-    def _observe_owner_revision(self, expectation: Expectation[Any], obj: KubeObject) -> None:
-        for state in self._owners.find(expectation.owners):
-            state.observe_revision(expectation.reference.resource, obj.metadata.resource_version)
-
-    def _mark_deleted(self, expectation: Expectation[Any], uid: str, *, gone: bool) -> None:
-        expectation.deleted_uid = uid
-        expectation.deleted_at = rfc3339(self._wall())
-        expectation.gone = gone
-        if gone:
-            # `obj` stays, because a store that lags may still show the deleted object.
-            expectation.live_only = False
-
-    def _apply_live_object(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
-        """Apply the result of a live read to the expectation."""
-        overlay = self._overlays.get(expectation.reference.resource)
-        if expectation.before_reset:
-            expectation.obj, expectation.before_reset = None, False
-        if obj is None:
-            expectation.warning, expectation.blocking, expectation.name_conflict = "", False, False
-            covered = overlay.covers(expectation.reference.namespace)
-            shown = (
-                effective(overlay.stored(expectation.reference), expectation) if covered else None
-            )
-            if shown is not None:
-                self._mark_deleted(expectation, shown.metadata.uid, gone=True)
-        else:
-            if obj.metadata.uid != expectation.deleted_uid or not obj.metadata.terminating:
-                expectation.deleted_uid, expectation.gone = "", False
-            owned = any(is_owned_by(obj.metadata, uid) for uid in expectation.owners)
-            expectation.name_conflict = expectation.name_conflict and not owned
-            expectation.obj = None  # the live read wins, also after the revisions went backwards
-            self._set_object(expectation, obj)
-            expectation.live_only = self._passed_unseen(expectation, obj)
-        self._update(expectation)
-
-    def _passed_unseen(self, expectation: Expectation[Any], obj: KubeObject) -> bool:
-        """Whether the store has passed `obj`'s revision without showing any such object."""
-        overlay = self._overlays.get(expectation.reference.resource)
-        if not overlay.covers(expectation.reference.namespace):
-            return False
-        revision = overlay.cache_of(expectation.reference.namespace).resource_version
-        passed = bool(revision) and not is_older(revision, obj.metadata.resource_version)
-        return passed and overlay.stored(expectation.reference) is None
-
-    def _update(self, expectation: Expectation[Any]) -> None:
-        """Compare a changed expectation with the store, and drop it if it is satisfied."""
-        overlay = self._overlays.get(expectation.reference.resource)
-        if overlay.covers(expectation.reference.namespace):
-            self._compare_with_store(expectation, overlay.stored(expectation.reference))
-        else:
-            expectation.obj, expectation.deleted_uid = None, ""
-        if not expectation.unseen:
-            expectation.unseen_since = None
-        elif expectation.unseen_since is None:
-            expectation.unseen_since = self._now()
-        if expectation.owners and not expectation.satisfied:
-            overlay.put(expectation)
-            return
-        overlay.drop(expectation.reference.key)
-        for state in self._owners.find(expectation.owners):
-            state.expectations.pop(expectation.reference, None)
-
-    def _compare_with_store(self, expectation: Expectation[Any], stored: KubeObject | None) -> None:
-        """Drop what the store shows by now; require a live read where it cannot tell (EXP-22)."""
-        if expectation.outcome_unknown and _store_shows_create(expectation, stored):
-            self._record_member(expectation.writer, expectation.write)
-            expectation.end_write()
-            self._count("object")
-            self.enqueue_owners(expectation)
-        obj = expectation.obj
-        if obj is not None:
-            if stored is not None and not is_newer(obj, stored):
-                expectation.obj, expectation.live_only, expectation.needs_live_read = (
-                    None,
-                    False,
-                    False,
-                )
-                self._count("object")
-            elif not expectation.live_only and self._passed_unseen(expectation, obj):
-                if obj.metadata.uid == expectation.deleted_uid:
-                    expectation.obj = None
-                    self._count("revision")
-                else:
-                    self._require_live_read(expectation)
-        if expectation.deleted_uid and expectation.obj is None:
-            if stored is None or stored.metadata.uid != expectation.deleted_uid:
-                expectation.deleted_uid, expectation.gone = "", False
-                self._count("uid")
-            elif stored.metadata.terminating and not expectation.gone:
-                expectation.deleted_uid = ""
-                self._count("uid")
-
-    def _record_member(self, owner_uid: str, write: Write | None) -> None:
-        state = self._owners.get(owner_uid)
-        if state is not None and isinstance(write, Create) and write.member is not None:
-            state.record_member(write.member)
-
-    def _count(self, by: str) -> None:
-        self._resolved_by[by] = self._resolved_by.get(by, 0) + 1
-
-
-def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None) -> bool:
-    """Whether the store shows the object of a create whose response was lost."""
-    shown = effective(stored, expectation)
-    return (
-        isinstance(expectation.write, Create)
-        and shown is not None
-        and is_owned_by(shown.metadata, expectation.writer)
-    )
-
-
-def _order(revision: str) -> _Order | None:
-    """The place of the revision, None if it is opaque (then only live reads resolve)."""
-    return (len(revision), revision) if is_comparable(revision) else None

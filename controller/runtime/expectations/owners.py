@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from controller.kube.resources import Resource
-    from controller.runtime.expectations.overlay import ObjectReference
+    from controller.runtime.expectations.expectation import ObjectReference
     from controller.runtime.reconcile.kind import LogText
     from controller.runtime.reconcile.plan import LiveList, LogTail, ReplicaMember
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.kube.objects import KubeObject
-from controller.runtime.expectations.overlay import ObjectReference
+from controller.runtime.expectations.expectation import ObjectReference
 from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.expectations.create_errors import CreateErrors
-    from controller.runtime.expectations.overlay import Expectation, OverlayIndex
+    from controller.runtime.expectations.expectation import Expectation
+    from controller.runtime.expectations.overlay import OverlayIndex
     from controller.runtime.expectations.owners import OwnerIndex
     from controller.runtime.reconcile.kind import CreateError, LogText, Unreadable
     from controller.runtime.reconcile.plan import LiveList, LogTail

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import random
 
     from controller.kube.client import Client
+    from controller.runtime.expectations.expectation import Expectation, ObjectReference
     from controller.runtime.expectations.expectations import Expectations
-    from controller.runtime.expectations.overlay import Expectation, ObjectReference
     from controller.runtime.expectations.owners import Owner
     from controller.runtime.reconcile.plan import Write
     from controller.runtime.reconcile.writer import Writer

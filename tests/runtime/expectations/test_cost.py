@@ -31,7 +31,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, entries: int) -> Counter[str]:
     counts: Counter[str] = Counter()
     overlay = book.expectations._overlays.get(CONFIG_MAPS)
     for holder, name in (
-        (book.expectations, "_compare_with_store"),
+        (book.expectations._tracker, "_compare_with_store"),
         (overlay, "get_expectation"),
         (overlay, "put"),
     ):

@@ -1,0 +1,264 @@
+"""Compares expectations with the store, and drops what the store shows by now.
+
+The store satisfies an expectation when it shows the object at or past the revision of the
+response, or shows it terminating, gone or replaced (EXP-20 to EXP-22). Where it cannot tell, a live
+read is requested.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.timestamps import rfc3339
+from controller.runtime.expectations.awaited_revisions import AwaitedRevisions
+from controller.runtime.expectations.expectation import Expectation, effective, is_newer
+from controller.runtime.reconcile.plan import Create
+from informers import is_older
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+    from controller.runtime.expectations.expectation import ObjectReference
+    from controller.runtime.expectations.overlay import OverlayIndex
+    from controller.runtime.expectations.owners import OwnerIndex
+    from controller.runtime.reconcile.plan import Write
+
+FIRST_LIVE_READ = 30.0
+"""Seconds after which an expectation that the store has not satisfied is read live."""
+
+LIVE_ONLY_INTERVAL = 30.0
+"""Seconds between two live reads of an object that is not in the watched selection any more."""
+
+MAX_LIVE_READ_INTERVAL = 480.0
+"""Seconds between two live reads of one expectation at most; the interval doubles each time."""
+
+
+class TrackerHooks(Protocol):
+    """What a tracker asks of its surroundings."""
+
+    def request_live_read(self, reference: ObjectReference, delay: float, /) -> None:
+        """Schedule a live read after a delay in seconds."""
+
+    def enqueue_owners(self, expectation: Expectation[Any], /) -> None:
+        """Enqueue the owners of an object."""
+
+
+class ExpectationTracker:
+    """Keeps each expectation until the store satisfies it.
+
+    Args:
+        overlays: what is expected, by resource.
+        owners: the owners for whom it is expected.
+        now: monotonic seconds.
+        wall: the time of day, for deletion timestamps.
+        hooks: requests live reads and enqueues owners.
+
+    Attributes:
+        resolved_by: expectations resolved so far, by what resolved them.
+    """
+
+    def __init__(
+        self,
+        overlays: OverlayIndex,
+        owners: OwnerIndex,
+        *,
+        now: Callable[[], float],
+        wall: Callable[[], datetime],
+        hooks: TrackerHooks,
+    ) -> None:
+        self._overlays = overlays
+        self._owners = owners
+        self._now = now
+        self._wall = wall
+        self._hooks = hooks
+        self._awaited = AwaitedRevisions()
+        self.resolved_by: dict[str, int] = {}
+
+    def get_or_create(self, reference: ObjectReference, owner_uid: str) -> Expectation[Any]:
+        """The expectation for an object, new if there was none, with this owner added."""
+        expectation = self._overlays.get_expectation(reference) or Expectation(reference)
+        if not expectation.pending:
+            expectation.pending_since = self._now()
+        state = self._owners.get(owner_uid)
+        if state is not None:
+            state.expectations[reference] = None
+            expectation.owners[owner_uid] = None
+        return expectation
+
+    def touch(self, expectation: Expectation[Any]) -> None:
+        """It has changed: its next live read is due after `FIRST_LIVE_READ`."""
+        expectation.version += 1
+        expectation.changed_at = self._now()
+        expectation.live_reads = 0
+        self._hooks.request_live_read(expectation.reference, FIRST_LIVE_READ)
+
+    def require_live_read(self, expectation: Expectation[Any]) -> None:
+        """The store cannot satisfy it."""
+        if not expectation.needs_live_read:
+            expectation.needs_live_read = True
+            self._hooks.request_live_read(expectation.reference, 0.0)
+
+    def next_live_read(self, expectation: Expectation[Any]) -> float:
+        """Seconds until this object must be read live; zero or less means now."""
+        if expectation.needs_live_read:
+            return 0.0
+        if expectation.live_only:
+            return expectation.changed_at + LIVE_ONLY_INTERVAL - self._now()
+        interval = min(FIRST_LIVE_READ * 2**expectation.live_reads, MAX_LIVE_READ_INTERVAL)
+        return expectation.changed_at + interval - self._now()
+
+    def release(self, references: Iterable[ObjectReference]) -> None:
+        """Drop what was expected only for owners that no longer exist."""
+        for reference in references:
+            expectation = self._overlays.get_expectation(reference)
+            if expectation is not None:
+                expectation.owners = {
+                    uid: None for uid in expectation.owners if self._owners.get(uid)
+                }
+                self.update(expectation)
+
+    def set_object(self, expectation: Expectation[Any], obj: KubeObject) -> None:
+        """Show `obj` in place of the stored object until the store has caught up."""
+        self.observe_owner_revision(expectation, obj)
+        known, expectation.before_reset = not expectation.before_reset, False
+        if known and expectation.obj is not None and is_newer(expectation.obj, obj):
+            return
+        expectation.obj = obj
+        reference = expectation.reference
+        scope = self._overlays.get(reference.resource).scope_of(reference.namespace)
+        revision = obj.metadata.resource_version
+        self._awaited.add(reference.resource, scope, revision, reference.key)
+
+    def observe_owner_revision(self, expectation: Expectation[Any], obj: KubeObject) -> None:
+        """The owners of this object observe its revision."""
+        for state in self._owners.find(expectation.owners):
+            state.observe_revision(expectation.reference.resource, obj.metadata.resource_version)
+
+    def observe_revision(self, resource: Resource[Any], scope: str, revision: str) -> None:
+        """The store of this scope has reached `revision`: check what was expected by then."""
+        overlay = self._overlays.get(resource)
+        for key in self._awaited.reached(resource, scope, revision):
+            expectation = overlay.get_expectation(key)
+            if expectation is not None:
+                self.update(expectation)
+
+    def mark_deleted(self, expectation: Expectation[Any], uid: str, *, gone: bool) -> None:
+        """The deletion of `uid` was accepted; `gone` if it certainly does not exist any more."""
+        expectation.deleted_uid = uid
+        expectation.deleted_at = rfc3339(self._wall())
+        expectation.gone = gone
+        if gone:
+            # `obj` stays, because a store that lags may still show the deleted object.
+            expectation.live_only = False
+
+    def apply_live_object(self, expectation: Expectation[Any], obj: KubeObject | None) -> None:
+        """Apply the result of a live read to the expectation."""
+        if expectation.before_reset:
+            expectation.obj, expectation.before_reset = None, False
+        if obj is None:
+            self._apply_absence(expectation)
+        else:
+            self._apply_presence(expectation, obj)
+        self.update(expectation)
+
+    def update(self, expectation: Expectation[Any]) -> None:
+        """Compare a changed expectation with the store, and drop it if it is satisfied."""
+        overlay = self._overlays.get(expectation.reference.resource)
+        if overlay.covers(expectation.reference.namespace):
+            self._compare_with_store(expectation, overlay.stored(expectation.reference))
+        else:
+            expectation.obj, expectation.deleted_uid = None, ""
+        if not expectation.unseen:
+            expectation.unseen_since = None
+        elif expectation.unseen_since is None:
+            expectation.unseen_since = self._now()
+        if expectation.owners and not expectation.satisfied:
+            overlay.put(expectation)
+            return
+        overlay.drop(expectation.reference.key)
+        for state in self._owners.find(expectation.owners):
+            state.expectations.pop(expectation.reference, None)
+
+    def record_member(self, owner_uid: str, write: Write | None) -> None:
+        """This write has created its object, which may be the member of a replica."""
+        state = self._owners.get(owner_uid)
+        if state is not None and isinstance(write, Create) and write.member is not None:
+            state.record_member(write.member)
+
+    def count(self, by: str) -> None:
+        """An expectation was resolved."""
+        self.resolved_by[by] = self.resolved_by.get(by, 0) + 1
+
+    def _apply_absence(self, expectation: Expectation[Any]) -> None:
+        expectation.warning, expectation.blocking, expectation.name_conflict = "", False, False
+        overlay = self._overlays.get(expectation.reference.resource)
+        covered = overlay.covers(expectation.reference.namespace)
+        shown = effective(overlay.stored(expectation.reference), expectation) if covered else None
+        if shown is not None:
+            self.mark_deleted(expectation, shown.metadata.uid, gone=True)
+
+    def _apply_presence(self, expectation: Expectation[Any], obj: KubeObject) -> None:
+        if obj.metadata.uid != expectation.deleted_uid or not obj.metadata.terminating:
+            expectation.deleted_uid, expectation.gone = "", False
+        owned = any(is_owned_by(obj.metadata, uid) for uid in expectation.owners)
+        expectation.name_conflict = expectation.name_conflict and not owned
+        expectation.obj = None  # the live read wins, also after the revisions went backwards
+        self.set_object(expectation, obj)
+        expectation.live_only = self._passed_unseen(expectation, obj)
+
+    def _passed_unseen(self, expectation: Expectation[Any], obj: KubeObject) -> bool:
+        """Whether the store has passed `obj`'s revision without showing any such object."""
+        overlay = self._overlays.get(expectation.reference.resource)
+        if not overlay.covers(expectation.reference.namespace):
+            return False
+        revision = overlay.cache_of(expectation.reference.namespace).resource_version
+        passed = bool(revision) and not is_older(revision, obj.metadata.resource_version)
+        return passed and overlay.stored(expectation.reference) is None
+
+    def _compare_with_store(self, expectation: Expectation[Any], stored: KubeObject | None) -> None:
+        """Drop what the store shows by now; require a live read where it cannot tell (EXP-22)."""
+        if expectation.outcome_unknown and _store_shows_create(expectation, stored):
+            self.record_member(expectation.writer, expectation.write)
+            expectation.end_write()
+            self.count("object")
+            self._hooks.enqueue_owners(expectation)
+        if expectation.obj is not None:
+            self._compare_object(expectation, expectation.obj, stored)
+        if expectation.deleted_uid and expectation.obj is None:
+            self._compare_deletion(expectation, stored)
+
+    def _compare_object(
+        self, expectation: Expectation[Any], obj: KubeObject, stored: KubeObject | None
+    ) -> None:
+        if stored is not None and not is_newer(obj, stored):
+            expectation.obj, expectation.live_only = None, False
+            expectation.needs_live_read = False
+            self.count("object")
+        elif not expectation.live_only and self._passed_unseen(expectation, obj):
+            if obj.metadata.uid == expectation.deleted_uid:
+                expectation.obj = None
+                self.count("revision")
+            else:
+                self.require_live_read(expectation)
+
+    def _compare_deletion(self, expectation: Expectation[Any], stored: KubeObject | None) -> None:
+        if stored is None or stored.metadata.uid != expectation.deleted_uid:
+            expectation.deleted_uid, expectation.gone = "", False
+            self.count("uid")
+        elif stored.metadata.terminating and not expectation.gone:
+            expectation.deleted_uid = ""
+            self.count("uid")
+
+
+def _store_shows_create(expectation: Expectation[Any], stored: KubeObject | None) -> bool:
+    """Whether the store shows the object of a create whose response was lost."""
+    shown = effective(stored, expectation)
+    return (
+        isinstance(expectation.write, Create)
+        and shown is not None
+        and is_owned_by(shown.metadata, expectation.writer)
+    )
