@@ -41,6 +41,7 @@ from informers.objects import (
     Metadata,
     Tombstone,
     key_of,
+    last_state,
     object_key,
     split_key,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "is_comparable",
     "is_older",
     "key_of",
+    "last_state",
     "object_key",
     "split_json",
     "split_key",

@@ -61,6 +61,11 @@ class Tombstone(Generic[T_co]):
     last: T_co
 
 
+def last_state(obj: T | Tombstone[T]) -> T:
+    """Return the last known state of a deleted object, also if its deletion was not observed."""
+    return obj.last if isinstance(obj, Tombstone) else obj
+
+
 def object_key(namespace: str, name: str) -> str:
     """Return `namespace/name`, or `name` for cluster-scoped objects (INF-54)."""
     return f"{namespace}/{name}" if namespace else name

@@ -9,14 +9,14 @@ import structlog
 
 from controller.kube.errors import KubeError
 from controller.kube.objects import KubeObject
-from informers import Tombstone
+from informers import last_state
 from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Awaitable, Callable, Iterable
 
-    from informers import Clock
+    from informers import Clock, Tombstone
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T", bound=KubeObject)
@@ -90,13 +90,8 @@ class Enqueue(Generic[T, K]):
 
     def on_delete(self, obj: T | Tombstone[T]) -> None:
         """Enqueue for a deleted object."""
-        self._enqueue(last_seen(obj))
+        self._enqueue(last_state(obj))
 
     def _enqueue(self, obj: T) -> None:
         for key in self._keys(obj):
             self._add(key)
-
-
-def last_seen(obj: T | Tombstone[T]) -> T:
-    """The object's last known state, also if its deletion was missed."""
-    return obj.last if isinstance(obj, Tombstone) else obj

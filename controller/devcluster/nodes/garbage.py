@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.nodes.control import Enqueue, last_seen
+from controller.devcluster.nodes.control import Enqueue
 from controller.devcluster.nodes.discovery import discover
 from controller.kube.errors import NotFound, PathNotFound
 from controller.kube.resources import CRDS
+from informers import last_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -293,7 +294,7 @@ class _Handler:
         self._collector.object_changed(item, old.metadata, new.metadata)
 
     def on_delete(self, obj: KubeObject | Tombstone[KubeObject]) -> None:
-        self._collector.object_gone(last_seen(obj))
+        self._collector.object_gone(last_state(obj))
 
 
 def _owner_uids(obj: KubeObject) -> list[str]:

@@ -13,7 +13,6 @@ from controller.devcluster.nodes import lifecycle
 from controller.devcluster.nodes.addresses import PodAddresses, node_address
 from controller.devcluster.nodes.behaviour import Behaviour, Outcome
 from controller.devcluster.nodes.binding import bind
-from controller.devcluster.nodes.control import last_seen
 from controller.devcluster.nodes.kubelet import Kubelet
 from controller.devcluster.nodes.lifecycle import Bind, Evict, Remove, Report, Rest, Wait
 from controller.devcluster.nodes.pods import PODS
@@ -23,6 +22,7 @@ from controller.devcluster.nodes.stopwatches import Stopwatches
 from controller.devcluster.nodes.transitions import StepContext
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import JOBS, NODES
+from informers import last_state
 
 if TYPE_CHECKING:
     from controller.devcluster.nodes.component_context import ComponentContext
@@ -166,7 +166,7 @@ class _PodHandler:
         self._kubelet.pod_changed(old, new)
 
     def on_delete(self, obj: KubeletPod | Tombstone[KubeletPod]) -> None:
-        self._kubelet.pod_gone(last_seen(obj))
+        self._kubelet.pod_gone(last_state(obj))
 
 
 class _NodeHandler:
@@ -181,4 +181,4 @@ class _NodeHandler:
             self._kubelet.node_changed(new.metadata.name)
 
     def on_delete(self, obj: Node | Tombstone[Node]) -> None:
-        self._kubelet.node_changed(last_seen(obj).metadata.name)
+        self._kubelet.node_changed(last_state(obj).metadata.name)

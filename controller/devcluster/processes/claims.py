@@ -7,9 +7,9 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.nodes.control import last_seen
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.resources import CLAIMS
+from informers import last_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +55,7 @@ class Claims:
 
     def on_delete(self, obj: PersistentVolumeClaim | Tombstone[PersistentVolumeClaim]) -> None:
         """Handle a deleted claim, which no pod uses any more."""
-        meta = last_seen(obj).metadata
+        meta = last_state(obj).metadata
         self._deleted[meta.uid] = meta.key
         self._loop.add(meta.key)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
-    from informers import SharedInformer, SourceError
+    from informers import SharedInformer, SourceError, Undecodable
 
 
 @dataclass(slots=True)
@@ -19,11 +19,24 @@ class Cache:
         informer: fills the store.
         barrier: waits until the store is up to date.
         last_error: why the last request failed, None if it succeeded.
-        quarantined: keys of objects that cannot be decoded, with the reasons already reported.
+        reported: keys of objects that cannot be decoded, with the reasons already reported.
     """
 
     scope: CacheScope
     informer: SharedInformer[Any]
     barrier: CacheBarrier
     last_error: SourceError | None = None
-    quarantined: dict[str, str] = field(default_factory=dict[str, str])
+    reported: dict[str, str] = field(default_factory=dict[str, str])
+
+    def note_error(self, error: SourceError) -> None:
+        """The last request failed."""
+        self.last_error = error
+
+    def newly_quarantined(self) -> list[Undecodable]:
+        """Objects that cannot be decoded any more, each once for each reason."""
+        present = self.informer.quarantined
+        if not present and not self.reported:
+            return []
+        found = [odd for key, odd in present.items() if self.reported.get(key) != odd.reason]
+        self.reported = {key: odd.reason for key, odd in present.items()}
+        return found

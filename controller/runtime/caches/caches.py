@@ -7,28 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from controller.kube.discovery import is_served
-from controller.kube.errors import Forbidden, KubeError
-from controller.kube.source import ResourceSource, translate_errors
+from controller.kube.source import ResourceSource
 from controller.runtime.caches.cache import Cache
-from controller.runtime.caches.diagnostics import explain, failing
+from controller.runtime.caches.confirmation import confirm
+from controller.runtime.caches.diagnostics import explain
 from controller.runtime.caches.enqueue import EnqueueHandler, own_key, owner_keys
+from controller.runtime.caches.optional import wait_until_known, warn_not_served
+from controller.runtime.caches.readiness import unready
 from controller.runtime.caches.watches import merge_watches
 from controller.runtime.errors import SyncTimeout
 from controller.runtime.expectations.cache_barrier import CacheBarrier, CacheScope
-from informers import (
-    Added,
-    Deleted,
-    InformerFactory,
-    SourceError,
-    Tombstone,
-    Updated,
-    is_older,
-)
+from informers import Added, Deleted, InformerFactory, Updated, is_older, last_state
 from informers import WatchSelection as Watched
 
 if TYPE_CHECKING:
@@ -44,15 +37,6 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.kind import Kind
     from informers import Clock, HandlerRegistration, InformerMetrics, Notification, Undecodable
 
-STALE = 900.0
-"""Seconds without data from the server after which a cache makes the process unready: three times
-the shortest duration of a watch."""
-
-OVERDUE = 300.0
-"""Seconds after which a write that no cache shows makes the process unready (EXP-39). A write of
-unknown outcome says nothing about the caches: a webhook may be down."""
-
-_RETRY = 2.0
 _log = structlog.stdlib.get_logger("manta.caches")
 
 
@@ -162,22 +146,9 @@ class Caches:
         """Wait until every cache and every handler has seen what was there before now (EXP-27).
 
         Raises:
-            SyncTimeout: this took longer than `sync_timeout`.
+            SyncTimeout: this took longer than `sync_timeout`; the message gives the cause.
         """
-        try:
-            async with asyncio.timeout(self._sync_timeout), asyncio.TaskGroup() as group:
-                for cache in self.caches:
-                    group.create_task(self._confirm(cache))
-                for registration in self._registrations:
-                    group.create_task(registration.wait_for_sync())
-        except TimeoutError:
-            refused = [cache for cache in self.caches if cache.last_error is not None]
-            if refused:
-                raise SyncTimeout(explain(refused, self._sync_timeout)) from None
-            raise SyncTimeout(
-                f"Gave up after {self._sync_timeout:.0f} s: the caches did not reach the revision "
-                "that the API server had at the start, so acting on them would not be safe."
-            ) from None
+        await confirm(self.caches, self._registrations, self._sync_timeout)
 
     def keys(self, resource: Resource[Any]) -> list[str]:
         """Keys of all cached objects of a resource."""
@@ -190,19 +161,8 @@ class Caches:
 
     def unready(self) -> str | None:
         """A sentence about why the caches are incomplete or stale, None if they are neither."""
-        missing = [cache for cache in self.caches if not cache.informer.has_synced]
-        if missing:
-            return "; ".join(failing(cache) for cache in missing)
-        now = self._clock.time()
-        for cache in self.caches:
-            seen = cache.informer.statistics()
-            if seen.last_byte is not None and now - seen.last_byte > STALE:
-                silence = f"nothing heard for {now - seen.last_byte:.0f} s"
-                return f"{seen.description}: {silence} {seen.last_error}".rstrip()
-        overdue = self._expectations.statistics().oldest_unseen
-        if overdue > OVERDUE:
-            return f"an own write has not been seen in the caches for {overdue:.0f} s"
-        return None
+        oldest_unseen = self._expectations.statistics().oldest_unseen
+        return unready(self.caches, oldest_unseen, self._clock.time())
 
     async def _sync(self, ready: Callable[[], None]) -> None:
         """Wait for all informers, within the time limit (CTL-2)."""
@@ -221,40 +181,13 @@ class Caches:
     async def _watch_optional(self) -> None:
         """Watch those of the optional resources that the server has."""
         for resource, watch in self._optional.items():
-            if await self._is_served(resource):
+            if await wait_until_known(self._client, resource):
                 self._watch(resource, watch)
                 for subscribed, handler, name in self._subscribers:
                     if subscribed == resource:
                         self._subscribe(resource, handler, name)
             elif resource in self._primaries:
-                _log.warning(
-                    "kind.not_served",
-                    kind=resource.kind,
-                    remedy="install the definitions (manta crds | kubectl apply --server-side "
-                    "-f -) and restart the operator",
-                )
-
-    async def _is_served(self, resource: Resource[Any]) -> bool:
-        """Ask until the server responds; `Forbidden` counts as not served."""
-        while True:
-            try:
-                return await is_served(self._client, resource)
-            except Forbidden:
-                return False
-            except KubeError as error:
-                _log.warning("discovery.failed", resource=str(resource), error=str(error))
-                await asyncio.sleep(_RETRY)
-
-    async def _confirm(self, cache: Cache) -> None:
-        while True:
-            cache.last_error = None
-            try:
-                with translate_errors():
-                    return await cache.barrier.wait()
-            except SourceError as error:
-                cache.last_error = error
-                _log.warning("quorum_read.failed", cache=cache.informer.name, error=str(error))
-                await asyncio.sleep(_RETRY)
+                warn_not_served(resource)
 
     def _watch(self, resource: Resource[Any], watch: ResourceWatch) -> None:
         everywhere = not self._namespaces or not resource.namespaced
@@ -283,7 +216,7 @@ class Caches:
         informer.on_advance(lambda _revision: self._report_quarantine(cache))
         informer.on_reset(partial(self._expectations.observe_reset, resource))
         informer.on_reset(lambda: self._on_reset(resource, informer.resource_version))
-        informer.on_error(partial(_note_error, cache))
+        informer.on_error(cache.note_error)
         self.caches.append(cache)
 
     def _wanted_by(self, watched: Watched) -> CacheScope:
@@ -306,17 +239,13 @@ class Caches:
                 case Added(obj) | Updated(_, obj):
                     self._expectations.observe_change(resource, obj.metadata.key)
                 case Deleted():
-                    self._expectations.observe_delete(resource, _last(change))
+                    self._expectations.observe_delete(resource, last_state(change.object))
 
     def _report_quarantine(self, cache: Cache) -> None:
         """Report objects that cannot be decoded any more, each reason once."""
-        present = cache.informer.quarantined
-        if not present and not cache.quarantined:
-            return
-        for key, odd in present.items():
-            if cache.quarantined.get(key) != odd.reason and self._on_quarantine is not None:
+        for odd in cache.newly_quarantined():
+            if self._on_quarantine is not None:
                 self._on_quarantine(cache.scope.resource, odd)
-        cache.quarantined = {key: odd.reason for key, odd in present.items()}
 
     def _on_reset(self, resource: Resource[Any], revision: str) -> None:
         _log.warning("server.went_back", resource=str(resource), revision=revision)
@@ -344,13 +273,3 @@ class Caches:
         """The primaries that refer to that key; none if the API server lacks the resource."""
         reads = self._expectations.reader
         return reads.by_index(resource, index, key) if reads.serves(resource) else ()
-
-
-def _last(change: Deleted[Any]) -> KubeObject:
-    """The last known state of the deleted object."""
-    end: Any = change.object
-    return cast("Tombstone[Any]", end).last if isinstance(end, Tombstone) else end
-
-
-def _note_error(cache: Cache, error: SourceError) -> None:
-    cache.last_error = error

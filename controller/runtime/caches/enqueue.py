@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from controller.apimachinery.ownership import refers_to
 from controller.kube.objects import KubeObject
-from informers import Tombstone
+from informers import last_state
 from workqueue import LOW_PRIORITY
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from controller.kube.resources import Resource
     from controller.runtime.reconcile.kind import Owned
+    from informers import Tombstone
     from workqueue import WorkQueue
 
 T = TypeVar("T", bound=KubeObject)
@@ -57,8 +58,7 @@ class EnqueueHandler(Generic[T]):
 
     def on_delete(self, obj: T | Tombstone[T]) -> None:
         """Enqueue the keys of the last known state."""
-        last = obj.last if isinstance(obj, Tombstone) else obj
-        self._enqueue(self._keys(last, False), low=False)
+        self._enqueue(self._keys(last_state(obj), False), low=False)
 
     def _enqueue(self, keys: list[str], *, low: bool) -> None:
         for key in dict.fromkeys(keys):

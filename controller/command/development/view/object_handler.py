@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from controller.kube.objects import KubeObject
-from informers import Tombstone
+from informers import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from informers import Tombstone
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -35,4 +37,4 @@ class ObjectHandler(Generic[T]):
 
     def on_delete(self, obj: T | Tombstone[T]) -> None:
         """Handle a deleted object."""
-        self._saw(obj.key if isinstance(obj, Tombstone) else obj.metadata.key, None)
+        self._saw(key_of(obj), None)
