@@ -195,6 +195,8 @@ class Reflector(Generic[T]):
                 why = f"their end did not come, the last event was {quiet_for:.0f} s ago"
             case Ended():
                 why = "the stream ended before the initial events did"
+            case Broken(Expired()):
+                why = "they expire although they ask for no revision"
             case _:
                 why = "they fail"
         _log.warning(

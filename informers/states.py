@@ -147,7 +147,7 @@ class RecoveryAction(Enum):
     WATCH = "follow the stream from the revision held"
     RETRY = "the same again, at once"
     RETRY_LATER = "the same again, after a delay"
-    ESCALATE = "the same without a revision: at once, or after a delay if it had none"
+    ESCALATE = "the same without a revision; if it had none, a paged list, or that after a delay"
     FALL_BACK = "a paged list, at once, and no streaming list for a while"
     RETRY_FEW_TIMES = "RETRY_LATER, but FALL_BACK when the attempts are used up"
     RETRY_IN_WINDOW = "RETRY while inside the window for internal errors, then RELIST"
@@ -213,7 +213,7 @@ def step(
 ) -> Transition:
     """What follows from `outcome` in `state` at time `now`."""
     context = _updated_context(state, outcome, now)
-    action = _resolve(decide(state, outcome, settings), context, now, settings)
+    action = _resolve(decide(state, outcome, settings), state, context, now, settings)
     return Transition(
         state=_follow(action, state, context, now, settings),
         cause=_cause(outcome, action),
@@ -242,10 +242,16 @@ def decide(state: ActiveState, outcome: ReadOutcome, settings: ReflectorSettings
 
 
 def _resolve(
-    action: RecoveryAction, context: ReflectorContext, now: float, settings: ReflectorSettings
+    action: RecoveryAction,
+    state: ActiveState,
+    context: ReflectorContext,
+    now: float,
+    settings: ReflectorSettings,
 ) -> RecoveryAction:
     """Replace actions that depend on the context by ones that do not."""
     match action:
+        case RecoveryAction.ESCALATE if context.at_quorum and isinstance(state, Streaming):
+            return RecoveryAction.FALL_BACK
         case RecoveryAction.ESCALATE if context.at_quorum:
             return RecoveryAction.RETRY_LATER
         case RecoveryAction.RETRY_FEW_TIMES:

@@ -307,6 +307,18 @@ class TestFallingBack:
         assert len(streaming(source)) == 2
         assert len(source.queries("list")) == 1
 
+    @pytest.mark.parametrize("refusal", [Expired(), [added("x", 1), status(410, "Gone")]])
+    async def test_INF_14_a_server_that_has_no_revision_to_stream_from_is_listed(self, refusal):
+        source = ScriptedSource(
+            watches=[refusal, refusal, [Hang]], lists=[page([thing("a", 1)], 2)]
+        )
+        informer = informer_of(source)
+        async with running(informer):
+            await settle()
+            assert names(informer) == ["a"]
+            assert informer.statistics().fall_backs == 1
+        assert source.times("list") == [0.0]
+
     async def test_breaks_before_a_success_do_not_count_after_it(self):
         source = ScriptedSource(
             streams=[

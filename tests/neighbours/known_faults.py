@@ -3,7 +3,6 @@
 A cell that stands here and passes fails the test: take it out with the mend.
 
 C1: pods that end again and again are replaced without back-off.
-C4: not explained yet.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
         "RayJob": "C1",
         "RayCronJob": "C1",
     },
-    "410 in place of each event of one namespace": {"RayJob": "C4"},
 }
 """Points by sickness and kind."""
 
