@@ -17,7 +17,10 @@ EXAMPLES ?= 2000
 SEED     ?=
 SCENARIO ?=
 
-.PHONY: demo ray test test-all test-real simulate lint bench lock clean
+# make mutate [PACKAGES="informers runtime/events"] [ARGS=--again]: mutation testing, for hours; see docs/testing.md
+PACKAGES ?=
+
+.PHONY: demo ray test test-all test-real simulate mutate lint bench lock clean
 
 demo: $(VENV)/.runtime
 	$(VENV)/bin/manta demo --kind $(KIND) $(ARGS)
@@ -41,6 +44,9 @@ simulate: $(VENV)/.dev
 	$(VENV)/bin/python -m tests.simulation --examples=$(EXAMPLES) $(if $(SEED),--seed=$(SEED)) \
 	    $(if $(SCENARIO),--scenario='$(SCENARIO)') $(ARGS)
 
+mutate: $(VENV)/.mutation
+	$(VENV)/bin/python -m tests.mutation $(PACKAGES) $(ARGS)
+
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
@@ -61,10 +67,13 @@ lock:
 	    --quiet --python-version 3.11 --extra cli --extra embedded --group build --group dev pyproject.toml \
 	    -o requirements-dev.lock
 	uv pip compile --universal --generate-hashes --no-annotate --no-header \
+	    --quiet --python-version 3.11 --group mutation --constraint requirements-dev.lock \
+	    -o requirements-mutation.lock
+	uv pip compile --universal --generate-hashes --no-annotate --no-header \
 	    --quiet --python-version 3.11 --group ray -o controller/command/development/rayenv/ray.lock
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mutation .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
@@ -82,3 +91,8 @@ $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@$(PIP) install --require-hashes -r requirements-dev.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/.runtime
+
+$(VENV)/.mutation: requirements-mutation.lock $(VENV)/.dev
+	@echo "installing what mutation testing needs (hashes checked) ..."
+	@$(PIP) install --require-hashes -r requirements-mutation.lock
+	@touch $@

@@ -1,0 +1,65 @@
+"""`make mutate`: changes the code in many small ways, and asks whether the tests notice."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from tests.mutation import workshop
+from tests.mutation.equivalent import listed
+from tests.mutation.packages import TESTS, named
+from tests.mutation.results import Results
+from tests.mutation.score import WANTED, score
+
+if TYPE_CHECKING:
+    from tests.mutation.packages import Package
+
+FATES = {"survived", "no tests", "suspicious", "check was interrupted by user"}
+"""What is tried again: all but what was killed."""
+
+
+def main() -> int:
+    """Mutate, test, and print the score; 1 if it is too low."""
+    parser = argparse.ArgumentParser(prog="make mutate")
+    parser.add_argument("package", nargs="*", default=list(TESTS), help="e.g. runtime/events")
+    parser.add_argument(
+        "--again", action="store_true", help="only what survived or has changed since"
+    )
+    parser.add_argument("--only", default="", help="a module or a function, by its last name")
+    parser.add_argument("--report", action="store_true", help="print the last results")
+    parser.add_argument("--children", type=int, default=os.cpu_count(), help="processes")
+    arguments = parser.parse_args()
+    passed = True
+    for name in arguments.package:
+        each = named(name)
+        if not arguments.report:
+            _mutate(each, arguments)
+        passed &= _report(each)
+    return 0 if passed else 1
+
+
+def _mutate(each: Package, arguments: argparse.Namespace) -> None:
+    only: str = arguments.only
+    workshop.prepare(each, afresh=not (arguments.again or only))
+    if arguments.again:
+        Results(each).forget(FATES)
+    patterns = [f"*ǁ{only}__mutmut_*", f"*.x_{only}__mutmut_*", f"*.{only}.x*"] if only else []
+    workshop.run(each, patterns, arguments.children)
+
+
+def _report(each: Package) -> bool:
+    found = score(Results(each), listed())
+    for mutant, change in found.survivors:
+        print(f"\n{mutant.function} ({mutant.fate})\n- {change.before}\n+ {change.after}")
+    print("", *found.wrong, *found.table(), sep="\n")
+    if found.untried:
+        print(f"{found.untried} mutants were not tried")
+    verdict = "enough" if found.passed else "not enough"
+    print(f"{each.path}: {found.share():.1%} of the mutants are killed: {verdict} ({WANTED:.0%})")
+    return found.passed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""What `make mutate` counts, without mutmut."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.mutation.equivalent import Equivalent, listed
+from tests.mutation.mutant import Change, Mutant
+from tests.mutation.packages import ROOT, named
+from tests.mutation.score import score
+
+HEAP = Path("workqueue/heap.py")
+POP = "workqueue.heap.KeyHeap.pop"
+LESS, MORE = Change("return 1", "return 0"), Change("return 1", "return 2")
+
+
+@dataclass
+class Tried:
+    """Results of mutants of `KeyHeap.pop`: the fate and the change of each."""
+
+    found: list[tuple[str, Change]]
+
+    def mutants(self) -> list[Mutant]:
+        return [
+            Mutant(f"workqueue.heap.xǁKeyHeapǁpop__mutmut_{number}", HEAP, fate)
+            for number, (fate, _) in enumerate(self.found, start=1)
+        ]
+
+    def change(self, mutant: Mutant) -> Change:
+        return self.found[int(mutant.name.rpartition("_")[2]) - 1][1]
+
+
+def test_a_mutant_tells_its_function_with_module_and_class():
+    method = Mutant("workqueue.heap.xǁKeyHeapǁpop__mutmut_1", HEAP, "killed")
+    function = Mutant("informers.x__table__mutmut_2", Path("informers/__init__.py"), "")
+    assert (method.module, method.function) == ("workqueue.heap", POP)
+    assert (function.module, function.function) == ("informers", "informers._table")
+
+
+def test_a_change_has_neither_indentation_nor_line_numbers():
+    diff = "--- a\n+++ a\n@@ -1,3 +1,2 @@\n def f():\n-    return f(\n-        1)\n+    return f(2)"
+    assert Change.of_diff(diff) == Change("return f( 1)", "return f(2)")
+
+
+def test_mutants_that_run_for_ever_are_killed_and_those_that_no_test_runs_survive():
+    found = score(Tried([("timeout", LESS), ("no tests", MORE), ("killed", LESS)]), [])
+    assert [change for _, change in found.survivors] == [MORE]
+    assert found.share() == pytest.approx(2 / 3)
+    assert not found.passed
+
+
+def test_equivalent_mutants_do_not_count():
+    found = score(Tried([("killed", LESS), ("survived", MORE)]), [Equivalent(POP, MORE, "why")])
+    assert found.passed
+    assert found.share() == 1
+    assert found.table()[1].split() == ["workqueue.heap", "2", "1", "0", "100.0%"]
+
+
+def test_mutants_that_were_not_tried_do_not_count_and_are_told():
+    found = score(Tried([("killed", LESS), ("not checked", MORE)]), [])
+    assert (found.share(), found.untried) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("tried", "complaint"),
+    [
+        (("killed", LESS), f"killed, but listed as equivalent: {POP}: return 1 -> return 0"),
+        (("killed", MORE), f"listed as equivalent, but no mutant: {POP}: return 1 -> return 0"),
+    ],
+)
+def test_a_list_that_is_wrong_fails_the_run(tried: tuple[str, Change], complaint: str):
+    found = score(Tried([tried]), [Equivalent(POP, LESS, "why")])
+    assert found.wrong == [complaint]
+    assert not found.passed
+
+
+def test_entries_of_other_packages_do_not_matter():
+    other = Equivalent("informers.store.Store.get", LESS, "why")
+    assert score(Tried([("killed", LESS)]), [other]).passed
+
+
+def test_a_table_may_list_several_lines_that_a_line_becomes(tmp_path: Path):
+    path = tmp_path / "list.toml"
+    path.write_text(f'[["{POP}"]]\nreason = "why"\nbefore = "a"\nafter = ["b", "c"]\n')
+    assert listed(path) == [Equivalent(POP, Change("a", after), "why") for after in ("b", "c")]
+
+
+def test_every_function_with_equivalent_mutants_exists():
+    for entry in listed():
+        *_, name = entry.function.split(".")
+        assert name in _functions_of(entry.function), entry.function
+        assert entry.reason, entry.function
+
+
+def test_a_part_of_a_package_is_killed_by_the_tests_of_the_whole():
+    assert named("runtime/events").tests == named("runtime").tests
+    assert named("runtime/health").pattern == "controller/runtime/health.py"
+    assert named("workqueue").pattern == "workqueue/*"
+    with pytest.raises(ValueError, match="elsewhere is not a part of"):
+        named("elsewhere")
+
+
+def _functions_of(function: str) -> set[str]:
+    parts = function.split(".")
+    module = next(
+        path
+        for end in range(len(parts) - 1, 0, -1)
+        if (path := ROOT.joinpath(*parts[:end]).with_suffix(".py")).is_file()
+        or (path := ROOT.joinpath(*parts[:end], "__init__.py")).is_file()
+    )
+    nodes = ast.walk(ast.parse(module.read_text()))
+    return {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)}
