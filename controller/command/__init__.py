@@ -1,4 +1,4 @@
-"""The `manta` command: one module for each subcommand, put together by `controller.__main__`.
+"""The `manta` command: `cli` holds the arguments, one module beside it what each subcommand does.
 
 `run`, `crds` and `planning` are the production commands. `development` holds `manta dev` and
 `manta demo`; the production image leaves it and `controller.devcluster` out.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.__main__ import _parser
+from controller.command.cli import parser
 from controller.ray.api import custom_resource_definitions
 from controller.ray.permissions import PERMISSIONS
 from controller.runtime.settings import Settings
@@ -54,7 +54,7 @@ def settings_of(container: dict[str, Any]) -> Any:
     """What `manta run` understands of the container's command line."""
     program, *rest = [*container["command"], *container["args"]]
     assert program == "manta"
-    return _parser().parse_args(rest)
+    return parser().parse_args(rest)
 
 
 def test_the_chart_ships_the_definitions_that_manta_prints():

@@ -10,7 +10,10 @@ import trustme
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
-from controller.__main__ import _feature_gates, _parser, _settings, main
+from controller.__main__ import main
+from controller.command.cli import parser
+from controller.command.cli.arguments import feature_gates
+from controller.command.cli.run import settings_of
 from controller.command.operator import report_gates
 from controller.command.run import is_outside
 from controller.command.takeover.helm import split_image
@@ -28,13 +31,13 @@ def test_kuberays_names_of_options_are_understood():
         "run --metrics-addr=:9090 --health-probe-bind-address=:9091 --reconcile-concurrency=4 "
         "--watch-namespace=a,b --feature-gates=RayMultiHostIndexing=false"
     )
-    options = _parser().parse_args(line.split())
-    settings = _settings(options)
+    options = parser().parse_args(line.split())
+    settings = settings_of(options)
     assert settings.metrics_address == ":9090"
     assert settings.health_address == ":9091"
     assert settings.workers == 4
     assert settings.namespaces == ("a", "b")
-    assert not _feature_gates(options).enabled("RayMultiHostIndexing")
+    assert not feature_gates(options).enabled("RayMultiHostIndexing")
 
 
 def test_gates_without_effect_are_logged_and_counted_at_the_start():
@@ -50,7 +53,7 @@ def test_gates_without_effect_are_logged_and_counted_at_the_start():
 
 def test_the_help_says_which_gates_have_no_effect(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
-        _parser().parse_args(["run", "--help"])
+        parser().parse_args(["run", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert "RayCronJob (on)" in text
     assert "does not exist yet: KubernetesWAS, RayClusterHistoryServer, RayClusterMTLS" in text
@@ -75,7 +78,7 @@ def test_a_plan_names_gates_without_effect(tmp_path: Path, capsys: pytest.Captur
 def test_whether_dashboards_are_reached_by_the_proxy_is_said_or_left_open(
     written: str, meant: bool | None
 ):
-    assert _parser().parse_args(["run", *written.split()]).use_kubernetes_proxy is meant
+    assert parser().parse_args(["run", *written.split()]).use_kubernetes_proxy is meant
 
 
 def test_only_in_a_pod_dashboards_are_reached_directly(tmp_path: Path):
@@ -88,7 +91,7 @@ def test_only_in_a_pod_dashboards_are_reached_directly(tmp_path: Path):
 
 def test_a_truth_value_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
-        _parser().parse_args(["run", "--use-kubernetes-proxy=maybe"])
+        parser().parse_args(["run", "--use-kubernetes-proxy=maybe"])
     assert "'maybe' is neither true nor false" in capsys.readouterr().err
 
 

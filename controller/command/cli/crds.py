@@ -1,0 +1,29 @@
+"""The arguments of `manta crds`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.command.cli.arguments import add_output
+
+if TYPE_CHECKING:
+    import argparse
+
+    from controller.command.cli.arguments import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add `manta crds`."""
+    crds = commands.add_parser(
+        "crds",
+        help="print the CustomResourceDefinitions",
+        description="Print the definitions for `manta crds | kubectl apply -f -`.",
+    )
+    add_output(crds, "yaml", "json")
+    crds.set_defaults(start=_start)
+
+
+def _start(options: argparse.Namespace) -> int:
+    from controller.command.crds import crds  # noqa: PLC0415
+
+    return crds(options.output)

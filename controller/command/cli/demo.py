@@ -1,0 +1,62 @@
+"""The arguments of `manta demo`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controller.command.cli.arguments import add_machine
+from controller.command.cli.development import FULL_PACKAGE, require_development
+from controller.kube.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from controller.command.cli.arguments import Commands
+
+EXAMPLES = {
+    kind: Path(__file__).parents[3] / "examples" / f"{kind}.yaml"
+    for kind in ("autoscaling", "raycluster", "rayjob")
+}
+
+
+def add(commands: Commands) -> None:
+    """Add `manta demo`."""
+    demo = commands.add_parser(
+        "demo",
+        help="watch a cluster become ready, grow, shrink and be deleted, or a job run",
+        description="Embedded cluster, operator and an example in one process. The exit status "
+        "says whether everything worked. " + FULL_PACKAGE,
+    )
+    demo.add_argument(
+        "--kind",
+        choices=sorted(EXAMPLES),
+        default="raycluster",
+        help="a RayCluster with simulated pods (default), a RayJob with real Ray, or a RayCluster "
+        "that real Ray scales; the environment of Ray (about 500 MB) is made once",
+    )
+    demo.add_argument("-f", "--file", type=Path, help="a manifest of that kind")
+    add_machine(demo)
+    demo.set_defaults(start=_start)
+
+
+def _start(options: argparse.Namespace) -> int:
+    require_development("demo")
+    from controller.command.development.demos import (  # noqa: PLC0415
+        autoscaling_demo,
+        cluster_demo,
+        job_demo,
+    )
+    from controller.command.signals import interruptible  # noqa: PLC0415
+
+    manifest = options.file or EXAMPLES[options.kind]
+    if options.kind == "rayjob":
+        demo = job_demo(manifest, options.images, options.isolation)
+    elif options.kind == "autoscaling":
+        demo = autoscaling_demo(manifest, options.images, options.isolation)
+    elif options.images or options.isolation != "auto":
+        raise ConfigurationError("--image and --isolation are for --kind rayjob and autoscaling")
+    else:
+        demo = cluster_demo(manifest)
+    return asyncio.run(interruptible(demo))

@@ -1,0 +1,82 @@
+"""The arguments of `manta dev`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controller.command.cli.arguments import add_log_level, add_machine
+from controller.command.cli.development import FULL_PACKAGE, require_development
+from controller.kube.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from controller.command.cli.arguments import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add `manta dev`."""
+    dev = commands.add_parser(
+        "dev",
+        help="run an embedded Kubernetes with the operator in it",
+        description="An API server and a simulated node in this process, for kubectl and for "
+        "trying manifests. Adds a context to a kubeconfig, says which, and takes it out at the "
+        "end. Nothing is kept. " + FULL_PACKAGE,
+    )
+    dev.add_argument(
+        "--name",
+        type=_run_name,
+        help="of this cluster, for several at once; its context is manta-NAME (default: dev, or "
+        "the first free one of dev-2, dev-3 and so on)",
+    )
+    dev.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: a free one)")
+    dev.add_argument(
+        "--kubeconfig",
+        type=Path,
+        help="file that gets the context; it may hold others (default: one in ~/.cache/manta)",
+    )
+    dev.add_argument("--no-operator", action="store_true", help="only the cluster")
+    dev.add_argument(
+        "--crds", type=Path, help="file or folder of CRDs to install instead of Manta's own"
+    )
+    dev.add_argument(
+        "--ray",
+        action="store_true",
+        help="run pods as processes with real Ray; its environment (about 500 MB) is made once, in "
+        "~/.cache/manta",
+    )
+    add_machine(dev)
+    add_log_level(dev)
+    dev.set_defaults(start=_start)
+
+
+def _start(options: argparse.Namespace) -> int:
+    require_development("dev")
+    from controller.command.development.dev import DevOptions, dev  # noqa: PLC0415
+
+    chosen = DevOptions(
+        name=options.name,
+        port=options.port,
+        kubeconfig=options.kubeconfig,
+        crds=options.crds,
+        operator=not options.no_operator,
+        log_level=options.log_level,
+        ray=options.ray,
+        images=tuple(options.images),
+        isolation=options.isolation,
+    )
+    if options.isolation != "auto" and not chosen.processes:
+        raise ConfigurationError(
+            f"--isolation {options.isolation}: pods are simulated; add --ray or --image NAME=PATH"
+        )
+    return asyncio.run(dev(chosen))
+
+
+def _run_name(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name: use at most 40 lower-case letters, digits and dashes"
+        )
+    return text

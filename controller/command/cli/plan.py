@@ -1,0 +1,76 @@
+"""The arguments of `manta plan`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from controller.command.cli.arguments import (
+    add_feature_gates,
+    add_kubeconfig,
+    add_output,
+    feature_gates,
+)
+
+if TYPE_CHECKING:
+    import argparse
+
+    from controller.command.cli.arguments import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add `manta plan`."""
+    plan = commands.add_parser(
+        "plan",
+        help="show what applying a manifest would do",
+        description="Show what would be created, changed, replaced and deleted if a manifest were "
+        "applied, or what the operator would do about the objects as they are, by its own "
+        "planner. Nothing is written: the API server is only asked for dry runs, of the manifest "
+        "and of every object that the operator would write, and what it would refuse is shown.",
+        epilog="Exit status: 0 planned, 1 an object would be refused, 2 unusable input, "
+        "3 something forbidden would happen.",
+    )
+    what = plan.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "-f", "--file", type=Path, help="manifest, a folder of manifests, or - for standard input"
+    )
+    what.add_argument("--all", action="store_true", help="all existing objects")
+    plan.add_argument(
+        "-n",
+        "--namespace",
+        default="",
+        help="for manifests that name none (default); with --all only this one (all)",
+    )
+    plan.add_argument(
+        "--forbid",
+        action="append",
+        choices=["create", "change", "replace", "delete"],
+        default=[],
+        help="fail if this would happen to anything; may be repeated",
+    )
+    plan.add_argument(
+        "--offline", action="store_true", help="plan for an empty cluster instead of asking one"
+    )
+    add_kubeconfig(plan)
+    add_feature_gates(plan)
+    add_output(plan, "text", "json")
+    plan.set_defaults(start=_start)
+
+
+def _start(options: argparse.Namespace) -> int:
+    from controller.command.planning import PlanRequest, plan  # noqa: PLC0415
+
+    gates = feature_gates(options)
+    for name, reason in gates.without_effect().items():
+        sys.stderr.write(f"manta: feature gate {name} has no effect: {reason}\n")
+    request = PlanRequest(
+        options.file,
+        namespace=options.namespace,
+        offline=options.offline,
+        feature_gates=gates,
+        kubeconfig=options.kubeconfig,
+        context=options.context,
+    )
+    return asyncio.run(plan(request, options.output, forbidden=options.forbid))

@@ -1,0 +1,146 @@
+"""The arguments of `manta run`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from controller.command.cli.arguments import (
+    add_feature_gates,
+    add_kubeconfig,
+    add_log_level,
+    feature_gates,
+)
+from controller.kube.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from controller.command.cli.arguments import Commands
+    from controller.runtime.settings import Settings
+
+
+def add(commands: Commands) -> None:
+    """Add `manta run`."""
+    from controller.runtime.settings import Settings  # noqa: PLC0415  keeps `manta --help` quick
+
+    default = Settings()
+    run = commands.add_parser(
+        "run",
+        help="run the operator against a cluster",
+        description="Run the operator. Inside a pod it uses the pod's service account, elsewhere "
+        "a kubeconfig.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add_kubeconfig(run)
+    run.add_argument(
+        "--namespace",
+        "--watch-namespace",
+        dest="namespaces",
+        default="",
+        help="namespaces to watch, separated by commas; empty means all",
+    )
+    run.add_argument(
+        "--workers",
+        "--reconcile-concurrency",
+        type=int,
+        default=default.workers,
+        help="reconciles that may run at the same time, without those whose requests hang",
+    )
+    _add_addresses(run, default)
+    _add_limits(run, default)
+    run.add_argument(
+        "--use-kubernetes-proxy",
+        type=_truth,
+        nargs="?",
+        const=True,
+        metavar="BOOL",
+        help="reach Ray's dashboards through the API server's proxy (default: not in a pod)",
+    )
+    run.add_argument(
+        "--check", action="store_true", help="say whether the API server can be reached, and end"
+    )
+    add_feature_gates(run)
+    add_log_level(run)
+    run.add_argument("--log-format", choices=["auto", "console", "json"], default="auto")
+    run.set_defaults(start=_start)
+
+
+def _add_addresses(run: argparse.ArgumentParser, default: Settings) -> None:
+    run.add_argument(
+        "--metrics-address",
+        "--metrics-addr",
+        default=default.metrics_address,
+        help="where /metrics is served; empty turns it off",
+    )
+    run.add_argument(
+        "--health-address",
+        "--health-probe-bind-address",
+        default=default.health_address,
+        help="where /healthz and /readyz are served; empty turns them off",
+    )
+
+
+def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
+    run.add_argument(
+        "--grace-period",
+        type=float,
+        default=default.grace_seconds,
+        help="seconds that running reconciles get after SIGTERM",
+    )
+    run.add_argument(
+        "--sync-timeout",
+        type=float,
+        default=default.sync_timeout_seconds,
+        help="seconds until caches that cannot be filled end the process",
+    )
+
+
+def _start(options: argparse.Namespace) -> int:
+    from controller.command.run import run  # noqa: PLC0415  only what the subcommand needs
+
+    if options.check:
+        from controller.command.check import check  # noqa: PLC0415
+
+        return asyncio.run(check(kubeconfig=options.kubeconfig, context=options.context))
+    try:
+        settings = settings_of(options)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+    return asyncio.run(
+        run(
+            settings,
+            feature_gates=feature_gates(options),
+            use_proxy=options.use_kubernetes_proxy,
+            kubeconfig=options.kubeconfig,
+            context=options.context,
+        )
+    )
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """The settings that the arguments name.
+
+    Raises:
+        ValueError: one of them is unusable.
+    """
+    from controller.runtime.settings import Settings  # noqa: PLC0415
+
+    return Settings(
+        namespaces=tuple(name for name in options.namespaces.split(",") if name),
+        workers=options.workers,
+        metrics_address=options.metrics_address,
+        health_address=options.health_address,
+        grace_seconds=options.grace_period,
+        sync_timeout_seconds=options.sync_timeout,
+        log_level=options.log_level,
+        log_format=options.log_format,
+    )
+
+
+def _truth(text: str) -> bool:
+    """The words that KubeRay's flags understand."""
+    if text.lower() in {"1", "t", "true"}:
+        return True
+    if text.lower() in {"0", "f", "false"}:
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
