@@ -6,7 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.apply.structure import ObjectStructure, SchemaStructure
+from controller.devcluster.apiserver.crd.defaulting import fill_defaults
+from controller.devcluster.apiserver.crd.pruning import prune
 from controller.devcluster.apiserver.crd.schema import compile_schema
+from controller.devcluster.apiserver.crd.validation import validate
 from controller.devcluster.apiserver.jsondata import entries
 from controller.devcluster.apiserver.meta import STANDARD_FINALIZERS
 from controller.devcluster.apiserver.strategy import Strategy
@@ -42,14 +45,14 @@ class CustomStrategy(Strategy):
 
     def decode(self, kind: str, object_: Json) -> list[str]:
         """Prune what the schema does not know; metadata is as in built-in kinds."""
-        return sorted(self._schema.prune_root(object_) + decode_metadata(kind, object_))
+        return sorted(prune(self._schema, object_) + decode_metadata(kind, object_))
 
     def apply_errors(self, kind: str, object_: Json) -> list[str]:
         """Also values of the wrong type, which are not found by decoding here."""
         problems = super().apply_errors(kind, object_)
         return problems + [
             f".{cause.field}: {cause.message}"
-            for cause in self._schema.validate_root(object_, None)
+            for cause in validate(self._schema, object_, None)
             if cause.reason == "FieldValueTypeInvalid" and not _FORMAT.search(cause.message)
         ]
 
@@ -59,7 +62,7 @@ class CustomStrategy(Strategy):
 
     def default(self, object_: Json) -> None:
         """Defaults of the schema."""
-        self._schema.default(object_)
+        fill_defaults(self._schema, object_)
 
     def warnings(self, object_: Json, old: Json | None) -> list[str]:
         """Finalizers should say whose they are."""
@@ -73,4 +76,4 @@ class CustomStrategy(Strategy):
 
     def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
         """Metadata and schema."""
-        return self._schema.validate_root(object_, old, super().validate(object_, old))
+        return validate(self._schema, object_, old, super().validate(object_, old))
