@@ -4,91 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
 import re
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from structlog.testing import capture_logs
 
 from controller.kube.errors import OutcomeUnknown
-from controller.kube.objects import KubeObject, ObjectMeta
+from controller.kube.objects import ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, TRIES, Recorder, clip
+from controller.runtime.events.recorder import MOST_REMEMBERED, MOST_UNSENT, TRIES, clip
 from controller.runtime.events.series import REFRESH, SILENCE
 from controller.runtime.events.spam_filter import BURST, REFILL
 from controller.runtime.reconcile.plan import Event
+from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-META = ObjectMeta(name="p", namespace="ns", uid="uid-p", resource_version="7")
-
-
-@dataclass
-class Sink:
-    """A client that keeps events, and fails as told."""
-
-    script: Callable[[str, str], None] = lambda _verb, _name: None
-    events: dict[str, dict[str, Any]] = field(default_factory=dict)
-    calls: list[tuple[str, str, Any]] = field(default_factory=list)
-    seconds: float = 0.01
-
-    def for_flow(self, flow: str) -> Sink:
-        return self
-
-    async def create(self, _resource: Any, namespace: str, body: Any) -> KubeObject:
-        name = body["metadata"]["name"]
-        await self._called("create", name, body)
-        if name in self.events:
-            raise status_error(409, "AlreadyExists")
-        self.events[name] = body
-        return KubeObject()
-
-    async def merge_patch(self, _resource: Any, _ns: str, name: str, patch: Any) -> KubeObject:
-        await self._called("patch", name, patch)
-        if name not in self.events:
-            raise status_error(404, "NotFound")
-        self.events[name] = {**self.events[name], **patch}
-        return KubeObject()
-
-    async def _called(self, verb: str, name: str, body: Any) -> None:
-        await asyncio.sleep(self.seconds)
-        self.calls.append((verb, name, body))
-        self.script(verb, name)
-
-    @property
-    def notes(self) -> list[str]:
-        return [event["note"] for event in self.events.values()]
-
-    @property
-    def counts(self) -> list[int]:
-        return [event.get("series", {}).get("count", 1) for event in self.events.values()]
-
-
-@asynccontextmanager
-async def recording(sink: Sink | None = None) -> AsyncIterator[tuple[Recorder, Sink]]:
-    sink = sink or Sink()
-    loop = asyncio.get_running_loop()
-    recorder = Recorder(
-        sink,  # type: ignore[arg-type]
-        instance="pod-0",
-        clock=loop,
-        wall=lambda: datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=loop.time()),
-        rng=random.Random(1),
-    )
-    task = asyncio.create_task(recorder.run())
-    yield recorder, sink
-    await recorder.flush()
-    await task
-
-
-def event(note: str = "it happened", *, reason: str = "Because") -> Event:
-    return Event("Normal", reason, "Reconcile", note)
+    from controller.runtime.events.recorder import Recorder
 
 
 async def test_T290_equal_events_are_one_object_with_a_count_and_different_notes_all_show():

@@ -169,9 +169,8 @@ class Recorder:
     async def flush(self) -> None:
         """Send all unsent occurrences, for at most two seconds, and close."""
         self._flushing = True
-        for key, series in self._series.items():
-            if series.sent < series.count:
-                self._queue.add(key)
+        for key in self._series:
+            self._queue.add(key)
         left = await self._queue.drain(self._clock.time() + FLUSH)
         self._queue.close()
         if left:
@@ -227,7 +226,7 @@ class Recorder:
             self._drop(key)
             return
         refresh = series.refresh_at - self._clock.time()
-        self._queue.add_after(key, min(over, refresh) if series.sent < series.count else over)
+        self._queue.add_after(key, min(over, refresh))
 
     async def _try(self, key: SeriesKey, series: EventSeries) -> bool:
         """Send; whether the server is up to date now. If not, the series was dropped or waits."""
@@ -236,7 +235,8 @@ class Recorder:
             async with while_leading(self._fence):
                 await self._send(series, count)
         except KubeError as error:
-            return self._failed(key, series, error)
+            self._failed(key, series, error)
+            return False
         if series.sent == 0:
             self.statistics.unsent -= 1
             self.statistics.sent += 1
@@ -261,18 +261,17 @@ class Recorder:
         except AlreadyExists:
             return  # an earlier attempt, whose response was lost
 
-    def _failed(self, key: SeriesKey, series: EventSeries, error: KubeError) -> bool:
-        """Drop the series if the request was rejected, else retry later (EVT-1); always False."""
+    def _failed(self, key: SeriesKey, series: EventSeries, error: KubeError) -> None:
+        """Drop the series if the request was rejected, else retry later (EVT-1)."""
         series.tries += 1
         if _is_final(error) or series.tries >= TRIES:
             if not _namespace_terminating(error):
                 self.statistics.failed += 1
                 _log.warning("event.dropped", name=series.name, error=str(error))
             self._drop(key)
-            return False
+            return
         low = 0.0 if series.tries == 1 else 0.75
         self._queue.add_after(key, RETRY * self._rng.uniform(low, 1.25))
-        return False
 
     def _drop(self, key: SeriesKey) -> None:
         series = self._series.pop(key, None)
@@ -282,8 +281,7 @@ class Recorder:
 
 def clip(text: str, limit: int) -> str:
     """`text` cut to at most `limit` bytes of UTF-8, never inside a character."""
-    data = text.encode()
-    return text if len(data) <= limit else data[:limit].decode(errors="ignore")
+    return text.encode()[:limit].decode(errors="ignore")
 
 
 def _is_final(error: KubeError) -> bool:

@@ -32,6 +32,13 @@ def test_many_like_events_are_one_with_their_number_and_others_stay():
     assert {event.reason for event in told} == {"CreatedHeadPod", "CreatedWorkerPod", "Odd"}
 
 
+def test_like_events_with_sentences_for_many_of_their_own_are_not_mixed():
+    others = [Event("Normal", "CreatedWorkerPod", "Create", f"{n}") for n in range(9)]
+    odd = [Event("Normal", "CreatedWorkerPod", "Create", "", aggregate_note="{count} odd")]
+    events = [*others, *odd, made("p")]
+    assert list(aggregate_events(events)) == events
+
+
 def test_batches_of_one_size_are_told_in_the_same_words():
     first, second = ([made(f"{batch}{n}") for n in range(64)] for batch in "ab")
     assert list(aggregate_events(first)) == list(aggregate_events(second)), (

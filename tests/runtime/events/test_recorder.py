@@ -1,0 +1,316 @@
+"""What the recorder sends, when, and what it says when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from controller.kube.errors import OutcomeUnknown
+from controller.kube.objects import ObjectMeta
+from controller.kube.resources import EVENTS, PODS
+from controller.runtime.events import recorder as module
+from controller.runtime.events.recorder import PATIENCE, SENDERS, TRIES, Recorder
+from controller.runtime.events.series import REFRESH, SILENCE
+from controller.runtime.reconcile.plan import Event
+from tests.runtime.events.kit import META, Sink, event, recording
+from tests.runtime.kit import status_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STAMP = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000_000
+
+
+def about(name: str) -> ObjectMeta:
+    return ObjectMeta(name=name, namespace="ns", uid=f"uid-{name}")
+
+
+def lost(_verb: str, _name: str) -> None:
+    raise OutcomeUnknown("reset")
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def test_an_event_is_sent_in_the_form_of_events_k8s_io_v1():
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, META, event())
+    (call,) = sink.calls
+    body = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"p.{STAMP:x}", "namespace": "ns"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingController": "manta-operator",
+        "reportingInstance": "pod-0",
+        "type": "Normal",
+        "reason": "Because",
+        "action": "Reconcile",
+        "note": "it happened",
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": "p",
+            "namespace": "ns",
+            "uid": "uid-p",
+            "resourceVersion": "7",
+        },
+    }
+    assert call == ("create", f"p.{STAMP:x}", body)
+    assert sink.flows == ["events/ns"]
+
+
+async def test_a_repetition_is_sent_as_a_patch_of_the_series():
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(1)
+        recorder.record(PODS, META, event())
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}
+    assert sink.calls[1:] == [("patch", f"p.{STAMP:x}", {"series": series})]
+
+
+async def test_what_happened_twice_before_it_was_sent_is_created_with_its_series():
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, META, event())
+        recorder.record(PODS, META, event())
+    (body,) = sink.events.values()
+    assert body["series"] == {"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"}
+
+
+async def test_events_of_one_instant_have_names_of_their_own():
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, META, event("one"))
+        recorder.record(PODS, META, event("two"))
+    assert set(sink.events) == {f"p.{STAMP:x}", f"p.{STAMP + 1:x}"}
+
+
+@pytest.mark.parametrize(("length", "kept"), [(236, True), (237, False)])
+async def test_T294_a_name_that_would_be_too_long_is_a_random_uuid(length: int, kept: bool):
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, about("x" * length), event())
+    bits = random.Random(1).getrandbits(128)
+    random_name = str(uuid.UUID(int=bits, version=4))
+    assert list(sink.events) == ["x" * 236 + f".{STAMP:x}" if kept else random_name]
+
+
+async def test_events_that_differ_only_in_their_type_are_two():
+    async with recording() as (recorder, sink):
+        for type_ in ("Normal", "Warning"):
+            recorder.record(PODS, META, Event(type_, "Because", "Reconcile", "it happened"))
+    assert [made["type"] for made in sink.events.values()] == ["Normal", "Warning"]
+
+
+async def test_namesakes_without_a_uid_are_told_apart_by_resource_and_key():
+    async with recording() as (recorder, sink):
+        for namespace in ("ns", "other"):
+            recorder.record(PODS, ObjectMeta(name="p", namespace=namespace), event())
+        recorder.record(EVENTS, ObjectMeta(name="p", namespace="ns"), event())
+    assert len(sink.events) == 3
+
+
+async def test_jitter_spreads_first_retries_from_zero_and_later_ones_by_a_quarter():
+    times: dict[str, list[float]] = {}
+
+    def fail(_verb: str, name: str) -> None:
+        times.setdefault(name, []).append(now())
+        raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail, seconds=0.0)) as (recorder, _):
+        await asyncio.sleep(REFRESH + 1)
+        for number in range(40):
+            recorder.record(PODS, about(f"p{number}"), event())
+        with capture_logs():
+            await asyncio.sleep(200)
+    gaps = [[b - a for a, b in itertools.pairwise(each)] for each in times.values()]
+    first, later = [each[0] for each in gaps], [gap for each in gaps for gap in each[1:]]
+    assert 0 <= min(first) < 2
+    assert 11 < max(first) <= 12.5
+    assert 7.5 <= min(later) < 8
+    assert 12 < max(later) <= 12.5
+
+
+@pytest.mark.parametrize(("code", "attempts"), [(499, 1), (500, TRIES)])
+async def test_T292_errors_of_the_server_are_tried_again(code: int, attempts: int):
+    def fail(_verb: str, _name: str) -> None:
+        raise status_error(code, "Odd")
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(300)
+    assert len(sink.calls) == attempts
+
+
+async def test_each_dropped_event_is_counted_and_logged_with_the_error():
+    def fail(_verb: str, _name: str) -> None:
+        raise status_error(422, "Invalid", message="no such field")
+
+    with capture_logs() as logs:
+        async with recording(Sink(fail)) as (recorder, _):
+            for name in ("a", "b"):
+                recorder.record(PODS, about(name), event())
+            await asyncio.sleep(1)
+            assert (recorder.statistics.failed, recorder.statistics.sent) == (2, 0)
+    assert [(line["name"], line["event"], line["log_level"]) for line in logs] == [
+        (f"a.{STAMP:x}", "event.dropped", "warning"),
+        (f"b.{STAMP + 1:x}", "event.dropped", "warning"),
+    ]
+    assert "no such field" in logs[0]["error"]
+
+
+async def test_an_unexpected_error_is_logged_with_the_object():
+    error = RecursionError("deep")
+
+    def fail(_verb: str, _name: str) -> None:
+        raise error
+
+    with capture_logs() as logs:
+        async with recording(Sink(fail)) as (recorder, _):
+            recorder.record(PODS, META, event())
+            await asyncio.sleep(1)
+    assert logs == [
+        {"event": "event.dropped", "regarding": "uid-p", "exc_info": error, "log_level": "error"}
+    ]
+
+
+async def test_after_a_success_a_series_has_all_its_attempts_again():
+    sink = Sink()
+    async with recording(sink) as (recorder, _):
+        sink.script = lost
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(30)
+        sink.script = lambda _verb, _name: None
+        await asyncio.sleep(20)
+        assert recorder.statistics.sent == 1
+        sink.script = lost
+        sink.calls.clear()
+        with capture_logs():
+            recorder.record(PODS, META, event())
+            await asyncio.sleep(300)
+        assert len(sink.calls) == TRIES
+
+
+async def test_a_series_that_is_discarded_while_it_is_sent_costs_only_itself(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
+
+    def fail(_verb: str, name: str) -> None:
+        if name.startswith("a."):
+            raise status_error(422, "Invalid")
+
+    with capture_logs():
+        async with recording(Sink(fail)) as (recorder, sink):
+            recorder.record(PODS, about("a"), event())
+            await asyncio.sleep(0)
+            recorder.record(PODS, about("b"), event())
+            await asyncio.sleep(1)
+            assert list(sink.events) == [f"b.{STAMP + 1:x}"]
+            assert (recorder.statistics.sent, recorder.statistics.unsent) == (1, 0)
+
+
+async def test_what_is_discarded_after_it_was_sent_is_not_taken_for_unsent(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    async with recording() as (recorder, _):
+        for name in "abc":
+            recorder.record(PODS, about(name), event())
+            assert recorder.statistics.unsent == 1
+            await asyncio.sleep(1)
+            assert recorder.statistics.unsent == 0
+        assert [series.name[0] for series in recorder._series.values()] == ["b", "c"]
+        assert recorder.statistics.sent == 3
+
+
+async def test_the_number_of_unsent_series_is_known_at_any_time():
+    async with recording(Sink(seconds=5.0)) as (recorder, _):
+        for name in "abc":
+            recorder.record(PODS, about(name), event())
+        assert recorder.statistics.unsent == 3
+        await asyncio.sleep(6)
+        assert recorder.statistics.unsent == 0
+
+
+async def test_slow_requests_hold_up_others_for_moments_only():
+    async with recording(Sink(seconds=1.9)) as (recorder, sink):
+        for number in range(2 * SENDERS):
+            recorder.record(PODS, about(f"p{number}"), event())
+        await asyncio.sleep(PATIENCE + 1.8)
+        assert len(sink.calls) == SENDERS
+        await asyncio.sleep(0.2)
+        assert len(sink.calls) == 2 * SENDERS
+
+
+async def test_the_tasks_are_named():
+    async with recording(Sink(seconds=1.0)) as (recorder, _):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(0.1)
+        assert "event recorder" in {task.get_name() for task in asyncio.all_tasks()}
+
+
+async def test_repetitions_kept_in_memory_are_sent_when_the_half_hour_is_over():
+    async with recording() as (recorder, sink):
+        while now() < REFRESH - 50:
+            recorder.record(PODS, META, event())
+            await asyncio.sleep(100)
+        said = sink.counts
+        await asyncio.sleep(REFRESH + 150 - now())
+        assert sink.counts > said
+
+
+async def test_a_series_that_the_server_knows_whole_ends_without_another_request():
+    async with recording() as (recorder, sink):
+        recorder.record(PODS, META, event())
+        await asyncio.sleep(SILENCE - 1)
+        assert recorder._series
+        await asyncio.sleep(2)
+        assert not recorder._series
+        assert len(sink.calls) == 1
+
+
+async def test_at_the_end_only_what_the_server_does_not_know_is_sent():
+    async with recording() as (recorder, sink):
+        for _ in range(4):
+            recorder.record(PODS, META, event("often"))
+            recorder.record(PODS, META, event("often too"))
+            await asyncio.sleep(1)
+        recorder.record(PODS, META, event("once"))
+        await asyncio.sleep(1)
+        sink.calls.clear()
+    assert [body["series"]["count"] for _, _, body in sink.calls] == [4, 4]
+
+
+async def test_at_the_end_it_is_said_how_many_could_not_be_sent():
+    with capture_logs() as logs:
+        async with recording(Sink(seconds=1000.0)) as (recorder, _):
+            for name in "abc":
+                recorder.record(PODS, about(name), event())
+            await asyncio.sleep(1)
+            await asyncio.wait([asyncio.create_task(recorder.flush())], timeout=3)
+            assert logs == [{"event": "events.unsent", "count": 3, "log_level": "warning"}]
+
+
+@pytest.mark.parametrize("end", [lambda: None, lambda: asyncio.sleep(1)])
+async def test_a_flush_without_leftovers_says_nothing(end: Callable[[], Any]):
+    with capture_logs() as logs:
+        async with recording() as (recorder, sink):
+            recorder.record(PODS, META, event())
+            if (wait := end()) is not None:
+                await wait
+    assert (logs, len(sink.calls)) == ([], 1)
+
+
+def test_a_long_instance_is_cut():
+    anything: Any = None
+    recorder = Recorder(
+        anything, instance="i" * 200, clock=anything, wall=anything, rng=random.Random(1)
+    )
+    assert recorder._instance == "i" * 128
