@@ -36,6 +36,7 @@ from controller.runtime.reconcile.lookups import LookupReader
 from controller.runtime.reconcile.plan import Event
 from controller.runtime.reconcile.writer import Writer
 from controller.runtime.settings import parse_address
+from controller.runtime.time_of_day import TimeOfDay
 from informers.prometheus import InformerCollector, InformerLabels
 from workqueue.prometheus import QueueCollector
 
@@ -97,7 +98,8 @@ class Operator:
         self._settings = settings
         self._registry = registry
         self._metrics = RuntimeMetrics(registry, version=controller.__version__)
-        self.expectations = Expectations(now=clock.time, wall=wall)
+        time_of_day = TimeOfDay(wall, clock=clock, on_jump=self._clock_jumped)
+        self.expectations = Expectations(now=clock.time, wall=time_of_day)
         registry.register(ExpectationCollector(self.expectations.statistics))
         registry.register(ClientCollector(lambda: client))
         ProcessCollector(registry=registry)
@@ -111,7 +113,7 @@ class Operator:
             client,
             instance=settings.identity or "manta-operator",
             clock=clock,
-            wall=wall,
+            wall=time_of_day,
             rng=rng,
             fence=leads,
         )
@@ -127,7 +129,7 @@ class Operator:
                 workers=settings.workers,
                 slow_reconciles=settings.slow_reconciles,
                 clock=clock,
-                wall=wall,
+                wall=time_of_day,
                 rng=rng,
                 queue_metrics=queues,
                 timeout=settings.reconcile_timeout_seconds,
@@ -160,9 +162,7 @@ class Operator:
         self.health.add_readiness("caches", self.caches.unready)
         self.health.add_readiness("stopping", self._stopping)
         self._started = False
-        self._monitor = Monitor(
-            self._metrics, clock=clock, wall=wall, on_clock_jump=self._clock_jumped
-        )
+        self._monitor = Monitor(self._metrics, clock=clock, time_of_day=time_of_day)
 
     async def run(self, stop: asyncio.Event) -> int:
         """Run until `stop` is set; returns the exit status.
@@ -208,9 +208,10 @@ class Operator:
             if resource in {PODS, each.primary}:
                 each.reconsider(self.caches.keys(each.primary))
 
-    def _clock_jumped(self, seconds: float) -> None:
+    def _clock_jumped(self, seconds: float, now: datetime) -> None:
         """Deadlines and schedules are due at other moments now: plan all objects again."""
         _log.warning("clock.jumped", seconds=round(seconds, 1))
+        self.expectations.reader.clock_jumped_at = now
         for each in self.controllers.values():
             each.reconsider(self.caches.keys(each.primary))
 

@@ -7,6 +7,7 @@ that is removed.
 from __future__ import annotations
 
 from tests.simulation.scenario import (
+    ClockJump,
     Cluster,
     Compact,
     EndPod,
@@ -164,6 +165,27 @@ BAD_LUCK = {
             Step(45.0, LoseNode(0)),
         ),
         (Job(fates=(Fate(running=1.0),)),),
+    ),
+    "the clock jumps ahead while the dashboard is silent": Scenario(
+        Surroundings(),
+        (),
+        (
+            Step(12.0, RayFault("silent", lasts=20.0)),
+            Step(12.0, ClockJump(36000.0)),
+            Step(20.0, Compact()),
+        ),
+        (Job(fates=(Fate(running=60.0),)),),
+    ),
+    "the clock jumps ahead, the operator is killed, and the dashboard is silent": Scenario(
+        Surroundings(),
+        (),
+        (
+            Step(12.0, RayFault("silent", lasts=50.0)),
+            Step(12.0, Restart("kill")),
+            Step(10.0, ClockJump(36000.0)),
+            Step(30.0, Compact()),
+        ),
+        (Job(fates=(Fate(running=90.0),)),),
     ),
     "a webhook refuses pods for five minutes, in other words each time": Scenario(
         Surroundings(),

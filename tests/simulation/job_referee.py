@@ -40,6 +40,9 @@ FOLLOWS = {
 WHOLE_SECONDS = 1.0
 """Times in a status are cut to seconds, so that a time limit may end this much earlier."""
 
+UNREACHABLE = frozenset({"HeadLost", "JobStatusCheckTimeoutExceeded"})
+"""Causes that say that nobody can know any more how the job ends."""
+
 UNDER_WAY = 10.0
 """Seconds for which a submission may be under way."""
 
@@ -239,7 +242,7 @@ class JobReferee:
             self._blame(told)
         if now.cause == "AppFailed" and JobStatus.FAILED not in truths and not self._ray.forgot:
             self._blame(told)
-        if now.cause == "HeadLost" and before.state == "Running":
+        if now.cause in UNREACHABLE and before.state == "Running":
             there = {uid for uid, (_, name) in self._clusters.items() if name == before.cluster}
             if any(self._is_within_reach(run) and run.place[0] in there for run in runs):
                 self._blame(f"{told}, on a head that is there")

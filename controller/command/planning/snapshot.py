@@ -76,6 +76,10 @@ class Snapshot:
             self._put(PODS, key, pod | {"status": _running(pod, number, self._now)})
         return bool(created)
 
+    @property
+    def clock_jumped_at(self) -> None:
+        """A dry run takes no time."""
+
     def contents(self) -> dict[Resource[Any], dict[str, Json]]:
         """All objects as they are now, by key; later writes do not change what is returned."""
         return {resource: dict(self._raw[str(resource)]) for resource in self._resources}

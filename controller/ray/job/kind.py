@@ -84,7 +84,8 @@ class RayJobKind:
         now: datetime,
     ) -> StatusPatch | None:
         """The current status, naming the first failed write."""
-        return current_status(observation, self._settings, Deadlines(now), failures)
+        deadlines = Deadlines(now, observation.clock_jumped_at)
+        return current_status(observation, self._settings, deadlines, failures)
 
     def _validate(self, job: RayJob) -> JobSpec | Problem:
         spec = validate_job(job, self._settings.feature_gates)

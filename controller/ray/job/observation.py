@@ -12,6 +12,7 @@ from controller.ray.job.submitter.state import NO_SUBMITTER, SubmitterState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from controller.kube.objects import Job, Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
@@ -62,6 +63,7 @@ class JobObservation:
         pending_scopes: scopes in which the outcome of a write is unknown.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         create_errors: why the API server refused to create an object, by scope.
+        clock_jumped_at: the time of day after its last jump, None if there was none.
     """
 
     job: RayJob
@@ -87,6 +89,7 @@ class JobObservation:
     pending_scopes: frozenset[str] = frozenset()
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""
+    clock_jumped_at: datetime | None = None
 
     @property
     def job_id(self) -> str:

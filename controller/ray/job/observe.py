@@ -109,6 +109,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
         pending_scopes=reads.pending_scopes(uid),
         create_errors=tuple(_create_errors(meta.namespace, name, submitter_key, reads)),
         unknown_fields=sources.unknown_fields_of(job, reads),
+        clock_jumped_at=reads.clock_jumped_at,
     )
 
 

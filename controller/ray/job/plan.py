@@ -55,7 +55,7 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
     """The plan for the RayJob at this moment."""
     if is_managed_elsewhere(seen.job):
         return NOTHING
-    deadlines = Deadlines(now)
+    deadlines = Deadlines(now, seen.clock_jumped_at)
     if seen.job.metadata.terminating:
         return finalize(seen, deadlines)
     facts = collect_facts(seen, settings, deadlines)

@@ -10,6 +10,7 @@ from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from controller.kube.resources import Resource
     from controller.runtime.expectations.create_errors import CreateErrors
@@ -29,6 +30,7 @@ class OverlayReader:
 
     Attributes:
         installed_schemas: published schemas by resource.
+        clock_jumped_at: the time of day after its last jump, None before the first.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class OverlayReader:
         self._owners = owners
         self._create_errors = create_errors
         self.installed_schemas: Mapping[Resource[Any], InstalledSchema] = {}
+        self.clock_jumped_at: datetime | None = None
 
     def get(self, resource: Resource[T], key: str) -> T | None:
         """The newest object known under `key`.

@@ -198,7 +198,7 @@ class Controller(Generic[Observation]):
         self._log_reconcile(line)
 
     async def _reconcile(self, key: str, line: _ReconcileLog) -> None:
-        began = self._clock.time()
+        began, now = self._clock.time(), self._wall()  # a jump is noticed before `observe`
         primary = self._expectations.reader.get(self._kind.primary, key)
         owner = self._observe_owner(key, primary)
         observation = self._kind.observe(key, self._expectations.reader)
@@ -210,7 +210,7 @@ class Controller(Generic[Observation]):
         for resource in self._expectations.reader.pending_resources(owner.uid):
             self._metrics.stale(resource)
         try:
-            plan = self._kind.plan(observation, self._wall())
+            plan = self._kind.plan(observation, now)
         finally:
             planned = self._clock.time()
             line.plan_ms = 1e3 * (planned - observed)

@@ -135,6 +135,14 @@ class CacheReader(Protocol):
     Synchronous and consistent during one `observe`. Objects are immutable.
     """
 
+    @property
+    def clock_jumped_at(self) -> datetime | None:
+        """The time of day after its last jump in this process, None if there was none.
+
+        How much time has passed since an earlier moment is not known.
+        """
+        ...
+
     def get(self, resource: Resource[T], key: str) -> T | None:
         """The object `namespace/name`, or None."""
         ...

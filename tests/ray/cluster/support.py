@@ -143,6 +143,7 @@ class FakeReads:
     logs: dict[str, LogText] = field(default_factory=dict)
     begun: dict[str, int] = field(default_factory=dict)
     schemas: dict[Any, InstalledSchema] = field(default_factory=dict)
+    clock_jumped_at: datetime | None = None
 
     def add(self, resource: Resource[Any], *objects: KubeObject) -> FakeReads:
         for obj in objects:

@@ -116,6 +116,11 @@ class Scene:
         )
         return self
 
+    def jumped(self, seconds_ago: float) -> Scene:
+        """The clock has jumped."""
+        self.reads.clock_jumped_at = NOW - timedelta(seconds=seconds_ago)
+        return self
+
     def says(self, status: JobStatus, **more: Any) -> Scene:
         return self.answers(JobInfo(JOB_ID, status, **more))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -33,6 +33,9 @@ from tests.ray.job.scenes import (
     running,
     submitter,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STOPPED = f"stop/{JOB_ID}"
 SUBMITTED = f"submit/{JOB_ID}"
@@ -355,6 +358,81 @@ def test_a_silence_from_before_a_restart_counts_only_once_it_is_known_to_go_on()
     assert status["reason"] == "JobStatusCheckTimeoutExceeded"
     answered = reported(running(status=long_ago).says(JobStatus.RUNNING).plan())
     assert answered["jobStatusCheckFailureStartTime"] is None
+
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_a_silence_from_before_a_jump_of_the_clock_counts_from_the_jump(seconds: float):
+    status = reported(running().fails(seconds).jumped(100).plan())
+    assert status["jobStatusCheckFailureStartTime"] == rfc3339(NOW - timedelta(seconds=100))
+    status = status_of(running().fails(seconds).jumped(300).plan())
+    assert status["reason"] == "JobStatusCheckTimeoutExceeded"
+
+
+def test_a_stored_silence_from_before_a_jump_of_the_clock_counts_from_the_jump():
+    stored = {"jobStatusCheckFailureStartTime": rfc3339(NOW - HOUR)}
+    status = reported(running(status=stored).fails(60).jumped(100).plan())
+    assert status["jobStatusCheckFailureStartTime"] == rfc3339(NOW - timedelta(seconds=100))
+
+
+def test_a_silence_that_is_stored_as_of_the_future_counts_from_now():
+    status = {"jobStatusCheckFailureStartTime": rfc3339(NOW + HOUR)}
+    lost = Scene(status=status).with_cluster()
+    assert reported(lost.plan())["jobStatusCheckFailureStartTime"] == rfc3339(NOW)
+
+
+def test_a_lost_head_is_waited_for_as_long_after_a_jump_of_the_clock():
+    status = {"jobStatusCheckFailureStartTime": rfc3339(NOW - HOUR)}
+    assert reported(Scene(status=status).with_cluster().jumped(89).plan())
+    late = Scene(status=status).with_cluster().jumped(90).plan()
+    assert is_head_lost(status_of(late))
+
+
+def not_submitted() -> Scene:
+    made = running(submissionMode="K8sJobMode", submitterConfig={"backoffLimit": 0})
+    made.with_submitter("Failed", ended=NOW - timedelta(seconds=60))
+    made.reads.logs["batch.kubernetes.io/controller-uid=uid-of-submitter"] = LogText("x")
+    return made.knows_nothing()
+
+
+def printing() -> Scene:
+    """A job that succeeded long ago and whose submitter still prints its log."""
+    made = running(submissionMode="K8sJobMode").with_submitter()
+    return made.says(JobStatus.SUCCEEDED, end_time=NOW - HOUR)
+
+
+def being_stopped() -> Scene:
+    made = running(activeDeadlineSeconds=1).says(JobStatus.RUNNING)
+    made.dashboards.outcomes[STOPPED] = CommandDone(None)
+    return made
+
+
+def deleted() -> Scene:
+    meta = {"deletionTimestamp": rfc3339(NOW - HOUR)}
+    return running(meta=meta).says(JobStatus.RUNNING)
+
+
+def forgotten() -> Scene:
+    return running(status={"jobStatus": "RUNNING"}).knows_nothing()
+
+
+@pytest.mark.parametrize(
+    ("make", "patience"),
+    [(not_submitted, 30), (printing, 300), (being_stopped, 10), (deleted, 30), (forgotten, 10)],
+)
+def test_the_operators_own_patience_begins_again_with_a_jump_of_the_clock(
+    make: Callable[[], Scene], patience: float
+):
+    assert make().jumped(patience).plan().commit is not None
+    assert make().jumped(patience - 1).plan().commit is None
+
+
+def test_what_a_user_has_limited_in_time_ends_by_the_time_of_day():
+    started = {"startTime": rfc3339(NOW - HOUR)}
+    scene = running(status=started, activeDeadlineSeconds=600).says(JobStatus.STOPPED).jumped(1)
+    assert status_of(scene.plan())["reason"] == "DeadlineExceeded"
 
 
 def test_no_such_job_counts_only_if_it_was_said_after_the_submitter_had_ended():

@@ -37,7 +37,7 @@ def finalize(seen: JobObservation, deadlines: Deadlines) -> Plan:
     meta = seen.job.metadata
     if labels.RAYJOB_FINALIZER not in meta.finalizers:
         return NOTHING
-    over = deadlines.passed(time_of(meta.deletion_timestamp), LONGEST_HOLD)
+    over = deadlines.waited(time_of(meta.deletion_timestamp), LONGEST_HOLD)
     if seen.state.terminal or over or is_stopped(seen, deadlines):
         removal = remove_finalizer(_target(seen), meta, labels.RAYJOB_FINALIZER)
         return Plan(commit=removal, subscriptions=interests(seen))

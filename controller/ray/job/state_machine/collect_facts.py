@@ -121,7 +121,7 @@ def collect_facts(seen: JobObservation, settings: JobSettings, deadlines: Deadli
             deadlines if _waits_to_run(seen) else deadlines.untracked,
         ),
         submitter_grace_passed=_submitter_grace_passed(seen, watch),
-        result_grace_passed=watch.passed(_result_time(seen), settings.transition_grace_period),
+        result_grace_passed=watch.waited(_result_time(seen), settings.transition_grace_period),
         stopped=is_stopped(seen, deadlines),
         leftovers=has_leftovers(seen),
         failed=max(0, seen.status.get("failed", 0)),
@@ -163,7 +163,7 @@ def is_stopped(seen: JobObservation, deadlines: Deadlines) -> bool:
     ):
         return seen.stop_outcome is not None
     answer = seen.answer
-    return answer is None or deadlines.passed(answer.failing_since or answer.since, STOP_DURATION)
+    return answer is None or deadlines.waited(answer.failing_since or answer.since, STOP_DURATION)
 
 
 def has_leftovers(seen: JobObservation) -> bool:
@@ -208,11 +208,11 @@ def dashboard_outage(
         return DashboardOutage(stored, OutageLength.SHORT)
     patience = settings.status_check_timeout if seen.gcs_fault_tolerant else LOST_HEAD_PATIENCE
     length = OutageLength.SHORT
-    if deadlines.passed(since, settings.status_check_timeout):
+    if deadlines.waited(since, settings.status_check_timeout):
         length = OutageLength.TOO_LONG
-    elif lost and deadlines.passed(since, patience):
+    elif lost and deadlines.waited(since, patience):
         length = OutageLength.TOO_LONG_FOR_LOST_HEAD
-    return DashboardOutage(since, length)
+    return DashboardOutage(deadlines.waiting_since(since), length)
 
 
 def _cluster(seen: JobObservation) -> ClusterFact:
@@ -250,7 +250,7 @@ def _ray(seen: JobObservation, deadlines: Deadlines) -> RayFact:
         return RayFact.NO_ANSWER
     if isinstance(answer.value, JobInfo):
         return _RAY_FACTS[answer.value.status]
-    if not isinstance(answer.value, NoSuchJob) or not deadlines.passed(answer.since, NOT_FOUND_FOR):
+    if not isinstance(answer.value, NoSuchJob) or not deadlines.waited(answer.since, NOT_FOUND_FOR):
         return RayFact.NO_ANSWER
     return RayFact.NOT_FOUND if _asked_after_submitter_ended(seen, deadlines) else RayFact.NO_ANSWER
 
@@ -271,7 +271,7 @@ def _submitter_grace_passed(seen: JobObservation, deadlines: Deadlines) -> bool:
     if seen.submitter.fact not in _ENDED:
         return False
     ended = seen.submitter.ended
-    return ended is None or deadlines.passed(ended, SUBMITTER_GRACE)
+    return ended is None or deadlines.waited(ended, SUBMITTER_GRACE)
 
 
 def _result_time(seen: JobObservation) -> datetime | None:

@@ -13,10 +13,12 @@ class Deadlines:
 
     Args:
         now: the time of day.
+        clock_jumped_at: the time of day after its last jump, None if there was none.
     """
 
-    def __init__(self, now: datetime) -> None:
+    def __init__(self, now: datetime, clock_jumped_at: datetime | None = None) -> None:
         self.now = now
+        self._clock_jumped_at = clock_jumped_at
         self._next: datetime | None = None
 
     def reached(self, moment: datetime | None) -> bool:
@@ -32,10 +34,25 @@ class Deadlines:
         """Whether `span` has passed since `start`; False if there is no start."""
         return start is not None and self.reached(start + span)
 
+    def waited(self, start: datetime | None, span: timedelta) -> bool:
+        """Whether it was waited for `span` since `start`; False if there is no start.
+
+        For the operator's own patience, which a jump of the clock must not end; what a user has
+        limited in time ends by the time of day (`passed`).
+        """
+        return start is not None and self.passed(self.waiting_since(start), span)
+
+    def waiting_since(self, start: datetime) -> datetime:
+        """`start`, or the last jump of the clock: what has passed before that is not known."""
+        jump = self._clock_jumped_at
+        if jump is None or jump <= start <= self.now:
+            return min(start, self.now)
+        return jump
+
     @property
     def untracked(self) -> Deadlines:
         """The same time; asking it does not affect `seconds_to_next`."""
-        return Deadlines(self.now)
+        return Deadlines(self.now, self._clock_jumped_at)
 
     @property
     def seconds_to_next(self) -> float | None:
