@@ -47,7 +47,7 @@ class RuntimeMetrics:
         version: for `manta_build_info`.
     """
 
-    def __init__(self, registry: CollectorRegistry, *, version: str = "") -> None:
+    def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
         self.registry = registry
         by_controller = ("controller",)
         self._reconciles = Counter(

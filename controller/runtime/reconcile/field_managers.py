@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from controller.runtime.reconcile.repairs import Path
 
 _UNTRACKED: Final = "before-first-apply"
@@ -17,8 +18,8 @@ def other_writer(obj: Mapping[str, Any], path: Path, *, own: str) -> str:
 
     A field that was removed has no manager any more; then it may be any of the others.
     """
-    metadata = cast("Mapping[str, Any]", obj.get("metadata") or {})
-    entries = cast("list[dict[str, Any]]", metadata.get("managedFields") or [])
+    metadata: Mapping[str, Any] = obj.get("metadata") or {}
+    entries: list[dict[str, Any]] = metadata.get("managedFields") or []
     others = [
         each
         for each in entries
@@ -32,16 +33,15 @@ def other_writer(obj: Mapping[str, Any], path: Path, *, own: str) -> str:
     return f"another writer (perhaps {' or '.join(names)})" if names else "another writer"
 
 
-def _owns(fields: Any, path: Path) -> bool:
+def _owns(fields: Mapping[str, Any] | None, path: Path) -> bool:
     """Whether a set of fields (`f:spec: {f:type: {}}`) contains the field, or a part of it.
 
     An empty set stands for everything below, where the server does not divide a map or list.
     """
     for name in path:
-        if not isinstance(fields, Mapping):
+        if fields is None:
             return False
-        inside = cast("Mapping[str, Any]", fields)
-        if not inside:
+        if not fields:
             return True
-        fields = inside.get(f"f:{name}")
+        fields = fields.get(f"f:{name}")
     return fields is not None

@@ -157,6 +157,15 @@ def verb_of(write: Write) -> Literal["create", "update", "delete"]:
             return "update"
 
 
+def subresource_of(write: Write) -> Literal["", "status"]:
+    """The part of the object that the write is about, empty for all but the status."""
+    match write:
+        case MergePatch() | JsonPatch():
+            return write.subresource
+        case _:
+            return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """A live GET that the planner needs before it can decide."""

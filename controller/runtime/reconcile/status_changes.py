@@ -28,13 +28,21 @@ def status_of(obj: KubeObject) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", status) if isinstance(status, Mapping) else {}
 
 
+def conditions_of(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The conditions of a status, leaving out what is not one."""
+    listed: Any = status.get(_CONDITIONS)
+    for each in cast("list[Any]", listed) if isinstance(listed, list | tuple) else ():
+        if isinstance(each, Mapping):
+            yield cast("Mapping[str, Any]", each)
+
+
 def keep_messages(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The wanted status with the present message of each condition that says the same."""
     if _CONDITIONS not in wanted:
         return dict(wanted)
-    said = {_outcome(each): str(each.get("message", "")) for each in _conditions(present)}
+    said = {_outcome(each): str(each.get("message", "")) for each in conditions_of(present)}
     kept: list[Mapping[str, Any]] = []
-    for each in _conditions(wanted):
+    for each in conditions_of(wanted):
         message = str(each.get("message", ""))
         before = said.get(_outcome(each), message)
         kept.append({**each, "message": before} if fold(before) == fold(message) else each)
@@ -45,7 +53,7 @@ def changes_only_messages(present: Mapping[str, Any], patch: Mapping[str, Any]) 
     """Whether a patch of the status changes nothing but the messages of conditions."""
     if set(patch) != {_CONDITIONS}:
         return False
-    return [*map(_outcome, _conditions(present))] == [*map(_outcome, _conditions(patch))]
+    return [*map(_outcome, conditions_of(present))] == [*map(_outcome, conditions_of(patch))]
 
 
 def changes_a_verdict(present: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
@@ -61,13 +69,6 @@ def _outcome(condition: Mapping[str, Any]) -> tuple[Any, Any, Any]:
 
 
 def _verdicts(status: Mapping[str, Any]) -> dict[Any, Any]:
-    listed = {each.get("type"): each.get("status") for each in _conditions(status)}
+    listed = {each.get("type"): each.get("status") for each in conditions_of(status)}
     listed.pop(READY, None)
     return listed
-
-
-def _conditions(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    listed: Any = status.get(_CONDITIONS)
-    for each in cast("list[Any]", listed) if isinstance(listed, list | tuple) else ():
-        if isinstance(each, Mapping):
-            yield cast("Mapping[str, Any]", each)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.folding import fold
-from controller.runtime.reconcile.plan import Event
+from controller.runtime.reconcile.plan import Event, subresource_of
 
 if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import Failure, Write
@@ -46,4 +46,4 @@ class UnwritableObjects:
 
 
 def _part_of(write: Write) -> str:
-    return getattr(write, "subresource", "") or "metadata"
+    return subresource_of(write) or "metadata"

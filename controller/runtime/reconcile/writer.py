@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.merge_patch import apply_merge_patch
 from controller.apimachinery.ownership import is_owned_by
@@ -191,8 +191,9 @@ class Writer:
         self._expectations.confirm(owner, write, obj, created=True)
         mismatch = _admission_mismatch(write, obj)
         if mismatch:
-            blocking = not is_owned_by(obj.metadata, _requested_owner(write))
-            self._expectations.admission_mismatch(owner, write, mismatch, blocking=blocking)
+            self._expectations.admission_mismatch(
+                owner, write, mismatch, blocking=_lacks_owner(write, obj)
+            )
         return WriteResult(write, WriteOutcome.DONE, obj)
 
     async def _on_already_exists(
@@ -208,8 +209,7 @@ class Writer:
         if found is None:
             self._expectations.mark_failed(owner, write)
             return WriteResult(write, WriteOutcome.CONFLICT, error=error)
-        wanted = _requested_owner(write)
-        if not wanted or is_owned_by(found.metadata, wanted):
+        if not _lacks_owner(write, found):
             self._expectations.confirm(owner, write, found)
             return WriteResult(write, WriteOutcome.DONE, found)
         self._expectations.name_conflict(owner, write)
@@ -327,10 +327,11 @@ def _namespace_terminating(error: KubeError) -> bool:
     )
 
 
-def _requested_owner(write: Create) -> str:
-    """Uid of the controller owner reference in the body, empty if there is none."""
-    references = cast("list[Mapping[str, Any]]", _metadata(write).get("ownerReferences") or [])
-    return next((r.get("uid", "") for r in references if r.get("controller")), "")
+def _lacks_owner(write: Create, obj: KubeObject) -> bool:
+    """Whether the body has a controller owner reference that the object has not."""
+    references: list[Mapping[str, Any]] = _metadata(write).get("ownerReferences") or []
+    requested = (each["uid"] for each in references if each.get("controller"))
+    return not all(is_owned_by(obj.metadata, uid) for uid in requested)
 
 
 def _body_with_secret(write: Create) -> Mapping[str, Any]:
@@ -339,7 +340,7 @@ def _body_with_secret(write: Create) -> Mapping[str, Any]:
 
 
 def _metadata(write: Create) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", write.body.get("metadata") or {})
+    return write.body.get("metadata") or {}
 
 
 def _admission_mismatch(write: Create, obj: KubeObject) -> str:
@@ -350,8 +351,7 @@ def _admission_mismatch(write: Create, obj: KubeObject) -> str:
     what: list[str] = []
     if changed:
         what.append(f"label {changed[0]}" if len(changed) == 1 else f"labels {', '.join(changed)}")
-    owner = _requested_owner(write)
-    if owner and not is_owned_by(obj.metadata, owner):
+    if _lacks_owner(write, obj):
         what.append("owner reference")
     if not what:
         return ""

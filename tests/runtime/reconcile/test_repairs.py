@@ -1,24 +1,20 @@
-"""Equal repairs of one field back off, and the other writer is found in managedFields."""
+"""Equal repairs of one field back off, and from the third on the other writer is named."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from controller.runtime.reconcile.field_managers import other_writer
-from controller.runtime.reconcile.repairs import Repairs
-from tests.runtime.kit import patch
+import pytest
 
+from controller.runtime.reconcile.plan import Create, Delete, JsonPatch, MergePatch, Replace
+from controller.runtime.reconcile.repairs import Repair, Repairs
+from tests.runtime.kit import create, delete, patch, target
 
-def entry(manager: str, time: str, fields: dict[str, Any], **more: str) -> dict[str, Any]:
-    return {"manager": manager, "time": time, "fieldsV1": fields, **more}
+if TYPE_CHECKING:
+    from controller.runtime.reconcile.plan import Write
 
-
-def managed(*entries: dict[str, Any]) -> dict[str, Any]:
-    return {"metadata": {"managedFields": list(entries)}}
-
-
-TYPE = {"f:spec": {"f:type": {}}}
-LABEL = {"f:metadata": {"f:labels": {"f:a": {}}}}
+STATUS = MergePatch(target(), "uid-a", {"status": {"size": 1}}, subresource="status")
 
 
 def test_equal_repairs_wait_longer_each_time():
@@ -54,15 +50,104 @@ def test_the_other_writer_is_named_from_the_third_repair_on_and_forgotten_when_i
     assert repairs.contested(400.0) == []
 
 
-def test_the_manager_of_the_field_is_the_other_writer():
-    found = managed(
-        entry("manta", "2026-01-01T00:00:03Z", TYPE),
-        entry("mesh", "2026-01-01T00:00:01Z", TYPE),
-        entry("kubectl", "2026-01-01T00:00:02Z", LABEL),
-        entry("kubelet", "2026-01-01T00:00:09Z", TYPE, subresource="status"),
+def named(writes: list[Write]) -> Repairs:
+    """Repairs in which all these writes were made three times, and another writer is named."""
+    repairs = Repairs()
+    for at in (0.0, 1.0, 3.0):
+        for write in writes:
+            for repair in repairs.unnamed(write, at):
+                repair.writer = "mesh"
+            repairs.record(write, at)
+    return repairs
+
+
+def json_patch(*operations: dict[str, Any]) -> JsonPatch:
+    return JsonPatch(target(), "uid-a", operations)
+
+
+@pytest.mark.parametrize(
+    ("write", "fields"),
+    [
+        (
+            MergePatch(target(), "uid-a", {"spec": {"type": "None", "ip": None}, "size": 1}),
+            {("spec", "type"): "None", ("spec", "ip"): None, ("size",): 1},
+        ),
+        (
+            Replace(target(), "uid-a", {"spec": {"type": "None"}}),
+            {("spec", "type"): "None"},
+        ),
+        (
+            json_patch(
+                {"op": "test", "path": "/metadata/uid", "value": "uid-a"},
+                {"op": "add", "path": "/metadata/labels/a", "value": "b"},
+                {"op": "remove", "path": "/spec"},
+            ),
+            {("metadata", "labels", "a"): "b", ("spec",): None},
+        ),
+    ],
+)
+def test_a_repair_is_one_of_each_field_that_a_write_changes(write: Write, fields: dict[Any, Any]):
+    repairs = named([write]).contested(3.0)
+    assert {each.path: each.value for each in repairs} == fields
+    assert {each.target for each in repairs} == {write.target}
+    assert {(each.count, each.at, each.writer) for each in repairs} == {(3, 3.0, "mesh")}
+
+
+@pytest.mark.parametrize(
+    "write", [create(), delete(), JsonPatch(target(), "uid-a", (), subresource="status")]
+)
+def test_what_repairs_no_field_never_waits(write: Create | Delete | JsonPatch):
+    repairs = named([write])
+    assert repairs.wait(write, 3.0) == 0.0
+    assert repairs.contested(3.0) == []
+
+
+def test_the_status_is_one_field_without_its_times_and_nobody_is_named_for_it():
+    repairs = Repairs()
+    for at in (0.0, 1.0, 3.0):
+        wanted = {"size": 1, "since": f"2026-01-01T00:00:0{at:.0f}Z"}
+        write = replace(STATUS, patch={"status": wanted})
+        assert repairs.unnamed(write, at) == []
+        repairs.record(write, at)
+    assert repairs.wait(write, 3.0) == 4.0
+    assert repairs.contested(3.0) == []
+
+
+def test_a_write_waits_until_one_of_its_fields_is_due():
+    repairs = Repairs()
+    repairs.record(patch(colour="red", size="1"), 0.0)
+    repairs.record(patch(colour="red"), 1.0)
+    assert repairs.wait(patch(colour="red"), 1.5) == 1.5
+    assert repairs.wait(patch(colour="red", size="1"), 0.75) == 0.25
+
+
+def test_another_value_begins_anew():
+    repairs = named([patch(colour="red")])
+    repairs.record(patch(colour="blue"), 4.0)
+    assert repairs.contested(4.0) == []
+    assert repairs.wait(patch(colour="blue"), 4.0) == 1.0
+    assert repairs.unnamed(patch(colour="blue"), 4.0) == []
+
+
+def test_what_was_not_needed_for_five_minutes_is_forgotten():
+    repairs = named([patch(colour="red")])
+    assert len(repairs.contested(302.9)) == 1
+    assert repairs.unnamed(patch(colour="red"), 303.0) == []
+    repairs.record(patch(colour="red"), 303.0)
+    assert repairs.wait(patch(colour="red"), 303.0) == 1.0
+    assert named([patch(colour="red")]).contested(303.0) == []
+
+
+def test_fields_that_are_named_already_are_not_named_again():
+    repairs = named([patch(colour="red")])
+    for at in (3.0, 4.0):
+        repairs.record(patch(size="1"), at)
+    unnamed = repairs.unnamed(patch(colour="red", size="1"), 5.0)
+    assert [each.path for each in unnamed] == [("data", "size")]
+
+
+def test_the_sentence_names_the_writer_the_field_and_the_object():
+    assert str(Repair(target(), ("data", "colour"), "red", 3, 0.0, "mesh")) == (
+        "mesh keeps changing data.colour of ConfigMap a; it is repaired once a minute at most: "
+        "configure or stop one of the two writers"
     )
-    assert other_writer(found, ("spec", "type"), own="manta") == "another writer (mesh)"
-    assert other_writer(found, ("spec", "gone"), own="manta") == (
-        "another writer (perhaps kubectl or mesh)"
-    )
-    assert other_writer({}, ("spec", "type"), own="manta") == "another writer"

@@ -1,0 +1,44 @@
+"""The condition that names fields over which two writers disagree."""
+
+from __future__ import annotations
+
+from controller.runtime.reconcile.contested import with_contested
+from controller.runtime.reconcile.repairs import Repair
+from tests.runtime.kit import NOW, target
+
+READY = {"type": "Ready", "status": "True"}
+
+
+def contested(name: str) -> Repair:
+    return Repair(target(name), ("data", "colour"), "red", count=3, at=0.0, writer="mesh")
+
+
+def test_the_condition_names_every_field_in_the_same_order_each_time():
+    wanted = {"children": 3, "conditions": [READY]}
+    sentence = (
+        "mesh keeps changing data.colour of ConfigMap {}; it is repaired once a minute at most: "
+        "configure or stop one of the two writers"
+    )
+    assert with_contested(wanted, [contested("b"), contested("a")], 7, NOW) == {
+        "children": 3,
+        "conditions": [
+            READY,
+            {
+                "type": "FieldsContested",
+                "status": "True",
+                "reason": "AnotherWriter",
+                "message": f"{sentence.format('a')}; {sentence.format('b')}",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "observedGeneration": 7,
+            },
+        ],
+    }
+
+
+def test_the_condition_goes_with_the_last_such_field():
+    present = {"conditions": [READY, {"type": "FieldsContested", "status": "True"}]}
+    assert with_contested(present, [], 7, NOW) == {"conditions": [READY]}
+
+
+def test_a_status_without_conditions_gets_none():
+    assert with_contested({"children": 3}, [contested("a")], 7, NOW) == {"children": 3}

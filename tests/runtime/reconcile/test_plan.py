@@ -1,0 +1,37 @@
+"""What a write of a plan is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.runtime.reconcile.plan import JsonPatch, Replace, subresource_of, verb_of
+from tests.runtime.kit import create, delete, patch, target
+
+if TYPE_CHECKING:
+    from controller.runtime.reconcile.plan import Write
+
+JSON_PATCH = JsonPatch(target(), "uid-a", ())
+
+
+@pytest.mark.parametrize(
+    ("write", "verb"),
+    [
+        (create(), "create"),
+        (delete(), "delete"),
+        (patch(), "update"),
+        (JSON_PATCH, "update"),
+        (Replace(target(), "uid-a", {}), "update"),
+    ],
+)
+def test_patches_and_replacements_are_updates(write: Write, verb: str):
+    assert verb_of(write) == verb
+
+
+def test_only_patches_can_be_about_the_status():
+    for write in (patch(), JSON_PATCH):
+        assert subresource_of(replace(write, subresource="status")) == "status"
+        assert subresource_of(write) == ""
+    assert subresource_of(create()) == ""

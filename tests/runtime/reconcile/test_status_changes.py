@@ -1,0 +1,136 @@
+"""What a new status changes compared with the present one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.kube.objects import KubeObject, ObjectMeta, View
+from controller.runtime.reconcile.error_condition import error_status
+from controller.runtime.reconcile.status_changes import (
+    changes_a_verdict,
+    changes_only_messages,
+    conditions_of,
+    keep_messages,
+    status_of,
+)
+from tests.runtime.kit import NOW, child
+from tests.runtime.widgets import Widget
+
+META = ObjectMeta(name="f", namespace="default", generation=7)
+
+
+class Counts(View, frozen=True):
+    ready_replicas: int = 0
+
+
+class Counted(KubeObject, frozen=True):
+    status: Counts = Counts()
+
+
+def condition(
+    type_: str = "Allowed", status: str = "False", reason: str = "Refused", message: str = ""
+) -> dict[str, Any]:
+    return {"type": type_, "status": status, "reason": reason, "message": message}
+
+
+def conditions(*listed: dict[str, Any]) -> dict[str, Any]:
+    return {"conditions": list(listed)}
+
+
+def test_a_status_is_compared_with_the_names_that_the_api_has():
+    assert status_of(Counted(status=Counts(ready_replicas=3))) == {"readyReplicas": 3}
+
+
+@pytest.mark.parametrize("obj", [child(), Widget(status=None), Widget(status="odd")])  # type: ignore[arg-type]
+def test_an_object_without_a_usable_status_has_an_empty_one(obj: KubeObject):
+    assert status_of(obj) == {}
+
+
+@pytest.mark.parametrize("listed", [None, "odd", {"type": "Ready"}])
+def test_a_status_without_a_list_of_conditions_has_none(listed: Any):
+    assert [*conditions_of({"conditions": listed})] == []
+
+
+@pytest.mark.parametrize("sequence", [list, tuple])
+def test_conditions_are_listed_without_what_is_none(sequence: Any):
+    listed = sequence(["odd", condition(), 3])
+    assert [*conditions_of({"conditions": listed})] == [condition()]
+
+
+def test_a_message_that_differs_only_in_what_varies_is_kept():
+    present = conditions(condition(message="refused, request 101"))
+    wanted = {**conditions(condition(message="refused, request 102")), "children": 3}
+    assert keep_messages(present, wanted) == {
+        **conditions(condition(message="refused, request 101")),
+        "children": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        condition(message="no quota, request 101"),
+        condition(type_="Other", message="refused, request 101"),
+        condition(status="True", message="refused, request 101"),
+        condition(reason="Denied", message="refused, request 101"),
+    ],
+)
+def test_the_message_of_another_outcome_is_not_kept(before: dict[str, Any]):
+    wanted = conditions(condition(message="refused, request 102"))
+    assert keep_messages(conditions(before), wanted) == wanted
+
+
+def test_a_condition_without_a_message_gets_none_from_what_is_kept():
+    bare = {"type": "Allowed", "status": "False", "reason": "Refused"}
+    wanted = conditions(condition(message="refused"))
+    assert keep_messages(conditions(bare), wanted) == wanted
+    assert keep_messages(conditions(bare), conditions(bare)) == conditions(condition())
+    assert keep_messages({}, conditions(bare)) == conditions(condition())
+
+
+def test_a_status_without_conditions_is_kept_as_it_is():
+    assert keep_messages(conditions(condition()), {"children": 3}) == {"children": 3}
+
+
+def test_other_messages_of_the_same_conditions_change_only_messages():
+    present = conditions(condition(message="a"), condition("Ready", message="b"))
+    patch = conditions(condition(message="c"), condition("Ready", message="d"))
+    assert changes_only_messages(present, patch)
+    assert not changes_only_messages(present, {**patch, "children": 3})
+    assert not changes_only_messages(present, {})
+
+
+@pytest.mark.parametrize(
+    "other", [condition("Other"), condition(status="True"), condition(reason="Denied")]
+)
+def test_another_outcome_changes_more_than_messages(other: dict[str, Any]):
+    assert not changes_only_messages(conditions(condition()), conditions(other))
+
+
+def test_the_next_plan_may_depend_on_every_condition_but_ready():
+    present = conditions(condition(), condition("Ready", "True"))
+    assert not changes_a_verdict(present, {"children": 3})
+    assert not changes_a_verdict(present, conditions(condition(), condition("Ready", "False")))
+    assert not changes_a_verdict(present, conditions(condition(reason="Denied")))
+    assert changes_a_verdict(present, conditions(condition(status="True")))
+    assert changes_a_verdict(present, conditions(condition("Other")))
+
+
+def test_an_error_is_said_in_ready_and_all_else_stays_as_it_was():
+    present = {"conditions": [condition(), "odd", condition("Ready", "True")]}
+    status = error_status(
+        Widget(metadata=META, status=present),  # type: ignore[arg-type]
+        "ReconcileError",
+        "KeyError: 'a'",
+        NOW,
+    )
+    assert status.wanted == conditions(
+        condition(),
+        {
+            **condition("Ready", "False", "ReconcileError", "KeyError: 'a'"),
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "observedGeneration": 7,
+        },
+    )

@@ -1,0 +1,393 @@
+"""What each response to a write means, and what is recorded of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.kube.errors import Conflict, Forbidden, NotSent, OutcomeUnknown, Status
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.reconcile.kind import NAMESPACE_TERMINATING, CreateError
+from controller.runtime.reconcile.plan import Create, Failure, JsonPatch, MergePatch, Replace
+from controller.runtime.reconcile.writer import WriteOutcome, Writer, WriteResult
+from tests.runtime.fences import SwitchableFence
+from tests.runtime.kit import OWNER, child, create, delete, patch, status_error, target
+from tests.runtime.recording import RecordingClient, RecordingExpectations
+
+if TYPE_CHECKING:
+    from controller.kube.objects import KubeObject
+    from controller.runtime.reconcile.plan import Write
+
+OBJ = child("a", 7)
+NAMED = (CONFIG_MAPS, "default", "a")
+CREATE, DELETE, PATCH = create(), delete(), patch(colour="red")
+JSON_PATCH = JsonPatch(target(), "uid-a", ({"op": "add", "path": "/data/colour", "value": "red"},))
+REPLACE = Replace(target(), "uid-a", {"data": {"colour": "red"}})
+CHANGES = [PATCH, JSON_PATCH, REPLACE]
+LOST = OutcomeUnknown("reset")
+CONFLICT = status_error(409, "Conflict")
+EXISTS = status_error(409, "AlreadyExists")
+MISSING = status_error(404, "NotFound")
+REFUSED = status_error(403, "Forbidden", message="no right")
+INVALID = status_error(422, "Invalid", message="too wide")
+
+
+class Desk:
+    """A writer over these two."""
+
+    def __init__(self, *responses: Any, known: KubeObject | None = None) -> None:
+        self.client: Any = RecordingClient(*responses)
+        self.expectations: Any = RecordingExpectations({target(): known} if known else {})
+        self.fence = SwitchableFence()
+        self.writer = Writer(self.client, self.expectations, fence=self.fence)
+
+    async def perform(self, write: Write, **options: Any) -> WriteResult:
+        return await self.writer.perform(OWNER, write, **options)
+
+    def told(self, write: Write) -> list[tuple[Any, ...]]:
+        """What was recorded after the expectation, without the write itself."""
+        (name, first), *others = self.expectations.told
+        assert (name, first) == ("expect", write)
+        assert all(each[1] == write for each in others)
+        return [(name, *rest) for name, _, *rest in others]
+
+
+def owned(write: Create = CREATE, **metadata: Any) -> Create:
+    return replace(write, body={"metadata": {**write.body["metadata"], **metadata}})
+
+
+async def test_EXP21_a_create_is_expected_before_and_confirmed_after_its_request():
+    desk = Desk(OBJ)
+    assert await desk.perform(CREATE) == WriteResult(CREATE, WriteOutcome.DONE, OBJ)
+    assert desk.client.requests == [("create", CONFIG_MAPS, "default", CREATE.body)]
+    assert desk.told(CREATE) == [("confirm", OBJ, True)]
+
+
+async def test_without_a_fence_this_process_leads():
+    client: Any = RecordingClient(OBJ)
+    expectations: Any = RecordingExpectations()
+    result = await Writer(client, expectations).perform(OWNER, CREATE)
+    assert result.outcome is WriteOutcome.DONE
+
+
+async def test_a_secret_is_merged_into_the_request_alone():
+    desk, write = Desk(OBJ), replace(CREATE, secret=lambda: {"stringData": {"token": "t"}})
+    await desk.perform(write)
+    assert desk.client.requests[0][-1] == {**CREATE.body, "stringData": {"token": "t"}}
+    assert desk.told(write) == [("confirm", OBJ, True)]
+
+
+@pytest.mark.parametrize("body", [{"metadata": {"generateName": "a-"}}, {"metadata": None}, {}])
+async def test_EXP31_a_create_must_have_the_name_that_the_planner_chose(body: dict[str, Any]):
+    desk = Desk()
+    with pytest.raises(ValueError, match=r"^default/a must be created under exactly this name$"):
+        await desk.perform(replace(CREATE, body=body))
+    assert desk.expectations.told == []
+
+
+@pytest.mark.parametrize(
+    ("returned", "requested", "mismatch", "blocking"),
+    [
+        ({"labels": {"widget": "g"}}, {}, "label widget", False),
+        ({"labels": None}, {"labels": {"b": "1", "a": "2"}}, "labels a, b", False),
+        ({"owner_references": ()}, {}, "owner reference", True),
+        ({"owner_references": (), "labels": {}}, {}, "label widget and owner reference", True),
+        ({"owner_references": (), "labels": {}}, {"ownerReferences": None}, "label widget", False),
+    ],
+)
+async def test_EXP43_what_admission_changed_is_named_and_blocks_if_the_owner_is_lost(
+    returned: dict[str, Any], requested: dict[str, Any], mismatch: str, *, blocking: bool
+):
+    metadata = msgspec.structs.replace(OBJ.metadata, **returned)
+    obj, write = msgspec.structs.replace(OBJ, metadata=metadata), owned(**requested)
+    desk = Desk(obj)
+    assert (await desk.perform(write)).outcome is WriteOutcome.DONE
+    sentence = f"admission changed {mismatch} of configmaps default/a"
+    assert desk.told(write) == [
+        ("confirm", obj, True),
+        ("admission_mismatch", sentence, blocking),
+    ]
+
+
+@pytest.mark.parametrize("missing", ["labels", "ownerReferences"])
+async def test_EXP43_what_was_not_requested_may_be_anything(missing: str):
+    desk, write = Desk(OBJ), owned(**{missing: None})
+    await desk.perform(write)
+    assert desk.told(write) == [("confirm", OBJ, True)]
+
+
+async def test_EXP43_only_the_controller_owner_counts():
+    others = [{"uid": "other"}, {"uid": "another", "controller": False}]
+    desk, write = Desk(OBJ), owned(ownerReferences=others)
+    await desk.perform(write)
+    assert desk.told(write) == [("confirm", OBJ, True)]
+
+
+async def test_EXP33_an_object_of_this_name_is_ours_if_it_has_our_owner():
+    desk = Desk(EXISTS, OBJ)
+    assert await desk.perform(CREATE) == WriteResult(CREATE, WriteOutcome.DONE, OBJ)
+    assert desk.client.requests[1:] == [("get", *NAMED)]
+    assert desk.told(CREATE) == [("confirm", OBJ)]
+
+
+async def test_EXP33_an_object_of_this_name_with_another_owner_is_a_name_conflict():
+    other = child("a", 7, owner="another")
+    desk = Desk(EXISTS, other)
+    result = await desk.perform(CREATE)
+    assert result == WriteResult(CREATE, WriteOutcome.NAME_CONFLICT, other, EXISTS)
+    assert result.failure is None
+    assert desk.told(CREATE) == [("name_conflict",)]
+
+
+async def test_EXP33_a_name_that_is_free_again_is_planned_again():
+    desk = Desk(EXISTS, MISSING)
+    result = await desk.perform(CREATE)
+    assert result == WriteResult(CREATE, WriteOutcome.CONFLICT, error=EXISTS)
+    assert result.failure is None
+    assert desk.told(CREATE) == [("mark_failed",)]
+
+
+async def test_EXP33_whose_object_has_this_name_is_unknown_if_it_cannot_be_read():
+    desk = Desk(EXISTS, REFUSED)
+    result = await desk.perform(CREATE)
+    assert result == WriteResult(CREATE, WriteOutcome.UNKNOWN, error=EXISTS)
+    failure = Failure(CREATE, "AlreadyExists", "AlreadyExists", unknown=True)
+    assert desk.told(CREATE) == [("mark_unknown", failure)]
+
+
+async def test_a_delete_has_the_uid_as_precondition_and_its_options():
+    desk = Desk(OBJ)
+    write = replace(DELETE, grace_seconds=5, propagation="Foreground")
+    assert await desk.perform(write) == WriteResult(write, WriteOutcome.DONE, OBJ)
+    options = {"uid": "uid-a", "grace_seconds": 5, "propagation": "Foreground"}
+    assert desk.client.requests == [("delete", *NAMED, options)]
+    assert desk.told(write) == [("confirm_delete", "uid-a", OBJ)]
+
+
+@pytest.mark.parametrize(
+    "responses", [(MISSING,), (CONFLICT, MISSING), (CONFLICT, child("a", uid="another"))]
+)
+async def test_a_delete_of_what_is_gone_or_replaced_has_succeeded(responses: tuple[Any, ...]):
+    desk = Desk(*responses)
+    assert await desk.perform(DELETE) == WriteResult(DELETE, WriteOutcome.DONE)
+    assert desk.client.requests[1:] == [("get", *NAMED)] * (len(responses) - 1)
+    assert desk.told(DELETE) == [("confirm_gone", "uid-a")]
+
+
+async def test_a_delete_whose_precondition_failed_is_planned_again():
+    desk = Desk(CONFLICT, OBJ)
+    result = await desk.perform(DELETE)
+    assert result == WriteResult(DELETE, WriteOutcome.CONFLICT, OBJ, CONFLICT)
+    assert desk.told(DELETE) == [("precondition_failed", OBJ)]
+
+
+async def test_a_merge_patch_is_sent_with_its_preconditions():
+    wanted = {"metadata": {"annotations": {"k": "v"}}, "status": {"ready": True}}
+    write = replace(PATCH, patch=wanted, subresource="status", resource_version="6")
+    desk = Desk(OBJ)
+    assert await desk.perform(write) == WriteResult(write, WriteOutcome.DONE, OBJ)
+    preconditions = {"annotations": {"k": "v"}, "uid": "uid-a", "resourceVersion": "6"}
+    sent = {"metadata": preconditions, "status": {"ready": True}}
+    assert desk.client.requests == [("merge_patch", *NAMED, sent, {"subresource": "status"})]
+    assert wanted["metadata"] == {"annotations": {"k": "v"}}, "the plan is a value"
+    assert desk.told(write) == [("confirm", OBJ)]
+
+
+@pytest.mark.parametrize("wanted", [{"data": {}}, {"data": {}, "metadata": None}])
+async def test_a_merge_patch_without_a_list_needs_no_revision(wanted: dict[str, Any]):
+    desk = Desk(OBJ)
+    await desk.perform(MergePatch(target(), "uid-a", wanted))
+    assert desk.client.requests[0][-2:] == (
+        {"data": {}, "metadata": {"uid": "uid-a"}},
+        {"subresource": ""},
+    )
+
+
+async def test_a_json_patch_is_sent_as_it_is():
+    desk, write = Desk(OBJ), replace(JSON_PATCH, subresource="status")
+    assert await desk.perform(write) == WriteResult(write, WriteOutcome.DONE, OBJ)
+    operations = write.operations
+    assert desk.client.requests == [("json_patch", *NAMED, operations, {"subresource": "status"})]
+    assert desk.told(write) == [("confirm", OBJ)]
+
+
+PRESENT = {"metadata": {"name": "a", "uid": "uid-a", "resourceVersion": "6"}, "data": {"size": "1"}}
+
+
+async def test_a_replacement_is_the_live_object_with_what_is_wanted():
+    desk = Desk(PRESENT, OBJ)
+    assert await desk.perform(REPLACE) == WriteResult(REPLACE, WriteOutcome.DONE, OBJ)
+    wanted = {**PRESENT, "data": {"size": "1", "colour": "red"}}
+    assert desk.client.requests == [("get_raw", *NAMED), ("replace", *NAMED, wanted)]
+    assert desk.told(REPLACE) == [("confirm", OBJ)]
+
+
+async def test_a_replacement_of_what_is_as_wanted_sends_nothing():
+    desk = Desk({**PRESENT, "data": {"colour": "red"}})
+    assert await desk.perform(REPLACE) == WriteResult(REPLACE, WriteOutcome.DONE)
+    assert desk.client.requests == [("get_raw", *NAMED)]
+    assert desk.told(REPLACE) == [("mark_failed",)]
+
+
+async def test_a_replacement_must_not_rename():
+    desk = Desk(PRESENT)
+    write = replace(REPLACE, merge={"metadata": {"name": "b"}})
+    with pytest.raises(ValueError, match=r"^a change must not rename default/a$"):
+        await desk.perform(write)
+    assert desk.told(write) == [("mark_failed",)]
+
+
+async def test_a_replacement_of_another_object_of_that_name_is_a_conflict():
+    other = child("a", uid="uid-b")
+    desk = Desk({**PRESENT, "metadata": {"name": "a", "uid": "uid-b"}}, other)
+    result = await desk.perform(REPLACE)
+    assert (result.outcome, result.obj) == (WriteOutcome.CONFLICT, other)
+    assert isinstance(result.error, Conflict)
+    message = "configmaps default/a was replaced by an object with uid uid-b"
+    assert result.error.status == Status(409, "Conflict", message)
+    assert desk.told(REPLACE) == [("precondition_failed", other)]
+
+
+@pytest.mark.parametrize("write", CHANGES)
+@pytest.mark.parametrize("error", [CONFLICT, MISSING, INVALID])
+async def test_a_change_of_what_is_gone_is_planned_again(write: Write, error: Exception):
+    desk = Desk(error, MISSING, known=OBJ)
+    assert await desk.perform(write) == WriteResult(write, WriteOutcome.CONFLICT, error=error)  # type: ignore[arg-type]
+    assert desk.client.requests[1:] == [("get", *NAMED)]
+    assert desk.told(write) == [("confirm_gone", "uid-a")]
+
+
+@pytest.mark.parametrize(
+    ("error", "known", "found", "outcome"),
+    [
+        (CONFLICT, OBJ, OBJ, WriteOutcome.CONFLICT),
+        (INVALID, OBJ, OBJ, WriteOutcome.FAILED),
+        (INVALID, None, OBJ, WriteOutcome.CONFLICT),
+        (INVALID, child("a", 6), OBJ, WriteOutcome.CONFLICT),
+        (INVALID, child("a", uid="b"), child("a", uid="b"), WriteOutcome.CONFLICT),
+    ],
+    ids=["conflict", "invalid", "not cached", "changed", "replaced"],
+)
+async def test_an_invalid_change_is_a_failure_only_if_the_object_is_as_it_was_planned_for(
+    error: Any, known: Any, found: Any, outcome: WriteOutcome
+):
+    desk = Desk(error, found, known=known)
+    assert await desk.perform(PATCH) == WriteResult(PATCH, outcome, found, error)
+    assert desk.told(PATCH) == [("precondition_failed", found)]
+
+
+async def test_a_change_whose_object_cannot_be_read_has_failed():
+    desk = Desk(INVALID, LOST)
+    result = await desk.perform(PATCH)
+    assert result == WriteResult(PATCH, WriteOutcome.FAILED, error=INVALID)
+    assert result.failure == Failure(PATCH, "Invalid", "too wide")
+    assert desk.told(PATCH) == [("mark_failed",)]
+
+
+@pytest.mark.parametrize("write", [CREATE, DELETE, *CHANGES])
+@pytest.mark.parametrize("repetition", [False, True])
+async def test_a_write_whose_response_was_lost_is_unknown(write: Write, *, repetition: bool):
+    desk = Desk(LOST)
+    result = await desk.perform(write, repetition=repetition)
+    assert result == WriteResult(write, WriteOutcome.UNKNOWN, error=LOST)
+    failure = Failure(write, "OutcomeUnknown", "reset", unknown=True)
+    assert result.failure == failure
+    assert desk.told(write) == [("mark_unknown", failure)]
+
+
+@pytest.mark.parametrize("write", [DELETE, *CHANGES])
+async def test_a_write_that_was_refused_has_failed(write: Write):
+    desk = Desk(REFUSED)
+    result = await desk.perform(write)
+    assert result == WriteResult(write, WriteOutcome.FAILED, error=REFUSED)  # type: ignore[arg-type]
+    assert result.failure == Failure(write, "Forbidden", "no right")
+    assert desk.told(write) == [("mark_failed",)]
+
+
+async def test_the_refusal_of_a_create_is_kept_for_the_planner():
+    desk = Desk(REFUSED)
+    assert (await desk.perform(CREATE)).outcome is WriteOutcome.FAILED
+    kept = CreateError("Forbidden", "no right")
+    assert desk.told(CREATE) == [("mark_failed",), ("record_create_error", kept)]
+
+
+async def test_a_create_that_was_not_sent_leaves_nothing_for_the_planner():
+    desk = Desk(NotSent("no route"))
+    result = await desk.perform(CREATE)
+    assert result.failure == Failure(CREATE, "NotSent", "no route")
+    assert desk.told(CREATE) == [("mark_failed",)]
+
+
+async def test_if_a_repetition_is_refused_the_first_attempt_is_still_unknown():
+    desk = Desk(REFUSED)
+    result = await desk.perform(CREATE, repetition=True)
+    assert result == WriteResult(CREATE, WriteOutcome.FAILED, error=REFUSED)  # type: ignore[arg-type]
+    assert desk.told(CREATE) == [
+        ("mark_unknown", Failure(CREATE, "Forbidden", "no right", unknown=True)),
+        ("record_create_error", CreateError("Forbidden", "no right")),
+    ]
+
+
+async def test_a_namespace_that_is_being_deleted_takes_no_creates():
+    ending = status_error(403, "Forbidden", cause=NAMESPACE_TERMINATING, message="it ends")
+    desk = Desk(ending, ending)
+    result = await desk.perform(CREATE)
+    assert result == WriteResult(CREATE, WriteOutcome.NAMESPACE_TERMINATING, error=ending)
+    assert result.failure == Failure(CREATE, "NamespaceTerminating", "it ends")
+    kept = CreateError("NamespaceTerminating", "it ends")
+    assert desk.told(CREATE) == [("mark_failed",), ("record_create_error", kept)]
+    assert (await desk.perform(PATCH)).outcome is WriteOutcome.FAILED
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        status_error(403, "Forbidden", cause="Another"),
+        status_error(422, "Invalid", cause=NAMESPACE_TERMINATING),
+    ],
+)
+async def test_no_other_refusal_says_that_a_namespace_is_being_deleted(error: Exception):
+    assert (await Desk(error).perform(CREATE)).outcome is WriteOutcome.FAILED
+
+
+async def test_a_refusal_without_a_reason_has_that_of_its_code():
+    error = Forbidden(Status(403))
+    assert WriteResult(CREATE, WriteOutcome.FAILED, error=error).reason == "Forbidden"
+
+
+def test_what_succeeded_has_no_failure():
+    assert WriteResult(CREATE, WriteOutcome.DONE, OBJ).failure is None
+    assert WriteResult(CREATE, WriteOutcome.DONE, OBJ, EXISTS).failure is None
+
+
+async def test_EXP40_a_write_that_is_cancelled_is_unknown():
+    desk = Desk(asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await desk.perform(CREATE)
+    assert desk.told(CREATE) == [("mark_unknown",)]
+
+
+async def test_a_write_that_ends_with_an_error_of_our_own_has_failed():
+    desk = Desk(KeyError("a"))
+    with pytest.raises(KeyError):
+        await desk.perform(CREATE)
+    assert desk.told(CREATE) == [("mark_failed",)]
+
+
+async def test_LE14_who_does_not_lead_sends_and_expects_nothing():
+    desk = Desk()
+    desk.fence.leads = False
+    result = await desk.perform(CREATE)
+    assert result.failure == Failure(CREATE, "NotSent", "this process does not lead")
+    assert result == WriteResult(CREATE, WriteOutcome.FAILED, error=result.error)
+    assert desk.expectations.told == []
+
+
+async def test_LE14_a_write_ends_before_the_lease_does():
+    desk = Desk(OBJ)
+    desk.fence.left = 0.0
+    assert (await desk.perform(CREATE)).outcome is WriteOutcome.UNKNOWN

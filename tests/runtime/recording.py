@@ -1,0 +1,60 @@
+"""A client and expectations that note every call: tests of what exactly is sent and recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from tests.runtime.kit import OWNER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.kube.objects import KubeObject
+    from controller.runtime.reconcile.plan import Target
+
+
+class RecordingClient:
+    """Gives one response after the other; each may be an error.
+
+    A request is a verb, its arguments and, if there are any, its options.
+    """
+
+    field_manager = "manta"
+
+    def __init__(self, *responses: Any) -> None:
+        self.responses = [*responses]
+        self.requests: list[tuple[Any, ...]] = []
+
+    def for_flow(self, flow: str) -> RecordingClient:
+        assert flow == OWNER.uid, "every request belongs to the owner's flow"
+        return self
+
+    def __getattr__(self, verb: str) -> Any:
+        async def request(*arguments: Any, **options: Any) -> Any:
+            self.requests.append((verb, *arguments, *([options] if options else [])))
+            await asyncio.sleep(0)
+            response = self.responses.pop(0)
+            if isinstance(response, BaseException):
+                raise response
+            return response
+
+        return request
+
+
+class RecordingExpectations:
+    """Notes what it is told on behalf of the owner; `known` are the objects that caches show."""
+
+    def __init__(self, known: Mapping[Target, KubeObject] | None = None) -> None:
+        self.told: list[tuple[Any, ...]] = []
+        self.known = known or {}
+
+    def peek(self, target: Target) -> KubeObject | None:
+        return self.known.get(target)
+
+    def __getattr__(self, name: str) -> Any:
+        def tell(owner: Any, *arguments: Any, **options: Any) -> None:
+            assert owner is OWNER
+            self.told.append((name, *arguments, *options.values()))
+
+        return tell
