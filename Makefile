@@ -20,6 +20,9 @@ SCENARIO ?=
 # make mutate [PACKAGES="informers runtime/events"] [ARGS=--again]: mutation testing, for hours; see docs/testing.md
 PACKAGES ?=
 
+# Images set this. Every one of the many processes that tests start would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo ray test test-all test-real simulate mutate lint bench lock clean
 
 demo: $(VENV)/.runtime

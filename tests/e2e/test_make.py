@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -32,6 +33,18 @@ def test_make_test_leaves_out_the_slow_tests_and_make_test_all_runs_them():
     everything = line_of("test-all")
     assert "pytest" in everything
     assert "slow" not in everything
+
+
+def test_make_keeps_compiled_modules_whatever_the_environment_says():
+    shown = subprocess.run(
+        ["make", "--eval=shown: ; @echo $${PYTHONDONTWRITEBYTECODE:-unset}", "shown"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert shown.stdout == "unset\n"
 
 
 def test_ci_runs_every_test_once():
