@@ -40,5 +40,7 @@ class CreateErrors:
 
     def get(self, reference: ObjectReference) -> CreateError | None:
         """The last error under this name, None if its owner no longer exists."""
-        uid, error = self._known.get(reference, ("", None))
-        return error if self._owners.get(uid) is not None else None
+        known = self._known.get(reference)
+        if known is None or self._owners.get(known[0]) is None:
+            return None
+        return known[1]

@@ -105,9 +105,8 @@ class OwnerIndex:
             The objects with expectations of the removed owner.
         """
         name = (owner.controller, owner.key)
-        released: list[ObjectReference] = []
-        if self._uid_of.get(name, owner.uid) != owner.uid:
-            released = self.remove(owner.controller, owner.key)
+        known = self._uid_of.get(name) == owner.uid
+        released = [] if known else self.remove(owner.controller, owner.key)
         self._uid_of[name] = owner.uid
         state = self._by_uid.setdefault(owner.uid, OwnerState(owner.namespace))
         state.owners[owner.controller] = owner
@@ -119,11 +118,12 @@ class OwnerIndex:
         Returns:
             The objects with expectations of the removed owner.
         """
-        uid = self._uid_of.pop((controller, key), "")
-        state = self._by_uid.get(uid)
-        if state is None:
+        name = (controller, key)
+        if name not in self._uid_of:
             return []
-        state.owners.pop(controller, None)
+        uid = self._uid_of.pop(name)
+        state = self._by_uid[uid]
+        del state.owners[controller]
         if state.owners:
             return []
         del self._by_uid[uid]

@@ -1,0 +1,169 @@
+"""What `observe` can ask about an owner."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.reconcile.kind import InstalledSchema, LogText
+from controller.runtime.reconcile.plan import (
+    Create,
+    Failure,
+    LiveList,
+    LogTail,
+    ReplicaMember,
+    Target,
+)
+from informers import Store
+from tests.runtime.kit import OWNER, Book, child, create, target
+
+STRANGER = Owner("uid-stranger", "default/g", "widgets")
+UNKNOWN = "uid-unknown"
+
+
+@pytest.fixture
+def book() -> Book:
+    book = Book()
+    book.expectations.add_owner(STRANGER)
+    return book
+
+
+def test_an_owner_that_nobody_knows_has_nothing(book: Book):
+    reads = book.expectations.reader
+    assert reads.revision(CONFIG_MAPS, UNKNOWN) == "1"
+    assert reads.pending_scopes(UNKNOWN) == frozenset()
+    assert not reads.has_unknown_writes(UNKNOWN)
+    assert not reads.has_listed(LiveList(PODS, "default", ""), UNKNOWN)
+    assert reads.log_tail(LogTail("default", "", "x"), UNKNOWN) is None
+    assert reads.incomplete_replicas(UNKNOWN) == {}
+    assert reads.consistency_warnings(UNKNOWN) == ()
+    assert book.expectations.overdue_failures(UNKNOWN) == ()
+
+
+def test_T204_the_revision_of_an_owner_is_that_of_the_cache_of_its_namespace():
+    book = Book()
+    for namespace, revision in [("default", "5"), ("else", "9")]:
+        store: Store = Store({})
+        store.replace([], revision)
+        book.expectations.add_cache(PODS, namespace, store, {})
+    assert book.expectations.reader.revision(PODS, OWNER.uid) == "5"
+
+
+def test_writes_that_are_open_are_known_by_scope_and_resource(book: Book):
+    reads = book.expectations.reader
+    book.expectations.expect(OWNER, create("a"))
+    elsewhere = Create(Target(SERVICES, "default", "a", "fixed"), {})
+    book.expectations.expect(OWNER, elsewhere)
+    assert reads.pending_scopes(OWNER.uid) == {"children", "fixed"}
+    assert reads.pending_resources(OWNER.uid) == {CONFIG_MAPS, SERVICES}
+    assert reads.pending_scopes(STRANGER.uid) == frozenset()
+    assert not reads.has_unknown_writes(OWNER.uid)
+    book.expectations.mark_unknown(OWNER, elsewhere)
+    assert reads.has_unknown_writes(OWNER.uid)
+    assert not reads.has_unknown_writes(STRANGER.uid)
+
+
+def test_answered_writes_are_not_open(book: Book):
+    book.make("a", 10)
+    assert book.expectations.reader.pending_resources(OWNER.uid) == frozenset()
+
+
+def test_EXP43_a_warning_that_blocks_keeps_the_scope_of_the_write(book: Book):
+    reads = book.expectations.reader
+    book.expectations.admission_mismatch(OWNER, create("a"), "b is odd", blocking=False)
+    assert reads.pending_scopes(OWNER.uid) == frozenset()
+    book.expectations.admission_mismatch(OWNER, create("b"), "a is odd", blocking=True)
+    assert reads.pending_scopes(OWNER.uid) == {"children"}
+    assert reads.consistency_warnings(OWNER.uid) == ("a is odd", "b is odd"), "sorted"
+    assert reads.consistency_warnings(STRANGER.uid) == ()
+
+
+def test_EXP33_a_taken_name_is_known_by_resource_and_owner(book: Book):
+    reads = book.expectations.reader
+    book.expectations.name_conflict(OWNER, create("a"))
+    book.make("b", 10)
+    assert reads.has_name_conflict(CONFIG_MAPS, "default/a")
+    assert not reads.has_name_conflict(CONFIG_MAPS, "default/b")
+    assert not reads.has_name_conflict(CONFIG_MAPS, "default/c")
+    assert reads.name_conflicts(CONFIG_MAPS, OWNER.uid) == {"a"}
+    assert reads.name_conflicts(SERVICES, OWNER.uid) == frozenset()
+    assert reads.name_conflicts(CONFIG_MAPS, STRANGER.uid) == frozenset()
+
+
+def test_an_absence_is_known_by_name(book: Book):
+    reads = book.expectations.reader
+    book.expectations.record_lookup(OWNER, target("a"), None)
+    book.expectations.record_lookup(OWNER, target("b"), child("b", 10))
+    assert reads.looked_up_absent(CONFIG_MAPS, "default/a")
+    assert not reads.looked_up_absent(CONFIG_MAPS, "default/b")
+    assert not reads.looked_up_absent(CONFIG_MAPS, "default/c")
+
+
+def test_a_live_list_counts_until_something_of_its_resource_is_created(book: Book):
+    reads, expectations = book.expectations.reader, book.expectations
+    lookup = LiveList(CONFIG_MAPS, "default", "a=b")
+    expectations.record_list(Owner(UNKNOWN, "default/x", "widgets"), lookup)
+    assert not reads.has_listed(lookup, OWNER.uid)
+    expectations.record_list(OWNER, lookup)
+    assert reads.has_listed(lookup, OWNER.uid)
+    assert not reads.has_listed(LiveList(CONFIG_MAPS, "default", ""), OWNER.uid)
+    assert not reads.has_listed(lookup, STRANGER.uid)
+    expectations.expect(OWNER, Create(Target(SERVICES, "default", "a", ""), {}))
+    assert reads.has_listed(lookup, OWNER.uid)
+    expectations.expect(Owner(UNKNOWN, "default/x", "widgets"), create("b"))
+    assert reads.has_listed(lookup, OWNER.uid)
+    expectations.expect(OWNER, create("a"))
+    assert not reads.has_listed(lookup, OWNER.uid)
+
+
+def test_the_tail_of_a_log_is_known_to_its_owner(book: Book):
+    reads, lookup = book.expectations.reader, LogTail("default", "a=b", "x")
+    book.expectations.record_log_tail(Owner(UNKNOWN, "default/x", "w"), lookup, LogText("theirs"))
+    assert reads.log_tail(lookup, OWNER.uid) is None
+    book.expectations.record_log_tail(OWNER, lookup, LogText("text"))
+    assert reads.log_tail(lookup, OWNER.uid) == LogText("text")
+    assert reads.log_tail(lookup, STRANGER.uid) is None
+
+
+def member(name: str, position: int) -> Create:
+    return Create(target(name), create(name).body, member=ReplicaMember("r", position, 3))
+
+
+def test_a_replica_is_incomplete_until_all_of_its_members_were_created(book: Book):
+    reads, expectations = book.expectations.reader, book.expectations
+    expectations.confirm(OWNER, member("a", 0), child("a", 10))
+    assert reads.incomplete_replicas(OWNER.uid) == {"r": 1}
+    assert reads.incomplete_replicas(STRANGER.uid) == {}
+    expectations.mark_unknown(OWNER, member("b", 1))
+    assert reads.incomplete_replicas(OWNER.uid) == {"r": 1}
+    book.show(child("b", 11))
+    assert reads.incomplete_replicas(OWNER.uid) == {"r": 2}, "the store has shown it"
+    expectations.confirm(OWNER, member("c", 2), child("c", 12))
+    assert reads.incomplete_replicas(OWNER.uid) == {}
+
+
+def test_a_schema_that_nobody_reads_is_unknown(book: Book):
+    reads = book.expectations.reader
+    reads.installed_schemas = {PODS: InstalledSchema(error="refused")}
+    assert reads.installed_schema(PODS) == InstalledSchema(error="refused")
+    assert reads.installed_schema(SERVICES) == InstalledSchema()
+
+
+def test_a_write_whose_outcome_stays_unknown_is_a_failure_after_a_moment(book: Book):
+    expectations = book.expectations
+    failure = Failure(create("a"), "InternalError", "webhook down", unknown=True)
+    book.time = 100.0
+    expectations.mark_unknown(OWNER, create("a"), failure)
+    expectations.mark_unknown(OWNER, create("cut-off"))
+    expectations.mark_unknown(STRANGER, create("theirs"), failure)
+    book.make("b", 10)
+    book.time = 104.9
+    assert expectations.overdue_failures(OWNER.uid) == ()
+    book.time = 105.0
+    (found,) = expectations.overdue_failures(OWNER.uid)
+    assert (found.overdue, found.message) == (True, "webhook down")
+    book.expectations.mark_unknown(OWNER, create("a"), failure)
+    assert len(expectations.overdue_failures(OWNER.uid)) == 1, "a repetition begins nothing anew"
+    book.expectations.mark_unknown(STRANGER, create("a"), failure)
+    assert expectations.overdue_failures(OWNER.uid) == (), "that of another owner by now"
