@@ -62,10 +62,10 @@ class InstalledSchemas:
     ) -> None:
         self._client = client
         self._on_change = on_change
-        self._urls: dict[Resource[Any], str] = {}
         self._due = asyncio.Event()
         self._stopped = False
         self.found = dict.fromkeys(resources, InstalledSchema())
+        self._urls = dict.fromkeys(self.found, "")
 
     def check_soon(self) -> None:
         """A schema may have changed."""
@@ -73,13 +73,13 @@ class InstalledSchemas:
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Read until stopped; ready after the first attempt."""
-        complete = False
+        pauses = [RETRY]
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_READ_TIMEOUT):
-                complete = await self._read()
+                if await self._read():
+                    pauses = []
         self._due.clear()
         ready()
-        pauses = [] if complete else [RETRY]
         while not self._stopped:
             if await self._is_due_within(pauses.pop(0) if pauses else None):
                 self._due.clear()
@@ -112,7 +112,7 @@ class InstalledSchemas:
         return all(results)
 
     async def _read_one(self, resource: Resource[Any], url: str) -> bool:
-        if url == self._urls.get(resource, ""):
+        if url == self._urls[resource]:
             return True
         try:
             schema = await read_schema(self._client, resource, url)

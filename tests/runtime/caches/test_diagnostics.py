@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.kube.resources import JOBS, PODS
+from controller.kube.objects import KubeObject
+from controller.kube.resources import JOBS, PODS, Resource
 from controller.runtime.caches.diagnostics import explain, failing
 from controller.runtime.expectations.cache_barrier import CacheScope
 from informers import ConnectionRefused, Failed
@@ -24,23 +25,53 @@ def cache(resource: Any, error: Exception | None, namespace: str = "") -> Any:
     )
 
 
+RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster", KubeObject)
+GRANT = (
+    'Grant the verbs "list" and "watch" on pods of API group "" to the operator\'s service account'
+)
+
+
 @pytest.mark.parametrize(
     ("missing", "remedy"),
     [
-        (cache(PODS, Failed(401, "Unauthorized", "no")), "renew them"),
-        (cache(PODS, Failed(403, "Forbidden", "no")), "by a ClusterRole."),
-        (cache(PODS, Failed(403, "Forbidden", "no"), "ns"), "by a Role in namespace ns."),
-        (cache(WIDGETS, Failed(404, "NotFound", "no")), "does not serve widgets.test.dev"),
-        (cache(PODS, ConnectionRefused("refused")), "check the address and the network"),
-        (cache(PODS, Failed(500, "InternalError", "no")), "See the log"),
-        (cache(PODS, None), "See the log"),
+        (
+            cache(PODS, Failed(401, "Unauthorized", "no")),
+            "The API server does not accept the credentials: renew them.",
+        ),
+        (cache(PODS, Failed(403, "Forbidden", "no")), f"{GRANT} by a ClusterRole."),
+        (cache(PODS, Failed(403, "Forbidden", "no"), "ns"), f"{GRANT} by a Role in namespace ns."),
+        (
+            cache(WIDGETS, Failed(404, "NotFound", "no")),
+            "The API server does not serve widgets.test.dev in version v1.",
+        ),
+        (
+            cache(RAY_CLUSTERS, Failed(404, "NotFound", "no")),
+            "Install the definitions: manta crds | kubectl apply --server-side -f -",
+        ),
+        (
+            cache(PODS, ConnectionRefused("refused")),
+            "The API server cannot be reached: check the address and the network.",
+        ),
+        (cache(RAY_CLUSTERS, Failed(500, "InternalError", "no")), "See the log for each attempt."),
+        (cache(PODS, None), "See the log for each attempt."),
     ],
 )
 def test_each_cause_has_its_remedy(missing: Any, remedy: str):
-    text = explain([missing], 120.0)
-    assert text.startswith("Gave up after 120 s because caches are not complete.")
-    assert remedy in text
-    assert "\n" not in text
+    text = failing(missing)
+    assert explain([missing], 120.0) == (
+        f"Gave up after 120 s because caches are not complete. C{text[1:]}. {remedy}"
+    )
+
+
+def test_words_that_end_with_a_full_stop_have_no_second_one():
+    text = explain([cache(PODS, ConnectionRefused("Refused X.."))], 5.0)
+    assert "Cannot list pods in all namespaces: Refused X. The API" in text
+
+
+@pytest.mark.parametrize(("count", "more"), [(5, False), (6, True)])
+def test_five_caches_are_explained(count: int, more: bool):
+    text = explain([cache(PODS, None)] * count, 5.0)
+    assert ("The same is true of 1 more. See" in text) is more
 
 
 def test_a_remedy_for_many_is_given_once_and_long_lists_are_cut():

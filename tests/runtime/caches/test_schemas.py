@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller.kube.errors import NotSent
-from controller.kube.resources import PODS, SERVICES
-from controller.runtime.caches.schemas import CHECKS, RETRY, InstalledSchemas
+from controller.kube.resources import CRDS, PODS, SERVICES
+from controller.runtime.caches.schemas import CHECKS, FIRST_READ_TIMEOUT, RETRY, InstalledSchemas
+from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -33,9 +35,11 @@ class Publisher:
     error: Exception | None = None
     index: Any = None
     read: list[str] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
 
     async def request_json(self, method: str, path: str) -> Any:
         self.read.append(path)
+        self.times.append(asyncio.get_running_loop().time())
         if self.error is not None:
             raise self.error
         url = f"/openapi/v3/api/v1?hash={self.version}"
@@ -132,6 +136,92 @@ async def test_a_schema_stays_in_use_while_the_server_does_not_answer():
         await asyncio.sleep(60)
         assert fields(schemas) == ["spec"]
         assert changed == [PODS]
+
+
+async def test_after_a_complete_reading_nothing_is_asked():
+    publisher = Publisher()
+    async with running(publisher) as (_, _):
+        await asyncio.sleep(3600)
+        assert publisher.read == ["/openapi/v3", "/openapi/v3/api/v1"]
+
+
+async def test_what_fails_is_tried_again_each_minute():
+    publisher = Publisher(error=NotSent("connection refused"))
+    async with running(publisher) as (_, changed):
+        await asyncio.sleep(200)
+        assert publisher.times == [0, 60, 120, 180]
+        assert changed == [PODS], "the same error is news once"
+
+
+async def test_failures_after_a_watch_began_are_tried_again_when_all_checks_are_over():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.error = NotSent("connection refused")
+        publisher.times.clear()
+        schemas.check_soon()
+        await asyncio.sleep(160)
+        assert publisher.times == [1, 6, 36, 96, 156]
+
+
+async def test_a_watch_that_begins_between_checks_begins_them_anew():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.times.clear()
+        schemas.check_soon()
+        await asyncio.sleep(3)
+        schemas.check_soon()
+        await asyncio.sleep(100)
+        assert publisher.times == [1, 4, 9, 39]
+
+
+async def test_a_resource_that_is_not_published_is_not_read_and_no_error():
+    client: Any = Publisher()
+    changed: list[Any] = []
+    schemas = InstalledSchemas(client, [SERVICES, CRDS], on_change=changed.append)
+    client.index = {"paths": {}}
+    assert await schemas._read()
+    assert schemas.found == dict.fromkeys([SERVICES, CRDS], InstalledSchema())
+    assert (client.read, changed) == (["/openapi/v3"], [])
+
+
+async def test_one_unreadable_document_makes_the_reading_incomplete():
+    client: Any = Publisher(body=b"{")
+    with capture_logs() as logs:
+        schemas = InstalledSchemas(client, [PODS, CRDS], on_change=lambda _: None)
+        assert not await schemas._read()
+    error = schemas.found[PODS].error
+    assert logs == [
+        {
+            "event": "schema.unreadable",
+            "resource": "pods",
+            "error": error,
+            "log_level": "warning",
+        }
+    ]
+
+
+async def test_without_an_index_every_resource_has_the_error():
+    client: Any = Publisher(error=NotSent("connection refused"))
+    changed: list[Any] = []
+    schemas = InstalledSchemas(client, [PODS, SERVICES], on_change=changed.append)
+    assert not await schemas._read()
+    assert [schemas.found[each].error for each in changed] == ["connection refused"] * 2
+    assert changed == [PODS, SERVICES]
+
+
+async def test_a_server_that_answers_after_the_start_is_asked_again():
+    class Slow(Publisher):
+        async def request_json(self, method: str, path: str) -> Any:
+            answer = await super().request_json(method, path)
+            await asyncio.sleep(10 if len(self.times) == 1 else 0)
+            return answer
+
+    publisher = Slow()
+    async with running(publisher) as (schemas, _):
+        assert fields(schemas) == []
+        await asyncio.sleep(RETRY + 1)
+        assert fields(schemas) == ["spec"]
+        assert publisher.times == [0, FIRST_READ_TIMEOUT + RETRY]
 
 
 async def test_a_server_that_never_answers_delays_the_start_by_seconds_only():

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.apimachinery.ownership import index_by_owner
 from controller.kube.objects import KubeObject
-from controller.kube.resources import PODS, Resource
+from controller.kube.resources import PODS, SERVICES, Resource
 from controller.runtime.caches.watches import merge_watches
-from controller.runtime.reconcile.kind import Owned
+from controller.runtime.reconcile.kind import Owned, References
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def kind(name: str, *owned: Owned[Any]) -> Any:
+def kind(name: str, *owned: Owned[Any], optional: bool = False) -> Any:
     primary = Resource("test.dev", "v1", f"{name}s", name.capitalize(), KubeObject)
-    return SimpleNamespace(name=name, primary=primary, optional=False, owned=owned)
+    return SimpleNamespace(name=name, primary=primary, optional=optional, owned=owned)
 
 
 def by_name(obj: KubeObject) -> Sequence[str]:
@@ -55,3 +56,52 @@ def test_one_index_with_two_functions_is_an_error_that_names_both_kinds():
     ]
     with pytest.raises(ValueError, match=r"job and service .*index 'name' of pods.*one place"):
         merge_watches(kinds)
+
+
+def test_a_primary_is_watched_whole_with_the_indexes_by_which_it_refers_to_others():
+    references = References("uses", by_name, by_namespace)
+    cluster = kind("cluster", Owned(PODS, "app=ray", references=references), Owned(SERVICES))
+    watches = merge_watches([cluster])
+    assert set(watches) == {cluster.primary, PODS, SERVICES}
+    primary = watches[cluster.primary]
+    assert (primary.label_selector, primary.optional) == ("", False)
+    assert primary.indexes == {"owner": index_by_owner, "uses": by_name}
+    assert watches[PODS].indexes == {"owner": index_by_owner}
+
+
+def test_what_one_kind_requires_is_not_optional_for_others():
+    kinds = [
+        kind("cluster", Owned(PODS, optional=True), Owned(SERVICES, optional=True)),
+        kind("job", Owned(PODS), Owned(SERVICES, optional=True), optional=True),
+        kind("service", Owned(PODS, optional=True)),
+    ]
+    watches = merge_watches(kinds)
+    optional = {str(resource): watch.optional for resource, watch in watches.items()}
+    assert optional == {
+        "clusters.test.dev": False,
+        "jobs.test.dev": True,
+        "services.test.dev": False,
+        "pods": False,
+        "services": True,
+    }
+    assert all(isinstance(each, bool) for each in optional.values())
+
+
+def test_the_words_about_kinds_that_disagree():
+    def message(*kinds: Any) -> str:
+        with pytest.raises(ValueError, match="one place") as raised:
+            merge_watches(kinds)
+        return str(raised.value)
+
+    remedy = "Kinds that own one resource must declare its watch in one place and share it."
+    assert message(kind("cluster", Owned(PODS, "a")), kind("job", Owned(PODS, "b"))) == (
+        f"cluster watches pods with the label selector 'a', job with 'b'. {remedy}"
+    )
+    indexed = [
+        kind("job", Owned(PODS, indexes={"name": by_name})),
+        kind("service", Owned(PODS, indexes={"name": by_name})),
+        kind("other", Owned(PODS, indexes={"name": by_namespace})),
+    ]
+    assert message(*indexed) == (
+        f"job and other declare different functions for the index 'name' of pods. {remedy}"
+    )
