@@ -12,7 +12,6 @@ from controller.runtime.reconcile.plan import (
     Failure,
     LiveList,
     LogTail,
-    ReplicaMember,
     Target,
 )
 from informers import Store
@@ -100,47 +99,23 @@ def test_an_absence_is_known_by_name(book: Book):
     assert not reads.looked_up_absent(CONFIG_MAPS, "default/c")
 
 
-def test_a_live_list_counts_until_something_of_its_resource_is_created(book: Book):
-    reads, expectations = book.expectations.reader, book.expectations
-    lookup = LiveList(CONFIG_MAPS, "default", "a=b")
-    expectations.record_list(Owner(UNKNOWN, "default/x", "widgets"), lookup)
-    assert not reads.has_listed(lookup, OWNER.uid)
-    expectations.record_list(OWNER, lookup)
-    assert reads.has_listed(lookup, OWNER.uid)
-    assert not reads.has_listed(LiveList(CONFIG_MAPS, "default", ""), OWNER.uid)
-    assert not reads.has_listed(lookup, STRANGER.uid)
-    expectations.expect(OWNER, Create(Target(SERVICES, "default", "a", ""), {}))
-    assert reads.has_listed(lookup, OWNER.uid)
-    expectations.expect(Owner(UNKNOWN, "default/x", "widgets"), create("b"))
-    assert reads.has_listed(lookup, OWNER.uid)
-    expectations.expect(OWNER, create("a"))
-    assert not reads.has_listed(lookup, OWNER.uid)
+def test_what_is_found_for_an_owner_that_is_gone_is_not_kept(book: Book):
+    gone = Owner(UNKNOWN, "default/x", "widgets")
+    lookup, tail = LiveList(CONFIG_MAPS, "default", "a=b"), LogTail("default", "a=b", "x")
+    book.expectations.record_list(gone, lookup)
+    book.expectations.record_log_tail(gone, tail, LogText("text"))
+    book.expectations.expect(gone, create("a"))
+    assert not book.expectations.reader.has_listed(lookup, UNKNOWN)
+    assert book.expectations.reader.log_tail(tail, UNKNOWN) is None
+    assert book.entries == 0
 
 
 def test_the_tail_of_a_log_is_known_to_its_owner(book: Book):
     reads, lookup = book.expectations.reader, LogTail("default", "a=b", "x")
-    book.expectations.record_log_tail(Owner(UNKNOWN, "default/x", "w"), lookup, LogText("theirs"))
     assert reads.log_tail(lookup, OWNER.uid) is None
     book.expectations.record_log_tail(OWNER, lookup, LogText("text"))
     assert reads.log_tail(lookup, OWNER.uid) == LogText("text")
     assert reads.log_tail(lookup, STRANGER.uid) is None
-
-
-def member(name: str, position: int) -> Create:
-    return Create(target(name), create(name).body, member=ReplicaMember("r", position, 3))
-
-
-def test_a_replica_is_incomplete_until_all_of_its_members_were_created(book: Book):
-    reads, expectations = book.expectations.reader, book.expectations
-    expectations.confirm(OWNER, member("a", 0), child("a", 10))
-    assert reads.incomplete_replicas(OWNER.uid) == {"r": 1}
-    assert reads.incomplete_replicas(STRANGER.uid) == {}
-    expectations.mark_unknown(OWNER, member("b", 1))
-    assert reads.incomplete_replicas(OWNER.uid) == {"r": 1}
-    book.show(child("b", 11))
-    assert reads.incomplete_replicas(OWNER.uid) == {"r": 2}, "the store has shown it"
-    expectations.confirm(OWNER, member("c", 2), child("c", 12))
-    assert reads.incomplete_replicas(OWNER.uid) == {}
 
 
 def test_a_schema_that_nobody_reads_is_unknown(book: Book):
