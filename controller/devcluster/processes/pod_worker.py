@@ -1,7 +1,8 @@
 """Runs one pod from its start on this node to its removal from the API server.
 
-`_live` is the pod's life as it was meant: sandbox, volumes, init containers, containers. Deletion,
-a deadline or the end of the kubelet interrupt it; then containers are stopped in order.
+`_run_to_completion` is the pod's life as it was meant: sandbox, volumes, init containers,
+containers. Deletion, a deadline or the end of the kubelet interrupt it; then containers are stopped
+in order.
 """
 
 from __future__ import annotations
@@ -18,15 +19,12 @@ from controller.devcluster.processes import container_states as states
 from controller.devcluster.processes.api_access import with_service_account
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.downward_api import DownwardValues
-from controller.devcluster.processes.environment import InvalidConfiguration
-from controller.devcluster.processes.grace_period import RECHECK_SECONDS, GracePeriod, wait_at_most
+from controller.devcluster.processes.grace_period import GracePeriod
+from controller.devcluster.processes.pod_requests import read_pod, remove_pod
 from controller.devcluster.processes.pod_runtime import ContainerContext, machine_memory
 from controller.devcluster.processes.pod_status import PodFacts, pod_status
-from controller.devcluster.processes.specification import PODS
-from controller.devcluster.processes.specification import SpecifiedPod as WholePod
 from controller.devcluster.processes.status_manager import StatusManager
-from controller.devcluster.processes.volumes import Volumes
-from controller.kube.errors import KubeError, NotFound
+from controller.devcluster.processes.volume_manager import VolumeManager
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -41,10 +39,9 @@ if TYPE_CHECKING:
     from controller.devcluster.processes.isolation.protocols import PodSandbox
     from controller.devcluster.processes.output import Output
     from controller.devcluster.processes.pod_runtime import PodRuntime
-    from controller.devcluster.processes.specification import ContainerSpecification
+    from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
     from controller.kube.objects import ObjectMeta
 
-_API_RETRY = 2.0  # seconds after a failure of the API server
 _SANDBOX_RETRY = 5.0  # seconds after a sandbox could not be made
 _LATE = "Pod was active on the node longer than the specified deadline"
 
@@ -63,10 +60,10 @@ class PodWorker:
         self.uid = pod.metadata.uid
         self._runtime = runtime
         self._meta: ObjectMeta = pod.metadata
-        self._pod: WholePod | None = None
+        self._pod: SpecifiedPod | None = None
         self._reports = StatusManager(runtime.client, pod, self._status)
         self._sandbox: PodSandbox | None = None
-        self._volumes: Volumes | None = None
+        self._volumes: VolumeManager | None = None
         self._init: list[ContainerRuns] = []
         self._main: list[ContainerRuns] = []
         self._expected: tuple[ReportedContainerStatus, ...] = ()
@@ -77,7 +74,6 @@ class PodWorker:
         self._ends = asyncio.Event()
         self._leaves = asyncio.Event()
         self._vanished = asyncio.Event()
-        self._meta_changed = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
 
     # Called by the kubelet.
@@ -91,12 +87,9 @@ class PodWorker:
         """Update the pod from the cache."""
         self._reports.seen(pod)
         self._changed()  # readiness depends on conditions that others write
-        if (pod.metadata.labels, pod.metadata.annotations) != (
-            self._meta.labels,
-            self._meta.annotations,
-        ):
-            self._meta_changed.set()
         self._meta = pod.metadata
+        if self._volumes is not None:
+            self._volumes.seen(pod.metadata)
         if pod.metadata.terminating:
             seconds = pod.metadata.deletion_grace_period_seconds
             self._finish_within(30.0 if seconds is None else float(seconds))
@@ -131,7 +124,7 @@ class PodWorker:
             self._changed()
             await self._reports.settle()
             await self._leaves.wait()
-            await self._remove()
+            await remove_pod(self._runtime.client, self._meta, self._vanished)
             await self._vanished.wait()
         finally:
             reporting.cancel()
@@ -152,25 +145,30 @@ class PodWorker:
             await asyncio.wait({living, ends, *self._tasks})
 
     async def _run_to_completion(self) -> None:
-        pod = await self._read()
+        pod = await read_pod(self._runtime.client, self._meta)
         if pod is None:
             return
+        if self._runtime.access:
+            pod = with_service_account(pod)
         self._pod = pod
         self._accept(pod)
         if pod.spec.restart_policy == "Never" and any(s.state.terminated for s in self._expected):
             return  # it ran under an earlier kubelet, and its files are gone
         self._sandbox = await self._open(pod)
-        self._volumes = self._make_volumes(pod, self._sandbox)
-        self._changed()
-        await self._mount(self._volumes)
-        self._spawn(self._refresh(self._volumes))
-        context = ContainerContext(
+        downward = self._downward_values(self._sandbox)
+        self._volumes = VolumeManager(
             self._runtime,
             pod,
-            self._sandbox,
-            self._downward_values(self._sandbox),
-            self._volumes,
-            self._changed,
+            self._meta,
+            root=self._sandbox.root,
+            downward=downward,
+            record_event=self._record_event,
+        )
+        self._changed()
+        await self._volumes.mount()
+        self._spawn(self._volumes.refresh())
+        context = ContainerContext(
+            self._runtime, pod, self._sandbox, downward, self._volumes.volumes, self._changed
         )
         by_name = {status.name: status for status in self._expected}
         self._init = [ContainerRuns(context, c, by_name[c.name]) for c in pod.spec.init_containers]
@@ -188,23 +186,7 @@ class PodWorker:
                         )
                     )
 
-    async def _read(self) -> WholePod | None:
-        """The whole pod; None if it was removed."""
-        meta = self._meta
-        while True:
-            try:
-                pod = await self._runtime.client.get(PODS, meta.namespace, meta.name)
-            except NotFound:
-                return None
-            except KubeError as error:
-                _log.debug("pod not read", pod=meta.key, error=repr(error))
-                await asyncio.sleep(_API_RETRY)
-            else:
-                if pod.metadata.uid != meta.uid:
-                    return None
-                return with_service_account(pod) if self._runtime.access else pod
-
-    def _accept(self, pod: WholePod) -> None:
+    def _accept(self, pod: SpecifiedPod) -> None:
         """Accept the pod; containers of an earlier kubelet are lost."""
         now = timestamp(self._runtime.wall())
         self._start_time = pod.status.start_time or now
@@ -238,7 +220,7 @@ class PodWorker:
         self._record_event("Normal", "DeadlineExceeded", _LATE)
         self._finish_within(self._pod.spec.termination_grace_period_seconds)
 
-    async def _open(self, pod: WholePod) -> PodSandbox:
+    async def _open(self, pod: SpecifiedPod) -> PodSandbox:
         while True:
             try:
                 return await self._runtime.isolation.open_pod(
@@ -253,51 +235,7 @@ class PodWorker:
                 self._record_event("Warning", "FailedCreatePodSandBox", text)
                 await asyncio.sleep(_SANDBOX_RETRY)
 
-    def _make_volumes(self, pod: WholePod, sandbox: PodSandbox) -> Volumes:
-        folders = self._runtime.dirs
-        return Volumes(pod, sandbox.root, folders.memory / self.uid, folders.claims)
-
-    async def _mount(self, volumes: Volumes) -> None:
-        """Create the volumes; waits until that is possible."""
-        namespace = self._meta.namespace
-        while True:
-            with self._runtime.sources.watch(namespace, volumes.sources) as changed:
-                try:
-                    await self._fill(volumes)
-                except InvalidConfiguration as error:
-                    self._record_event("Warning", "FailedMount", str(error))
-                    await wait_at_most(changed, RECHECK_SECONDS)
-                except KubeError as error:
-                    self._record_event("Warning", "FailedMount", f"cannot read volumes: {error}")
-                    await asyncio.sleep(_API_RETRY)
-                else:
-                    return
-
-    async def _fill(self, volumes: Volumes) -> None:
-        assert self._sandbox is not None
-        data = await self._runtime.sources.read(self._meta.namespace, volumes.sources)
-        volumes.prepare(self._meta, self._downward_values(self._sandbox), data)
-
-    async def _refresh(self, volumes: Volumes) -> None:
-        """Update volumes that come from objects or the pod's metadata."""
-        with self._runtime.sources.watch(self._meta.namespace, volumes.sources) as changed:
-            while True:
-                waits = [
-                    asyncio.ensure_future(event.wait()) for event in (changed, self._meta_changed)
-                ]
-                try:
-                    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    for wait in waits:
-                        wait.cancel()
-                changed.clear()
-                self._meta_changed.clear()
-                try:
-                    await self._fill(volumes)
-                except (InvalidConfiguration, KubeError) as error:
-                    self._record_event("Warning", "FailedMount", str(error))
-
-    async def _initialise(self, pod: WholePod) -> bool:
+    async def _initialise(self, pod: SpecifiedPod) -> bool:
         """Run the init containers in order; returns whether all have succeeded."""
         may_retry = pod.spec.restart_policy != "Never"
         for runs in self._init:
@@ -349,23 +287,7 @@ class PodWorker:
         if sandbox is not None:
             await self._runtime.isolation.close_pod(sandbox)
         if self._volumes is not None:
-            self._volumes.remove()
-
-    async def _remove(self) -> None:
-        """Delete the pod from the API server, after its containers have stopped."""
-        while not self._vanished.is_set():
-            meta = self._meta
-            try:
-                await self._runtime.client.delete(
-                    PODS, meta.namespace, meta.name, uid=self.uid, grace_seconds=0
-                )
-            except NotFound:
-                return
-            except KubeError as error:
-                _log.debug("pod not removed", pod=meta.key, error=repr(error))
-                await asyncio.sleep(_API_RETRY)
-            else:
-                return
+            self._volumes.volumes.remove()
 
     # Status.
 

@@ -176,7 +176,8 @@ async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
 async def test_an_api_server_that_fails_now_and_then_delays_but_does_not_confuse(
     world, fault, monkeypatch
 ):
-    monkeypatch.setattr("controller.devcluster.processes.pod_worker._API_RETRY", 0.1)
+    for module in ("pod_requests", "volume_manager"):
+        monkeypatch.setattr(f"controller.devcluster.processes.{module}.API_RETRY", 0.1)
     world.rules = [Rule(fault, resource="pods", verbs=WRITES, skip=n, times=1) for n in (1, 3, 5)]
     async with world.node():
         await world.create("a", sh("echo 1; exit 1"), restartPolicy="OnFailure")
