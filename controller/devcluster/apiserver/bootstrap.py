@@ -8,14 +8,14 @@ from controller.devcluster.apiserver.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.object_writer import ObjectWriter
     from controller.devcluster.apiserver.registry import Registry
-    from controller.devcluster.apiserver.writer import Writer
 
 PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 NAMESPACES = ("kube-system", "default", "kube-node-lease", "kube-public")
 
 
-def create_initial_objects(writer: Writer, registry: Registry) -> None:
+def create_initial_objects(writer: ObjectWriter, registry: Registry) -> None:
     """Create the initial objects."""
     namespaces = registry.find("", "v1", "namespaces")
     services = registry.find("", "v1", "services")

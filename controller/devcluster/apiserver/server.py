@@ -77,7 +77,6 @@ class ApiServer:
         self._discovery = Discovery(self._registry)
         self._handler = ResourceHandler(
             self.store,
-            self._registry,
             self.audit,
             self.hooks,
             wall=wall,
