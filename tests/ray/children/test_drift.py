@@ -9,7 +9,7 @@ import pytest
 from controller.kube.resources import SERVICES
 from controller.ray.children.child import Child, OwnerConflict
 from controller.ray.children.drift import ChildState, observe_child
-from tests.ray.cluster.support import UID, FakeReads, meta, owner
+from tests.ray.cluster.support import UID, cache, meta, owner
 
 BODY: dict[str, Any] = {
     "apiVersion": "v1",
@@ -20,7 +20,7 @@ OURS = {"owner_references": (owner(UID),), "labels": {"app": "a"}}
 
 
 def observe(child: Child, **present: Any) -> Any:
-    reads = FakeReads()
+    reads = cache()
     if present:
         reads.add(SERVICES, SERVICES.view(metadata=meta("a", **present)))
     return observe_child(child, "default", UID, reads)

@@ -20,13 +20,14 @@ from controller.kube.resources import (
 )
 from controller.ray.permissions import granted, needed
 from controller.runtime.reconcile.plan import Create, Delete, MergePatch, Replace
-from tests.ray.cluster.support import UID, FakeReads, cluster, head, plan, reads
+from tests.ray.cluster.support import UID, cache, cluster, head, plan, reads
 from tests.ray.cluster.test_children import EMBEDDED, SAMPLES, parts, sample
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
     from controller.ray.api import RayCluster
     from controller.runtime.reconcile.plan import Plan, Write
+    from tests.fakes.reads import FakeReads
 
 Json = dict[str, Any]
 OWNED_FIELDS = "manta.dev/owned-fields"
@@ -166,7 +167,7 @@ def test_what_cannot_be_changed_is_told_once():
     (event,) = made.events
     assert made.status is not None
     told = with_conditions(obj, made)
-    again = plan(FakeReads(objects=kept.objects | {("rayclusters", "default/example"): told}))
+    again = plan(cache(objects=kept.objects | {("rayclusters", "default/example"): told}))
     assert event.note in json.dumps(told.status)
     assert again.events == ()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from controller.apimachinery.ownership import index_by_owner
-from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference, Pod
-from controller.kube.resources import PODS, ROUTES
+from controller.kube.objects import ObjectMeta, OwnerReference, Pod
+from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
-from controller.ray.head.watches import HEAD_INDEX, head_keys
-from controller.runtime.reconcile.kind import InstalledSchema, Unreadable
+from controller.runtime.reconcile.kind import Unreadable
+from tests.fakes.reads import FakeReads
 
 if TYPE_CHECKING:
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import CreateError, LogText
-    from controller.runtime.reconcile.plan import LiveList, LogTail, Plan
+    from controller.runtime.reconcile.plan import Plan
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -126,86 +123,13 @@ def workers(count: int, **more: Any) -> list[Pod]:
     return [pod(f"example-workers-worker-{i:08d}", **more) for i in range(count)]
 
 
-@dataclass
-class FakeReads:
-    """Reads over plain lists; everything about the ledger can be set."""
-
-    objects: dict[tuple[str, str], KubeObject] = field(default_factory=dict)
-    newest: str = "100"
-    unsettled: frozenset[str] = frozenset()
-    taken: set[str] = field(default_factory=set)
-    absent: set[str] = field(default_factory=set)
-    refused: dict[str, CreateError] = field(default_factory=dict)
-    said: tuple[str, ...] = ()
-    odd: dict[str, Unreadable] = field(default_factory=dict)
-    routes: bool = False
-    listed: bool = False
-    logs: dict[str, LogText] = field(default_factory=dict)
-    begun: dict[str, int] = field(default_factory=dict)
-    schemas: dict[Any, InstalledSchema] = field(default_factory=dict)
-    clock_jumped_at: datetime | None = None
-
-    def add(self, resource: Resource[Any], *objects: KubeObject) -> FakeReads:
-        for obj in objects:
-            self.objects[resource.plural, obj.metadata.key] = obj
-        return self
-
-    def get(self, resource: Resource[Any], key: str) -> Any:
-        return self.objects.get((resource.plural, key))
-
-    def serves(self, resource: Resource[Any]) -> bool:
-        return resource is not ROUTES or self.routes
-
-    def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
-        function = {"owner": index_by_owner, HEAD_INDEX: head_keys}[index]
-        return [
-            obj
-            for (plural, _), obj in self.objects.items()
-            if plural == resource.plural and value in function(obj)
-        ]
-
-    def revision(self, resource: Resource[Any], owner_uid: str) -> str:
-        return self.newest
-
-    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
-        return self.unsettled
-
-    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
-        return f"{resource.kind}/{key}" in self.taken
-
-    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
-        prefix = f"{resource.kind}/default/"
-        return frozenset(
-            each.removeprefix(prefix) for each in self.taken if each.startswith(prefix)
-        )
-
-    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
-        return key in self.absent
-
-    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
-        return self.refused.get(f"{resource.kind}/{key}")
-
-    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
-        return self.listed
-
-    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
-        return self.logs.get(lookup.label_selector)
-
-    def incomplete_replicas(self, owner_uid: str) -> dict[str, int]:
-        return self.begun
-
-    def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
-        return self.schemas.get(resource, InstalledSchema())
-
-    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
-        return self.said
-
-    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
-        return self.odd if resource is PODS else {}
+def cache(**more: Any) -> FakeReads:
+    """What RayClusters watch, with nothing in it."""
+    return FakeReads(RayClusterKind(), **more)
 
 
 def reads(obj: RayCluster, *pods: Pod, **more: Any) -> FakeReads:
-    return FakeReads(**more).add(RAYCLUSTERS, obj).add(PODS, *pods)
+    return cache(**more).add(RAYCLUSTERS, obj).add(PODS, *pods)
 
 
 def with_children(kept: FakeReads) -> FakeReads:
@@ -236,12 +160,17 @@ def writes(made: Plan) -> list[str]:
 
 
 def unreadable(
-    name: str, reason: str, *, owner_uid: str | None = UID, **labels: str
-) -> dict[str, Unreadable]:
+    name: str,
+    reason: str,
+    *,
+    owner_uid: str | None = UID,
+    resource: Resource[Any] = PODS,
+    **labels: str,
+) -> dict[Resource[Any], dict[str, Unreadable]]:
     """An object of which only the metadata can be decoded, for `odd`."""
     references = () if owner_uid is None else (owner(owner_uid),)
     found = meta(name, owner_references=references, labels=labels)
-    return {name: Unreadable(found, reason)}
+    return {resource: {name: Unreadable(found, reason)}}
 
 
 def meta(name: str, **more: Any) -> ObjectMeta:

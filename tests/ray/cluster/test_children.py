@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from controller.apimachinery.ownership import ownership_text
-from controller.kube.resources import CLAIMS, ROLE_BINDINGS, SECRETS, SERVICES
+from controller.kube.resources import CLAIMS, ROLE_BINDINGS, ROUTES, SECRETS, SERVICES
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cluster.plan import BLOCKED_RETRY
 from controller.runtime.reconcile.plan import Create, Delete
@@ -126,7 +126,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", sorted(SAMPLES))
 def test_parts_of_the_samples_are_as_written_down(name: str):
     expected = list(yaml.safe_load_all((GOLDEN / f"{name}.yaml").read_text()))
-    assert bodies(SAMPLES[name], routes=name == "route") == expected
+    assert bodies(SAMPLES[name], served={ROUTES} if name == "route" else set()) == expected
 
 
 def test_there_is_a_sample_for_every_golden_file():
@@ -173,7 +173,7 @@ def test_a_short_ingress_leads_everything_to_the_dashboard():
 
 def test_an_administrator_may_want_ingresses_on_openshift():
     settings = ClusterSettings.from_environment({"USE_INGRESS_ON_OPENSHIFT": "True"})
-    kept = reads(cluster(SAMPLES["route"]), routes=True)
+    kept = reads(cluster(SAMPLES["route"]), served={ROUTES})
     made = plan(kept, RayClusterKind(settings))
     assert [write.target.resource.kind for write in made.independent] == ["Ingress"]
 
@@ -182,7 +182,7 @@ def test_the_name_of_a_route_leaves_room_for_the_namespace():
     raw = sample(headGroupSpec={"enableIngress": True})
     raw["metadata"]["name"] = "a" * 53
     made_by = RayClusterKind()
-    kept = reads(cluster(raw), routes=True)
+    kept = reads(cluster(raw), served={ROUTES})
     seen = made_by.observe(f"default/{'a' * 53}", kept)
     assert seen is not None
     (route,) = (part for part in seen.children.absent if part.resource.kind == "Route")
@@ -192,7 +192,7 @@ def test_the_name_of_a_route_leaves_room_for_the_namespace():
 def test_tls_that_a_route_would_leave_out_is_given_by_an_ingress():
     group = {"enableIngress": True, "ingressOptions": {"tls": [{"secretName": "s"}]}}
     seen = RayClusterKind().observe(
-        "default/example", reads(cluster(sample(headGroupSpec=group)), routes=True)
+        "default/example", reads(cluster(sample(headGroupSpec=group)), served={ROUTES})
     )
     assert seen is not None
     kinds = {part.resource.kind for part in seen.children.absent}

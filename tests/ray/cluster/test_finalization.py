@@ -20,7 +20,6 @@ from tests.ray.cluster import redis
 from tests.ray.cluster.redis import FINALIZER, JOB, cleanup_job, redis_cluster
 from tests.ray.cluster.support import (
     NOW,
-    FakeReads,
     head,
     pod,
     reads,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 
     from controller.kube.objects import Job
     from controller.ray.api import RayCluster
+    from tests.fakes.reads import FakeReads
 
 SPECS: dict[str, Callable[[], dict[str, Any]]] = {
     "redis": redis.with_options,

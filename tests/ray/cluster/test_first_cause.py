@@ -16,7 +16,6 @@ from controller.ray.diagnosis.reasons import REASONS, WRITE_REJECTIONS, Severity
 from controller.runtime.reconcile.plan import Create, Failure, StatusPatch, Target
 from tests.ray.cluster.support import (
     NOW,
-    FakeReads,
     cluster,
     head,
     pod,
@@ -29,6 +28,7 @@ from tests.ray.cluster.support import (
 
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
+    from tests.fakes.reads import FakeReads
 
 READY = (head(), *workers(2))
 NAME = "example-workers-worker-b4x7k2mp"

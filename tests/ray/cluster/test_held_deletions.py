@@ -19,7 +19,7 @@ from tests.ray.cluster.test_recreate import OLD, stamped, stamps, upgraded, want
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
     from controller.runtime.reconcile.plan import Plan
-    from tests.ray.cluster.support import FakeReads
+    from tests.fakes.reads import FakeReads
 
 HELD = {"type": "DeletionHeld", "status": "True"}
 CONFIRM = "manta.dev/confirm-deletion"

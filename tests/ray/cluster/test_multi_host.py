@@ -21,7 +21,6 @@ from controller.ray.cluster.workers.multi_host import (
 from controller.ray.cluster.workers.writes import ABREAST
 from controller.runtime.reconcile.plan import Create, Delete
 from tests.ray.cluster.support import (
-    FakeReads,
     cluster,
     head,
     manifest,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from controller.ray.api import RayCluster
     from controller.ray.pods.replica_position import ReplicaPosition
     from controller.runtime.reconcile.plan import Plan
+    from tests.fakes.reads import FakeReads
 
 INDEX = "ray.io/worker-group-replica-index"
 NAME = "ray.io/worker-group-replica-name"

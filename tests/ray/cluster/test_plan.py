@@ -18,7 +18,7 @@ from controller.runtime.reconcile.plan import NOTHING, Create, Delete, LiveList,
 from tests.ray.cluster.support import (
     NOW,
     UID,
-    FakeReads,
+    cache,
     cluster,
     head,
     manifest,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from controller.ray.api import RayCluster
     from controller.ray.cluster.observation import ClusterObservation
     from controller.runtime.reconcile.kind import Kind
+    from tests.fakes.reads import FakeReads
 
 SERVICE = Service(
     metadata=meta(
@@ -117,7 +118,7 @@ def test_a_cluster_that_is_as_it_should_be_is_left_alone():
 
 
 def test_a_cluster_that_is_gone_is_not_observed():
-    assert RayClusterKind().observe("default/example", FakeReads()) is None
+    assert RayClusterKind().observe("default/example", cache()) is None
 
 
 def test_a_plan_is_a_pure_function_of_the_observation():

@@ -23,7 +23,6 @@ from controller.runtime.reconcile.plan import (
 )
 from tests.ray.cluster.support import (
     NOW,
-    FakeReads,
     cluster,
     head,
     manifest,
@@ -39,6 +38,7 @@ from tests.ray.cluster.support import (
 
 if TYPE_CHECKING:
     from controller.ray.api import RayCluster
+    from tests.fakes.reads import FakeReads
 
 SERVICE = {
     "metadata": {

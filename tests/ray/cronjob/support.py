@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from controller.apimachinery.merge_patch import apply_merge_patch
-from controller.apimachinery.ownership import index_by_owner
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob import RayCronJobKind
-from controller.ray.cronjob.runs import CRON_JOB_INDEX, cron_job_keys
 from controller.runtime.reconcile.plan import Create, Delete
-from tests.ray.cluster.support import FakeReads, manifest
+from tests.fakes.reads import FakeReads
+from tests.ray.cluster.support import manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.kube.resources import Resource
-    from controller.runtime.reconcile.kind import Unreadable
     from controller.runtime.reconcile.plan import Plan, Write
 
 UID = "uid-of-cron"
@@ -120,30 +116,9 @@ def succeeded(tick: datetime, **more: Any) -> RayJob:
     return job(tick, "Complete", "SUCCEEDED", **({"ended": ended} | more))
 
 
-@dataclass
-class CronReads(FakeReads):
-    """Reads that know the indexes of RayJobs."""
-
-    rayjobs_served: bool = True
-
-    def serves(self, resource: Resource[Any]) -> bool:
-        return resource is not RAYJOBS or self.rayjobs_served
-
-    def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
-        assert self.serves(resource)
-        function = {"owner": index_by_owner, CRON_JOB_INDEX: cron_job_keys}[index]
-        found = [obj for (plural, _), obj in self.objects.items() if plural == resource.plural]
-        return [obj for obj in found if value in function(obj)]
-
-    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
-        return self.odd
-
-
-def reads(cron: RayCronJob, *jobs: RayJob, **more: Any) -> CronReads:
-    kept = CronReads(**more)
-    kept.add(RAYCRONJOBS, cron)
-    kept.add(RAYJOBS, *jobs)
-    return kept
+def reads(cron: RayCronJob, *jobs: RayJob, rayjobs_served: bool = True, **more: Any) -> FakeReads:
+    kept = FakeReads(RayCronJobKind(), **more).add(RAYCRONJOBS, cron)
+    return kept.add(RAYJOBS, *jobs) if rayjobs_served else kept
 
 
 def plan(

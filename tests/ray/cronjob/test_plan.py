@@ -11,6 +11,7 @@ import pytest
 
 from controller.apimachinery.merge_patch import difference
 from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.ray.permissions import granted, needed
 from controller.runtime.reconcile.plan import NOTHING, Create, Delete, Failure
@@ -277,7 +278,9 @@ def test_its_own_rayjobs_take_no_names_away():
 
 def test_a_rayjob_that_cannot_be_read_holds_its_name():
     made = plan(
-        cron_job(), now=at(10), odd=unreadable(name_of(at(10)), "metadata: expected object")
+        cron_job(),
+        now=at(10),
+        odd=unreadable(name_of(at(10)), "metadata: expected object", resource=RAYJOBS),
     )
     assert (writes(made), ready(made)[1]) == ([], "NameTaken")
     assert "cannot be read: metadata: expected object" in ready(made)[2]

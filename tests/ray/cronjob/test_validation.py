@@ -18,8 +18,8 @@ from controller.ray.api.raycronjob import RAYCRONJOBS, ConcurrencyPolicy, RayCro
 from controller.ray.api.validation.cronjob import ValidCronJob, validate_cron_job
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.runtime.reconcile.plan import Failure
+from tests.fakes.reads import FakeReads
 from tests.ray.cronjob.support import (
-    CronReads,
     at,
     cron_job,
     job,
@@ -189,5 +189,5 @@ def test_whatever_stands_in_its_rayjobs_they_are_counted():
 
 
 def test_one_that_is_gone_is_not_observed():
-    assert RayCronJobKind().observe("default/cron", CronReads()) is None
+    assert RayCronJobKind().observe("default/cron", FakeReads(RayCronJobKind())) is None
     assert RAYCRONJOBS.path("default") == "/apis/ray.io/v1/namespaces/default/raycronjobs"

@@ -15,15 +15,14 @@ from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, ProbeObservation
 from controller.ray.job import JobSettings, RayJobKind
-from controller.ray.job.watches import SUBMITTER_PODS, submitter_keys
-from tests.ray.cluster.support import NOW, FakeReads, head
+from tests.fakes.reads import FakeReads
+from tests.ray.cluster.support import NOW, head
 from tests.ray.job.rayjobs import UID, job_manifest, rayjob
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.kube.objects import Pod
-    from controller.kube.resources import Resource
     from controller.ray.dashboard import CommandOutcome, Head, Probe
     from controller.runtime.reconcile.plan import Plan
 
@@ -44,16 +43,6 @@ class FakeDashboards:
 
     def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
         return self.outcomes.get(command_id)
-
-
-class Reads(FakeReads):
-    """With the index of submitter pods."""
-
-    def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
-        if index != SUBMITTER_PODS:
-            return super().by_index(resource, index, value)
-        found = (obj for (plural, _), obj in self.objects.items() if plural == "pods")
-        return [pod for pod in found if value in submitter_keys(pod)]  # type: ignore[arg-type]
 
 
 class Scene:
@@ -92,7 +81,7 @@ class Scene:
             annotations["manta.dev/runs-on"] = f"{CLUSTER}/{runs_on}"
         self.dashboards = FakeDashboards()
         self.kind = RayJobKind(self.dashboards, None, settings)
-        self.reads = Reads()
+        self.reads = FakeReads(self.kind)
         self.reads.add(RAYJOBS, rayjob(manifest))
 
     def with_cluster(

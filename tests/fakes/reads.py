@@ -1,0 +1,137 @@
+"""A cache made of plain values, for any kind.
+
+What can be read follows from what the kind declares: its primary resource, `kind.owned`, their
+indexes, and whether the API server may lack them. A kind that reads what it does not watch fails
+here as it would in an operator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from controller.runtime.caches.watches import merge_watches
+from controller.runtime.expectations.overlay import NotCached
+from controller.runtime.reconcile.kind import InstalledSchema
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+    from controller.runtime.caches.watches import ResourceWatch
+    from controller.runtime.reconcile.kind import CreateError, Kind, LogText, Unreadable
+    from controller.runtime.reconcile.plan import LiveList, LogTail
+
+
+@dataclass
+class FakeReads:
+    """Implements `kind.CacheReader`; everything about the expectations can be set.
+
+    Attributes:
+        kind: what it declares to watch can be read.
+        objects: by the plural of their resource and their key.
+        served: optional resources that the API server has, the primary one among them; `add` adds
+            to them.
+        newest: the newest revision observed.
+        unsettled: scopes with a write of unknown outcome.
+        taken: names of others' objects, as `Kind/namespace/name`.
+        absent: keys under which a lookup has found nothing.
+        refused: the last errors of creates, by `Kind/namespace/name`.
+        said: sentences about objects that differ from what was written.
+        odd: objects that cannot be decoded, by resource and name.
+        listed: whether every live list has succeeded.
+        logs: tails of logs by label selector.
+        begun: created members of each incomplete replica.
+        schemas: published schemas.
+        clock_jumped_at: when the clock has jumped last.
+    """
+
+    kind: Kind[Any]
+    objects: dict[tuple[str, str], KubeObject] = field(default_factory=dict)
+    served: set[Resource[Any]] = field(default_factory=set)
+    newest: str = "100"
+    unsettled: frozenset[str] = frozenset()
+    taken: set[str] = field(default_factory=set)
+    absent: set[str] = field(default_factory=set)
+    refused: dict[str, CreateError] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
+    odd: dict[Resource[Any], dict[str, Unreadable]] = field(default_factory=dict)
+    listed: bool = False
+    logs: dict[str, LogText] = field(default_factory=dict)
+    begun: dict[str, int] = field(default_factory=dict)
+    schemas: dict[Any, InstalledSchema] = field(default_factory=dict)
+    clock_jumped_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self._watches = merge_watches([self.kind])
+        self.served = {*self.served, self.kind.primary}
+
+    def add(self, resource: Resource[Any], *objects: KubeObject) -> FakeReads:
+        """Hold these objects too; the API server then has their resource."""
+        self.served.add(resource)
+        for obj in objects:
+            self.objects[resource.plural, obj.metadata.key] = obj
+        return self
+
+    def get(self, resource: Resource[Any], key: str) -> Any:
+        self._watched(resource)
+        return self.objects.get((resource.plural, key))
+
+    def serves(self, resource: Resource[Any]) -> bool:
+        return resource in self.served or not self._watches[resource].optional
+
+    def by_index(self, resource: Resource[Any], index: str, value: str) -> list[Any]:
+        function = self._watched(resource).indexes[index]
+        found = (obj for (plural, _), obj in self.objects.items() if plural == resource.plural)
+        return [obj for obj in found if value in function(obj)]
+
+    def revision(self, resource: Resource[Any], owner_uid: str) -> str:
+        return self.newest
+
+    def pending_scopes(self, owner_uid: str) -> frozenset[str]:
+        return self.unsettled
+
+    def has_name_conflict(self, resource: Resource[Any], key: str) -> bool:
+        return f"{resource.kind}/{key}" in self.taken
+
+    def name_conflicts(self, resource: Resource[Any], owner_uid: str) -> frozenset[str]:
+        prefix = f"{resource.kind}/default/"
+        return frozenset(
+            each.removeprefix(prefix) for each in self.taken if each.startswith(prefix)
+        )
+
+    def looked_up_absent(self, resource: Resource[Any], key: str) -> bool:
+        return key in self.absent
+
+    def create_error(self, resource: Resource[Any], key: str) -> CreateError | None:
+        return self.refused.get(f"{resource.kind}/{key}")
+
+    def has_listed(self, lookup: LiveList, owner_uid: str) -> bool:
+        return self.listed
+
+    def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
+        return self.logs.get(lookup.label_selector)
+
+    def incomplete_replicas(self, owner_uid: str) -> dict[str, int]:
+        return self.begun
+
+    def installed_schema(self, resource: Resource[Any]) -> InstalledSchema:
+        return self.schemas.get(resource, InstalledSchema())
+
+    def consistency_warnings(self, owner_uid: str) -> tuple[str, ...]:
+        return self.said
+
+    def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
+        return self.odd.get(resource, {})
+
+    def _watched(self, resource: Resource[Any]) -> ResourceWatch:
+        """What the kind watches of this resource.
+
+        Raises:
+            NotCached: nothing, or the API server lacks it.
+        """
+        watch = self._watches.get(resource)
+        if watch is None or not self.serves(resource):
+            raise NotCached(f"{resource} are not watched by {self.kind.name}")
+        return watch
