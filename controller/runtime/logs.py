@@ -41,22 +41,21 @@ def configure_logging(
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
-        _hide_secrets,
     ]
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
             *shared,
+            _hide_secrets,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         wrapper_class=structlog.stdlib.BoundLogger,
         logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared[:4], structlog.stdlib.ExtraAdder(), *shared[4:]],
+            foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder(), _hide_secrets],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 *_renderers(console=_is_console(format, out)),
@@ -80,7 +79,6 @@ def _renderers(*, console: bool) -> list[Processor]:
         return [structlog.dev.ConsoleRenderer(exception_formatter=plain)]
     return [
         structlog.processors.format_exc_info,
-        structlog.processors.EventRenamer("event"),
         structlog.processors.JSONRenderer(serializer=_json),
     ]
 

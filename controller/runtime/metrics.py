@@ -48,7 +48,6 @@ class RuntimeMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
-        self.registry = registry
         by_controller = ("controller",)
         self._reconciles = Counter(
             "controller_runtime_reconcile_total",

@@ -53,3 +53,11 @@ async def test_whoever_asks_after_a_jump_is_told_of_it_first(seconds: float):
     assert wall.jumps == [(seconds, wall())]
     assert wall.time_of_day() == wall()
     assert len(wall.jumps) == 1
+
+
+async def test_clocks_that_differ_by_five_seconds_have_not_parted():
+    wall = _Wall()
+    for seconds in (CLOCK_JUMP, -CLOCK_JUMP):
+        wall.error = timedelta(seconds=seconds)
+        wall.time_of_day()
+    assert wall.jumps == []

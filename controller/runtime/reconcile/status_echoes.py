@@ -40,7 +40,7 @@ class StatusEchoes:
             self._reports[key] = report
         else:
             self._reports.pop(key, None)
-        return any(revision != report for revision in self._collected.pop(key, ()))
+        return any(revision != report for revision in self._collected.pop(key))
 
     def absorb(self, old: KubeObject, new: KubeObject) -> bool:
         """Whether the key need not be enqueued for this event."""

@@ -110,6 +110,7 @@ def test_the_status_is_one_field_without_its_times_and_nobody_is_named_for_it():
         assert repairs.unnamed(write, at) == []
         repairs.record(write, at)
     assert repairs.wait(write, 3.0) == 4.0
+    assert repairs.wait(replace(STATUS, patch={"status": {"size": 2}}), 3.0) == 0.0
     assert repairs.contested(3.0) == []
 
 

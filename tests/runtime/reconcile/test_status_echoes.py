@@ -46,3 +46,12 @@ def test_of_a_key_that_does_not_fail_nothing_is_absorbed():
     assert echoes.absorb(at("5"), at("6"))
     assert echoes.end("ns/a", "")
     assert not echoes.absorb(at("5"), at("6"))
+
+
+def test_after_a_success_the_event_of_an_earlier_report_is_not_absorbed():
+    echoes = StatusEchoes()
+    echoes.begin("ns/a")
+    echoes.end("ns/a", "6")
+    echoes.begin("ns/a")
+    assert not echoes.end("ns/a", "")
+    assert not echoes.absorb(at("5"), at("6"))

@@ -1,0 +1,138 @@
+"""Lines of the log: for machines and for people, without secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from pathlib import PurePosixPath
+
+import pytest
+import structlog
+
+from controller.runtime.logs import configure_logging
+
+
+@pytest.fixture
+def restored_logging():
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield
+    root.handlers[:], level = before
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_lines_are_json_for_machines_and_libraries_write_the_same():
+    out = io.StringIO()
+    configure_logging(level="info", format="auto", stream=out)
+    structlog.stdlib.get_logger("manta.test").info("pod.created", name="a", token="s3cret")
+    structlog.stdlib.get_logger("manta.test").debug("too quiet")
+    logging.getLogger("aiohttp.client").warning("closed %s", "early")
+    structlog.stdlib.get_logger("manta.test").error("it.failed", exc_info=ValueError("inner words"))
+    ours, theirs, failed = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert (ours["event"], ours["level"], ours["name"]) == ("pod.created", "info", "a")
+    assert ours["token"] == "***"
+    assert (theirs["event"], theirs["level"]) == ("closed early", "warning")
+    assert theirs["logger"] == "aiohttp.client"
+    assert "inner words" in failed["exception"]
+    assert ours.keys() == {"event", "level", "logger", "name", "timestamp", "token"}
+    assert ours["logger"] == "manta.test"
+    assert ours["timestamp"].endswith("Z")
+    assert theirs.keys() == {"event", "level", "logger", "timestamp"}
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_the_console_prints_tracebacks_without_local_variables():
+    out = io.StringIO()
+    configure_logging(format="console", stream=out)
+    log = structlog.stdlib.get_logger("manta.test")
+
+    def fail(password: str) -> int:
+        return len(password) // 0
+
+    try:
+        fail(str(12_345_678))
+    except ZeroDivisionError:
+        log.exception("it.failed")
+    assert "ZeroDivisionError" in out.getvalue()
+    assert "12345678" not in out.getvalue()
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_logs_go_to_standard_error(capsys):
+    configure_logging(format="json")
+    structlog.stdlib.get_logger("manta.test").info("hello")
+    sys.stderr.flush()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "hello" in captured.err
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.usefixtures("restored_logging")
+@pytest.mark.parametrize(
+    ("format_", "out", "is_json"),
+    [
+        ("auto", io.StringIO(), True),
+        ("auto", Terminal(), False),
+        ("json", Terminal(), True),
+        ("console", io.StringIO(), False),
+    ],
+)
+def test_people_at_a_terminal_get_no_json(format_, out, *, is_json: bool):
+    configure_logging(format=format_, stream=out)
+    structlog.stdlib.get_logger("manta.test").info("hello")
+    assert out.getvalue().startswith("{") is is_json
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_a_terminal_gets_lines_from_level_info_on_by_default():
+    out = Terminal()
+    configure_logging(stream=out)
+    structlog.stdlib.get_logger("manta.test").debug("too quiet")
+    structlog.stdlib.get_logger("manta.test").info("loud enough")
+    assert "loud enough" in out.getvalue()
+    assert "too quiet" not in out.getvalue()
+    assert not out.getvalue().startswith("{")
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_secrets_are_hidden_whoever_logs_them_and_however_they_are_written():
+    out = io.StringIO()
+    configure_logging(format="json", stream=out)
+    secrets = {"Authorization": "Bearer x", "client_key_data": "x", "oldPassword": "x"}
+    structlog.stdlib.get_logger("manta.test").info("ours", **secrets, path=PurePosixPath("/a"))
+    logging.getLogger("library").warning("theirs", extra={"password": "x"}, stack_info=True)
+    ours, theirs = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert {ours[name] for name in secrets} == {"***"}
+    assert ours["path"] == "/a", "what is not JSON is written as text"
+    assert theirs["password"] == "***"
+    assert "test_logs.py" in theirs["stack"]
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_requests_to_probes_are_not_logged():
+    out = io.StringIO()
+    configure_logging(level="debug", format="json", stream=out)
+    logging.getLogger("aiohttp.access").info("GET /healthz")
+    logging.getLogger("aiohttp.access").warning("odd request")
+    assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == ["odd request"]
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_the_last_call_counts():
+    first, second = io.StringIO(), io.StringIO()
+    configure_logging(format="json", stream=first)
+    log = structlog.stdlib.get_logger("manta.test")
+    log.info("before")
+    configure_logging(level="debug", format="json", stream=second)
+    log.debug("after")
+    assert [json.loads(line)["event"] for line in first.getvalue().splitlines()] == ["before"]
+    assert [json.loads(line)["event"] for line in second.getvalue().splitlines()] == ["after"]
