@@ -74,12 +74,10 @@ class Expectations:
         self._tracker = ExpectationTracker(
             self._overlays, self._owners, now=now, wall=wall, hooks=self
         )
-        self.request_live_read: Callable[[ObjectReference, float], None] = (
-            lambda _reference, _delay: None
-        )
-        self.enqueue: Callable[[Owner], None] = lambda _owner: None
+        self.request_live_read: Callable[[ObjectReference, float], None] = _ignore
+        self.enqueue: Callable[[Owner], None] = _ignore
         self.retry: Callable[[Owner], None] | None = None
-        self.on_rewound: Callable[[str, str], None] = lambda _revision, _sign: None
+        self.on_rewound: Callable[[str, str], None] = _ignore
 
     # -- caches -------------------------------------------------------------------------------
 
@@ -391,3 +389,7 @@ class Expectations:
         overlay = self._overlays.get(reference.resource)
         shown = overlay.get(reference.key) if overlay.covers(reference.namespace) else None
         return shown.metadata.resource_version if shown is not None else ""
+
+
+def _ignore(*_: object) -> None:
+    """Nobody listens."""

@@ -60,9 +60,19 @@ class Server:
         self.objects = list(objects)
         self.revision = revision
         self.limits: list[int] = []
+        self.lists: list[tuple[object, ...]] = []
 
-    async def list_metadata(self, *_args: object, limit: int, continue_: str, **_more: object):
+    async def list_metadata(
+        self,
+        resource: object,
+        namespace: str,
+        *,
+        label_selector: str,
+        limit: int,
+        continue_: str,
+    ):
         self.limits.append(limit)
+        self.lists.append((resource, namespace, label_selector, limit, continue_))
         start = int(continue_ or 0)
         page = self.objects[start : start + min(limit, 2)]
         end = start + len(page)
@@ -133,6 +143,36 @@ async def test_what_the_cache_cannot_read_is_not_waited_for():
     cache.quarantined["default/a"] = Undecodable("default/a", "", "9", "not a widget")
     async with confirming(server, cache) as task:
         await asyncio.wait_for(task, 2.0)
+
+
+async def test_what_the_cache_cannot_read_hides_nothing_else_that_is_missing():
+    truth = [child("a", 9), child("b", 2)]
+    server, cache = Server(*truth, revision=100), Cache(revision=8)
+    cache.quarantined["default/a"] = Undecodable("default/a", "", "9", "not a widget")
+    async with confirming(server, cache) as task:
+        await asyncio.sleep(60)
+        assert not task.done()
+
+
+async def test_the_server_is_asked_for_what_the_informer_watches():
+    objects = [child("a", 1), child("b", 2), child("c", 3)]
+    server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
+    scope = CacheScope(CONFIG_MAPS, "default", "app=ray")
+    await CacheBarrier(server, scope, cache).wait()  # type: ignore[arg-type]
+    assert server.lists == [
+        (CONFIG_MAPS, "default", "app=ray", 1, ""),
+        (CONFIG_MAPS, "default", "app=ray", 500, ""),
+        (CONFIG_MAPS, "default", "app=ray", 500, "2"),
+    ]
+
+
+async def test_contents_are_compared_after_a_second():
+    server, cache = Server(revision=100), Cache(revision=8)
+    async with confirming(server, cache) as task:
+        await asyncio.sleep(0.9)
+        assert server.limits == [1]
+        await asyncio.wait_for(task, 0.2)
+        assert server.limits == [1, 500]
 
 
 async def test_an_unreadable_object_keeps_no_operator_from_starting(widgets: WidgetWorld):
