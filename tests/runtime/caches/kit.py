@@ -1,0 +1,165 @@
+"""Caches over an embedded API server, without an operator."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from controller.devcluster.apiserver import ApiServer
+from controller.kube.client import Client
+from controller.kube.resources import CONFIG_MAPS, CRDS
+from controller.runtime.caches.caches import Caches
+from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.reconcile.kind import Owned
+from tests.faults.faulty_transport import FaultyTransport
+from tests.runtime.widgets import WIDGETS, definition
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+
+    from controller.kube.objects import KubeObject
+    from controller.kube.resources import Resource
+    from controller.runtime.caches.cache import Cache
+    from controller.runtime.reconcile.kind import Kind
+    from informers import Undecodable
+    from tests.faults.faulty_transport import Rule
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def kind(*owned: Owned[Any], primary: Resource[Any] = WIDGETS, optional: bool = False) -> Kind[Any]:
+    """A kind as far as caches know it."""
+    owned = owned or (Owned(CONFIG_MAPS, label_selector="widget"),)
+    name = f"{primary.kind.lower()}-controller"
+    made: Any = SimpleNamespace(name=name, primary=primary, owned=owned, optional=optional)
+    return made
+
+
+@dataclass
+class Served:
+    """A controller that notes the keys that it is given; as its own queue, too."""
+
+    name: str = "widget-controller"
+    added: list[tuple[str, int]] = field(default_factory=list)
+    absorbs: Callable[[Any, Any], bool] = lambda _old, _new: False
+
+    @property
+    def queue(self) -> Served:
+        return self
+
+    def add(self, key: str, *, priority: int) -> None:
+        self.added.append((key, priority))
+
+    @property
+    def keys(self) -> set[str]:
+        found = {key for key, _ in self.added}
+        self.added.clear()
+        return found
+
+
+class CacheWorld:
+    """An API server with a user, and caches of some kinds that read it."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.server = ApiServer(wall=lambda: NOW, clock=self.loop, rng=random.Random(7))
+        self.user = Client(self.server, user_agent="user", clock=self.loop)
+        self.transport = FaultyTransport(self.server, clock=self.loop)
+        self.client = Client(self.transport, user_agent="caches", clock=self.loop)
+        self.expectations = Expectations(now=self.loop.time, wall=lambda: NOW)
+        self.asked: list[tuple[str, float]] = []
+        self.expectations.request_live_read = lambda reference, delay: self.asked.append(
+            (reference.name, delay)
+        )
+        self.said: list[str] = []
+        self.watched: list[Resource[Any]] = []
+        self.odd: list[tuple[Resource[Any], Undecodable]] = []
+        self.caches: Any = None
+
+    def build(self, kinds: Sequence[Kind[Any]], **more: Any) -> Caches:
+        settings: dict[str, Any] = {"namespaces": (), "sync_timeout": 120.0, **more}
+        self.caches = Caches(
+            self.client,
+            kinds,
+            expectations=self.expectations,
+            clock=self.loop,
+            rng=random.Random(1),
+            on_synced=lambda: self.said.append("synced"),
+            on_quarantine=lambda resource, odd: self.odd.append((resource, odd)),
+            on_watch=self.watched.append,
+            **settings,
+        )
+        return self.caches
+
+    async def run(self) -> None:
+        await self.caches.run(lambda: self.said.append("ready"))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the caches for as long as the block lasts."""
+        task = asyncio.create_task(self.run())
+        await asyncio.sleep(1)
+        yield
+        self.caches.stop()
+        await task
+
+    def cache(self, resource: Resource[Any], namespace: str = "") -> Cache:
+        (found,) = (
+            each
+            for each in self.caches.caches
+            if (each.scope.resource, each.scope.namespace) == (resource, namespace)
+        )
+        return found
+
+    async def widget(self, name: str = "f", namespace: str = "default", **spec: Any) -> KubeObject:
+        body = {"metadata": {"name": name}, "spec": spec}
+        return await self.create(WIDGETS, body, namespace)
+
+    async def odd_widget(self) -> None:
+        """Create a widget that does not fit its type."""
+        body = {
+            "apiVersion": WIDGETS.api_version,
+            "kind": WIDGETS.kind,
+            "metadata": {"name": "odd"},
+            "spec": {"size": "many"},
+        }
+        await self.user.request_json("POST", WIDGETS.path("default"), body=body)
+
+    async def child(self, name: str, owner: KubeObject | None = None, **labels: str) -> KubeObject:
+        reference = {"apiVersion": WIDGETS.api_version, "kind": WIDGETS.kind, "controller": True}
+        if owner is not None:
+            reference |= {"name": owner.metadata.name, "uid": owner.metadata.uid}
+        metadata = {
+            "name": name,
+            "labels": {"widget": "f", **labels},
+            "ownerReferences": [reference] if owner is not None else [],
+        }
+        return await self.create(CONFIG_MAPS, {"metadata": metadata})
+
+    async def create(
+        self, resource: Resource[Any], body: dict[str, Any], namespace: str = "default"
+    ) -> KubeObject:
+        typed = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+        return await self.user.create(resource, namespace, typed)
+
+    def owner(self, widget: KubeObject) -> Owner:
+        owner = Owner(widget.metadata.uid, widget.metadata.key, "widgets")
+        self.expectations.add_owner(owner)
+        return owner
+
+
+@asynccontextmanager
+async def cache_world(rules: Iterable[Rule] = ()) -> AsyncIterator[CacheWorld]:
+    world = CacheWorld()
+    await world.user.create(CRDS, "", definition(WIDGETS))
+    world.transport.rules = list(rules)
+    try:
+        yield world
+    finally:
+        await world.server.aclose()

@@ -1,0 +1,525 @@
+"""All caches of a process: what they watch, whom they tell, and when they are complete."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from controller.kube.errors import NotSent
+from controller.kube.objects import KubeObject
+from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, PODS, SECRETS, Resource
+from controller.runtime.caches.caches import Caches
+from controller.runtime.errors import SyncTimeout
+from controller.runtime.expectations.cache_barrier import CacheScope
+from controller.runtime.reconcile.kind import Owned, References
+from controller.runtime.reconcile.plan import Create, Delete, Target
+from informers.events import Replaced
+from tests.faults.faulty_transport import ErrorResponse, Rule, watch_lag
+from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind
+from tests.runtime.widgets import GADGETS, WIDGETS, definition
+from workqueue import LOW_PRIORITY
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+READS = frozenset({"list", "watch"})
+WORDS = (
+    "Gave up after 30 s because caches are not complete. Cannot list configmaps in all "
+    'namespaces (widget): 403 Forbidden: not that one. Grant the verbs "list" and "watch" on '
+    'configmaps of API group "" to the operator\'s service account by a ClusterRole.'
+)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[CacheWorld]:
+    async with cache_world() as world:
+        yield world
+
+
+def refused(resource: str) -> Rule:
+    return Rule(ErrorResponse(403, "Forbidden", "not that one"), resource, READS)
+
+
+def scopes(world: CacheWorld) -> list[tuple[str, str]]:
+    return [(each.scope.name, each.scope.label_selector) for each in world.caches.caches]
+
+
+async def test_CTL2_ready_comes_after_all_caches_are_complete(world: CacheWorld):
+    await world.widget("f")
+    await world.child("a")
+    await world.child("other", widget="")
+    world.build([kind()])
+    assert scopes(world) == [("widgets.test.dev", ""), ("configmaps", "widget")]
+    assert world.said == []
+    async with world.running():
+        assert world.said == ["synced", "ready"]
+        assert world.caches.keys(WIDGETS) == ["default/f"]
+        assert world.caches.keys(CONFIG_MAPS) == ["default/a", "default/other"]
+        assert world.caches.keys(PODS) == []
+        assert world.caches.unready() is None
+        reads = world.expectations.reader
+        assert reads.get(CONFIG_MAPS, "default/a") is not None
+        assert world.caches.name == "caches"
+
+
+async def test_caches_may_have_no_listeners(world: CacheWorld):
+    caches = Caches(
+        world.client,
+        [kind()],
+        expectations=world.expectations,
+        namespaces=(),
+        clock=world.loop,
+        rng=random.Random(1),
+        sync_timeout=30.0,
+    )
+    await world.odd_widget()
+    ready = asyncio.Event()
+    task = asyncio.create_task(caches.run(ready.set))
+    await ready.wait()
+    caches.stop()
+    await task
+
+
+async def test_each_namespace_has_caches_of_its_own(world: CacheWorld):
+    for namespace in ("one", "two", "three"):
+        await world.create(
+            Resource("", "v1", "namespaces", "Namespace", KubeObject, namespaced=False),
+            {"metadata": {"name": namespace}},
+            "",
+        )
+        await world.widget("f", namespace)
+    world.build([kind(Owned(CONFIG_MAPS), Owned(NODES))], namespaces=("one", "two"))
+    assert [name for name, _ in scopes(world)] == [
+        "widgets.test.dev/one",
+        "widgets.test.dev/two",
+        "configmaps/one",
+        "configmaps/two",
+        "nodes",
+    ]
+    async with world.running():
+        assert world.caches.keys(WIDGETS) == ["one/f", "two/f"]
+        assert world.expectations.reader.get(WIDGETS, "two/f") is not None
+
+
+async def test_CTL20_CTL21_events_enqueue_primaries_and_the_owners_of_children(world: CacheWorld):
+    widget = await world.widget("f")
+    await world.child("a", widget)
+    served = Served()
+    watch = kind()
+    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
+    async with world.running():
+        assert served.added == [("default/f", LOW_PRIORITY)] * 2
+        served.added.clear()
+        other = await world.widget("g")
+        await asyncio.sleep(1)
+        assert served.added == [("default/g", 0)]
+        served.added.clear()
+        await world.child("b", widget)
+        await world.child("c", other)
+        await asyncio.sleep(1)
+        assert served.added == [("default/f", 0), ("default/g", 0)]
+        handlers = [
+            handler.name
+            for cache in world.caches.caches
+            for handler in cache.informer.statistics().handlers
+        ]
+        assert handlers == ["widget-controller"] * 2
+
+
+async def test_CTL24_a_child_of_an_earlier_owner_enqueues_nobody(world: CacheWorld):
+    earlier = await world.widget("f")
+    await world.user.delete(WIDGETS, "default", "f")
+    await world.widget("f")
+    served, watch = Served(), kind()
+    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
+    async with world.running():
+        served.added.clear()
+        await world.child("a", earlier)
+        await asyncio.sleep(1)
+        assert served.keys == set()
+        await world.user.delete(WIDGETS, "default", "f")
+        await asyncio.sleep(1)
+        served.added.clear()
+        await world.child("b", earlier)
+        await asyncio.sleep(1)
+        assert served.keys == {"default/f"}, "no owner is cached"
+
+
+async def test_what_a_controller_absorbs_concerns_primaries_only(world: CacheWorld):
+    widget = await world.widget("f")
+    await world.child("a", widget)
+    served, watch = Served(), kind()
+    served.absorbs = lambda _old, _new: True
+    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
+    async with world.running():
+        served.added.clear()
+        await world.user.merge_patch(WIDGETS, "default", "f", {"spec": {"size": 3}})
+        await asyncio.sleep(1)
+        assert served.keys == set()
+        await world.user.merge_patch(CONFIG_MAPS, "default", "a", {"data": {"k": "v"}})
+        await asyncio.sleep(1)
+        assert served.keys == {"default/f"}
+
+
+def referring(primary: Resource[Any], *, optional: bool = False) -> Any:
+    def used(obj: KubeObject) -> tuple[str, ...]:
+        return tuple(f"default/{name}" for name in obj.metadata.labels.values())
+
+    references = References("uses", used, lambda obj: (obj.metadata.key,))
+    return kind(Owned(SECRETS, references=references), primary=primary, optional=optional)
+
+
+async def test_an_object_enqueues_the_primaries_that_refer_to_it(world: CacheWorld):
+    for name, uses in [("f", "s"), ("g", "s"), ("h", "t")]:
+        await world.create(WIDGETS, {"metadata": {"name": name, "labels": {"uses": uses}}})
+    served, watch = Served(), referring(WIDGETS)
+    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
+    async with world.running():
+        served.added.clear()
+        await world.create(SECRETS, {"metadata": {"name": "s"}})
+        await asyncio.sleep(1)
+        assert served.keys == {"default/f", "default/g"}
+
+
+async def test_without_primaries_nobody_refers_to_an_object(world: CacheWorld):
+    served, watch = Served(), referring(GADGETS, optional=True)
+    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
+    with capture_logs() as logs:
+        async with world.running():
+            await world.create(SECRETS, {"metadata": {"name": "s"}})
+            await asyncio.sleep(1)
+    assert served.keys == set()
+    assert scopes(world) == [("secrets", "")]
+    remedy = "manta crds | kubectl apply --server-side -f -"
+    assert logs == [
+        {
+            "event": "kind.not_served",
+            "kind": "Gadget",
+            "remedy": f"install the definitions ({remedy}) and restart the operator",
+            "log_level": "warning",
+        }
+    ]
+
+
+async def test_an_optional_resource_that_is_served_is_watched_for_all_who_want_it(
+    world: CacheWorld,
+):
+    await world.user.create(CRDS, "", definition(GADGETS))
+    gadget = kind(primary=GADGETS, optional=True)
+    owner = kind(Owned(GADGETS, optional=True, also_enqueues=lambda obj: (obj.metadata.key,)))
+    world.build([gadget, owner])
+    controllers = Served("gadget-controller"), Served("widget-controller")
+    for served, each in zip(controllers, (gadget, owner), strict=True):
+        world.caches.serve(served, each)
+    assert "gadgets.test.dev" not in dict(scopes(world))
+    async with world.running():
+        assert world.said == ["synced", "ready"]
+        assert "gadgets.test.dev" in dict(scopes(world))
+        await world.create(GADGETS, {"metadata": {"name": "x"}})
+        await asyncio.sleep(1)
+        assert [served.keys for served in controllers] == [{"default/x"}] * 2
+        handlers = world.cache(GADGETS).informer.statistics().handlers
+        assert [each.name for each in handlers] == ["gadget-controller", "widget-controller"]
+        children = world.cache(CONFIG_MAPS).informer.statistics().handlers
+        assert [each.name for each in children] == ["gadget-controller"]
+
+
+async def test_what_a_kind_owns_may_be_missing_without_a_word(world: CacheWorld):
+    world.build([kind(Owned(GADGETS, optional=True))])
+    with capture_logs() as logs:
+        async with world.running():
+            assert [name for name, _ in scopes(world)] == ["widgets.test.dev"]
+    assert logs == []
+
+
+async def test_a_server_that_does_not_say_what_it_serves_is_asked_every_two_seconds(
+    world: CacheWorld,
+):
+    await world.user.create(CRDS, "", definition(GADGETS))
+    times: list[float] = []
+    request = world.client.request_json
+
+    async def reluctant(method: str, path: str) -> Any:
+        times.append(world.loop.time())
+        if len(times) <= 2:
+            raise NotSent("unavailable")
+        return await request(method, path)
+
+    world.client.request_json = reluctant  # type: ignore[method-assign, assignment]
+    world.build([kind(Owned(GADGETS, optional=True))])
+    began = world.loop.time()
+    with capture_logs() as logs:
+        async with world.running():
+            await asyncio.sleep(4)
+            assert "gadgets.test.dev" in dict(scopes(world))
+    assert [round(time - began) for time in times] == [0, 2, 4]
+    assert [line for line in logs if "discovery" in line["event"]] == [
+        {
+            "event": "discovery.failed",
+            "resource": "gadgets.test.dev",
+            "error": "unavailable",
+            "log_level": "warning",
+        }
+    ] * 2
+
+
+async def test_the_beginning_of_a_watch_is_told_for_primaries(world: CacheWorld):
+    world.build([kind()])
+    async with world.running():
+        assert world.watched == [WIDGETS]
+
+
+async def test_each_informer_has_metrics_of_its_own(world: CacheWorld):
+    scoped: list[CacheScope] = []
+
+    class Metrics:
+        def started(self, statistics: Any) -> None: ...
+
+        def processed(self, seconds: float) -> None: ...
+
+        def stopped(self) -> None: ...
+
+    def metrics(scope: CacheScope) -> Metrics:
+        scoped.append(scope)
+        return Metrics()
+
+    world.build([kind()], namespaces=("one",), metrics=metrics)
+    assert scoped == [CacheScope(WIDGETS, "one"), CacheScope(CONFIG_MAPS, "one", "widget")]
+
+
+async def test_an_object_that_cannot_be_decoded_is_reported_once_for_each_reason(
+    world: CacheWorld,
+):
+    await world.odd_widget()
+    world.build([kind()])
+    async with world.running():
+        await world.widget("good")
+        await asyncio.sleep(1)
+        ((resource, odd),) = world.odd
+        assert (resource, odd.key) == (WIDGETS, "default/odd")
+        assert world.expectations.reader.unreadable(WIDGETS, "default").keys() == {"odd"}
+
+
+# -- expectations ---------------------------------------------------------------------------------
+
+
+async def test_expectations_follow_what_the_caches_show(world: CacheWorld):
+    owner = world.owner(await world.widget("f"))
+    world.build([kind()])
+    async with world.running():
+        world.transport.rules = [watch_lag("configmaps", 5.0)]
+        await asyncio.sleep(0)
+        made = await world.child("a", await world.user.get(WIDGETS, "default", "f"))
+        target = Target(CONFIG_MAPS, "default", "a", "children")
+        world.expectations.confirm(owner, Create(target, {}), made)
+        assert world.expectations.statistics().expectations == 1
+        await asyncio.sleep(10)
+        assert world.expectations.statistics().expectations == 0
+        await world.user.delete(CONFIG_MAPS, "default", "a")
+        world.expectations.confirm_delete(
+            owner, Delete(target, made.metadata.uid), made.metadata.uid
+        )
+        assert world.expectations.statistics().expectations == 1
+        await asyncio.sleep(10)
+        assert world.expectations.statistics().expectations == 0
+
+
+async def test_EXP24_what_leaves_a_selector_alive_is_read_live(world: CacheWorld):
+    widget = await world.widget("f")
+    world.owner(widget)
+    await world.child("a", widget)
+    world.build([kind()])
+    async with world.running():
+        await world.user.merge_patch(
+            CONFIG_MAPS, "default", "a", {"metadata": {"labels": {"widget": None}}}
+        )
+        await asyncio.sleep(1)
+        assert ("a", 0.0) in world.asked
+
+
+async def test_without_a_selector_nothing_leaves_but_by_deletion(world: CacheWorld):
+    widget = await world.widget("f")
+    world.owner(widget)
+    await world.child("a", widget)
+    world.build([kind(Owned(CONFIG_MAPS))])
+    async with world.running():
+        await world.user.delete(CONFIG_MAPS, "default", "a")
+        await asyncio.sleep(1)
+        assert world.asked == []
+        assert world.expectations.reader.get(CONFIG_MAPS, "default/a") is None
+
+
+@pytest.mark.parametrize("namespaces", [(), ("default",)])
+async def test_EXP22_a_revision_that_is_passed_in_silence_is_asked_about(
+    world: CacheWorld, namespaces: tuple[str, ...]
+):
+    owner = world.owner(await world.widget("f"))
+    world.build([kind()], namespaces=namespaces)
+    async with world.running():
+        outside = await world.create(CONFIG_MAPS, {"metadata": {"name": "outside"}})
+        target = Target(CONFIG_MAPS, "default", "outside", "children")
+        world.expectations.confirm(owner, Create(target, {}), outside)
+        assert ("outside", 0.0) not in world.asked
+        await world.child("a")
+        await asyncio.sleep(1)
+        assert ("outside", 0.0) in world.asked
+
+
+async def test_EXP45_when_one_cache_goes_back_in_time_all_newer_ones_are_listed_again(
+    world: CacheWorld,
+):
+    for name in "ab":
+        await world.child(name)
+    world.build([kind()])
+    async with world.running():
+        await world.widget("f")
+        await asyncio.sleep(1)
+        before = {cache.scope.name: relists(cache) for cache in world.caches.caches}
+        assert before == {"widgets.test.dev": {}, "configmaps": {}}
+        with capture_logs() as logs:
+            world.cache(WIDGETS).informer.replace(Replaced([], (), "1", reset=True))
+        (said,) = [line for line in logs if line["event"] == "server.went_back"]
+        assert said == {
+            "event": "server.went_back",
+            "resource": "widgets.test.dev",
+            "revision": "1",
+            "log_level": "warning",
+        }
+        await asyncio.sleep(5)
+        assert relists(world.cache(CONFIG_MAPS)) != {}
+        assert world.expectations.reader.revision(WIDGETS, "").startswith("1.")
+        assert not world.expectations.reader.revision(CONFIG_MAPS, "").startswith("1.")
+
+
+def relists(cache: Any) -> dict[str, int]:
+    return dict(cache.informer.statistics().relists)
+
+
+async def test_EXP45_caches_that_are_no_newer_are_left_alone(world: CacheWorld):
+    world.build([kind()])
+    async with world.running():
+        signs: list[tuple[str, str]] = []
+        for cache in world.caches.caches:
+            name = cache.scope.name
+            cache.informer.relist = lambda sign, name=name: signs.append((name, sign))
+        newest = world.cache(CONFIG_MAPS).informer.resource_version
+        world.expectations.on_rewound(newest, "a sign")
+        assert signs == []
+        world.expectations.on_rewound("1", "a sign")
+        assert signs == [("widgets.test.dev", "a sign"), ("configmaps", "a sign")]
+        signs.clear()
+        world.caches._on_reset(WIDGETS, "1")
+        assert signs[0] == ("widgets.test.dev", "widgets.test.dev went back to 1")
+
+
+# -- start and confirmation -----------------------------------------------------------------------
+
+
+async def test_CTL5_caches_that_do_not_fill_end_the_start_with_cause_and_remedy(
+    world: CacheWorld,
+):
+    world.transport.rules = [refused("configmaps")]
+    world.build([kind()], sync_timeout=30.0)
+    assert world.caches.unready() == (
+        "cannot list widgets.test.dev in all namespaces yet: no answer so far; "
+        "cannot list configmaps in all namespaces (widget) yet: no answer so far"
+    )
+    began = world.loop.time()
+    with capture_logs(), pytest.raises(ExceptionGroup) as raised:
+        await world.run()
+    assert world.loop.time() - began == 30
+    (error,) = raised.value.exceptions
+    assert isinstance(error, SyncTimeout)
+    assert str(error) == WORDS
+    assert world.said == []
+
+
+async def test_the_time_limit_covers_optional_resources(world: CacheWorld):
+    await world.user.create(CRDS, "", definition(GADGETS))
+    world.transport.rules = [refused("gadgets.test.dev")]
+    world.build([kind(Owned(GADGETS, optional=True))], sync_timeout=30.0)
+    with capture_logs(), pytest.raises(ExceptionGroup) as raised:
+        await world.run()
+    assert "Cannot list gadgets.test.dev" in str(raised.value.exceptions[0])
+    assert world.said == []
+
+
+async def test_EXP27_a_confirmation_waits_for_what_was_there_before(world: CacheWorld):
+    world.build([kind()])
+    async with world.running():
+        world.transport.rules = [watch_lag("configmaps", 20.0)]
+        await world.child("a")
+        began = world.loop.time()
+        await world.caches.confirm()
+        assert world.loop.time() - began == pytest.approx(20, abs=1)
+        assert world.caches.keys(CONFIG_MAPS) == ["default/a"]
+
+
+async def test_EXP27_a_confirmation_waits_for_the_handlers_too(world: CacheWorld):
+    await world.widget("f")
+    served, watch = Served(), kind()
+    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
+    async with world.running():
+        late = world.caches._registrations[0]
+        done = asyncio.Event()
+        late.wait_for_sync = done.wait
+        task = asyncio.create_task(world.caches.confirm())
+        await asyncio.sleep(5)
+        assert not task.done()
+        done.set()
+        await task
+
+
+async def test_EXP28_a_confirmation_that_is_refused_ends_with_cause_and_remedy(world: CacheWorld):
+    world.build([kind()], sync_timeout=30.0)
+    async with world.running():
+        world.transport.rules = [refused("configmaps")]
+        began = world.loop.time()
+        with capture_logs() as logs, pytest.raises(SyncTimeout) as raised:
+            await world.caches.confirm()
+    assert world.loop.time() - began == pytest.approx(30)
+    assert str(raised.value) == WORDS
+    failed = [line for line in logs if line["event"] == "quorum_read.failed"]
+    assert failed == [
+        {
+            "event": "quorum_read.failed",
+            "cache": "configmaps (widget)",
+            "error": "403 Forbidden: not that one",
+            "log_level": "warning",
+        }
+    ] * len(failed)
+    assert 14 <= len(failed) <= 15, "every two seconds"
+
+
+async def test_EXP28_caches_that_stay_behind_end_a_confirmation(world: CacheWorld):
+    world.build([kind()], sync_timeout=30.0)
+    async with world.running():
+        world.transport.rules = [refused("configmaps")]
+        with capture_logs():
+            soon = asyncio.create_task(world.caches.confirm())
+            await asyncio.sleep(5)
+            world.transport.rules = [watch_lag("configmaps", 1000.0)]
+            await world.child("a")
+            with pytest.raises(SyncTimeout) as raised:
+                await soon
+    assert str(raised.value) == (
+        "Gave up after 30 s: the caches did not reach the revision that the API server had at the "
+        "start, so acting on them would not be safe."
+    )
+
+
+async def test_EXP39_readiness_knows_of_writes_that_no_cache_shows(world: CacheWorld):
+    owner = world.owner(await world.widget("f"))
+    world.build([kind()])
+    async with world.running():
+        world.transport.rules = [watch_lag("configmaps", 1000.0)]
+        made = await world.child("a")
+        target = Target(CONFIG_MAPS, "default", "a", "children")
+        world.expectations.confirm(owner, Create(target, {}), made)
+        await asyncio.sleep(301)
+        sentence = "an own write has not been seen in the caches for 301 s"
+        assert world.caches.unready() == sentence
