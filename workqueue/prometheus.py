@@ -98,10 +98,10 @@ class QueueCollector(Collector):
 
     def _depths(self, statistics: QueueStatistics) -> dict[str, int]:
         """Return the number of dirty keys by label, with a zero for each label used before."""
-        labels = [self._label(priority) for priority in statistics.dirty]
+        labels = {priority: self._label(priority) for priority in statistics.dirty}
         depths = dict.fromkeys(sorted(self._priorities), 0)
-        for label, keys in zip(labels, statistics.dirty.values(), strict=True):
-            depths[label] += keys
+        for priority, label in labels.items():
+            depths[label] += statistics.dirty[priority]
         return depths
 
     def _label(self, priority: int) -> str:

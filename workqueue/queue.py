@@ -48,7 +48,6 @@ import math
 from collections import Counter
 from collections.abc import Hashable
 from contextlib import asynccontextmanager
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from workqueue.backoff import Backoff, Failures
@@ -71,12 +70,6 @@ LOW_PRIORITY = -100
 
 class Closed(Exception):  # noqa: N818 - it ends a worker's loop, as StopIteration ends a for
     """The queue will not hand out any more keys."""
-
-
-class _Intake(Enum):
-    OPEN = auto()
-    DRAINING = auto()  # adds are ignored, dirty keys are still handed out
-    CLOSED = auto()  # adds are ignored, nothing is dirty
 
 
 class _Run(NamedTuple):
@@ -124,7 +117,7 @@ class WorkQueue(Generic[K]):
         self.name = name
         self._clock = clock
         self._ageing = ageing
-        self._intake = _Intake.OPEN
+        self._open = True  # otherwise adds are ignored
         self._dirty: dict[K, float] = {}  # since when
         self._processing: dict[K, _Run] = {}
         self._order: KeyHeap[K] = KeyHeap()
@@ -160,7 +153,7 @@ class WorkQueue(Generic[K]):
         """
         if math.isnan(delay):
             raise ValueError("a delay must be a number of seconds")
-        if delay > 0 and self._intake is _Intake.OPEN:
+        if delay > 0 and self._open:
             self._recorder.retried()
         self._schedule(key, min(delay, LONGEST_DELAY), priority)
 
@@ -205,7 +198,7 @@ class WorkQueue(Generic[K]):
         """
         await asyncio.sleep(0)
         while not self._order:
-            if self._intake is not _Intake.OPEN and not self._dirty:
+            if not self._open and not self._dirty:
                 raise Closed(self.name)
             await self._getters.park()
         return self._hand_out()
@@ -253,7 +246,7 @@ class WorkQueue(Generic[K]):
         the runs in flight, call `drain` afterwards.
         """
         left = self._unfinished()
-        self._intake = _Intake.CLOSED
+        self._open = False
         self._dirty.clear()
         self._order.clear()
         self._delays.clear()
@@ -276,8 +269,8 @@ class WorkQueue(Generic[K]):
             The keys that are still queued or in flight: none, unless the deadline has passed or
             `close` was called.
         """
-        if self._intake is _Intake.OPEN:
-            self._intake = _Intake.DRAINING
+        if self._open:
+            self._open = False
             self._delays.clear()
             self._priority = {key: self._priority[key] for key in self._dirty}
         drained: asyncio.Future[set[K]] = asyncio.get_running_loop().create_future()
@@ -306,7 +299,7 @@ class WorkQueue(Generic[K]):
         )
 
     def _schedule(self, key: K, delay: float, priority: int | None) -> None:
-        if self._intake is not _Intake.OPEN:
+        if not self._open:
             return
         now = self._clock.time()
         self._prioritise(key, priority, now)
@@ -356,7 +349,7 @@ class WorkQueue(Generic[K]):
 
     def _hold_back(self, key: K) -> None:
         """Delay a run that was requested during the current run until the hold ends."""
-        if self._intake is not _Intake.OPEN:
+        if not self._open:
             return
         until = self._held_until(key)
         if until <= self._clock.time():
@@ -373,7 +366,7 @@ class WorkQueue(Generic[K]):
 
     def _release_waiters(self) -> None:
         """Release getters that can get no more keys, and drainers whose wait is over."""
-        if self._intake is _Intake.OPEN or self._dirty:
+        if self._open or self._dirty:
             return
         self._getters.unpark_all()
         if not self._processing:

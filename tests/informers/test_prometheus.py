@@ -9,7 +9,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 
 from informers import ReflectorSettings, Transform
+from informers.handlers import HandlerStatistics
 from informers.prometheus import InformerCollector, InformerLabels
+from informers.statistics import InformerStatistics
 from tests.informers.doubles import (
     Hang,
     Recorder,
@@ -96,6 +98,97 @@ async def test_an_informer_that_has_ended_is_not_exposed():
         await asyncio.sleep(0)
     assert registry.get_sample_value("informer_synced", LABELS) is None
     metrics.recorder(InformerLabels(**LABELS))
+
+
+class Clock:
+    """A clock that stands at 100 s."""
+
+    def time(self) -> float:
+        return 100.0
+
+
+STATISTICS = InformerStatistics(
+    name="clusters",
+    description="",
+    state="Watching",
+    mode="list",
+    has_synced=True,
+    resource_version="8",
+    objects=11,
+    quarantined=12,
+    connected=True,
+    last_byte=60.0,
+    last_event=None,
+    last_bookmark=None,
+    last_error="",
+    last_error_at=None,
+    lists=1,
+    streams=1,
+    relists={"Expired": 2, "short watch": 3},
+    watch_restarts={"ended": 4},
+    fall_backs=5,
+    resets=6,
+    skipped=7,
+    transform_failures=9,
+    handlers=(
+        HandlerStatistics("a", has_synced=True, queued=20, failures=1),
+        HandlerStatistics("a", has_synced=True, queued=1, failures=2),
+        HandlerStatistics("b", has_synced=True, queued=0, failures=0),
+    ),
+)
+
+
+def test_T111_each_figure_has_its_metric():
+    registry = CollectorRegistry()
+    metrics = InformerCollector(registry, clock=Clock())
+    metrics.recorder(InformerLabels(**LABELS)).started(lambda: STATISTICS)
+    found = {
+        (sample.name, *(value for name, value in sample.labels.items() if name not in LABELS)): (
+            sample.value
+        )
+        for family in registry.collect()
+        for sample in family.samples
+        if "latency" not in sample.name
+    }
+    assert found == {
+        ("informer_queued_items",): 21,
+        ("informer_store_resource_version",): 8,
+        ("informer_synced",): 1,
+        ("informer_objects",): 11,
+        ("informer_quarantined_objects",): 12,
+        ("informer_silence_seconds",): 40,
+        ("informer_relists_total", "Expired"): 2,
+        ("informer_relists_total", "short watch"): 3,
+        ("informer_watch_restarts_total", "ended"): 4,
+        ("informer_streaming_fall_backs_total",): 5,
+        ("informer_resets_total",): 6,
+        ("informer_skipped_events_total",): 7,
+        ("informer_transform_failures_total",): 9,
+        ("informer_handler_failures_total", "a"): 3,
+        ("informer_handler_failures_total", "b"): 0,
+    }
+
+
+def test_each_metric_says_what_it_measures():
+    registry = CollectorRegistry()
+    InformerCollector(registry, clock=Clock())
+    told = {family.name: family.documentation for family in registry.collect()}
+    assert told["informer_processing_latency_seconds"] == (
+        "Time to apply one event or list to the store and queue it for the handlers"
+    )
+    assert (
+        told["informer_skipped_events"] == "Events that were unknown, repeated or without metadata"
+    )
+    assert told["informer_objects"] == "Objects in the store"
+
+
+def test_names_of_informers_must_tell_them_apart():
+    metrics = InformerCollector(CollectorRegistry(), clock=Clock())
+    with pytest.raises(ValueError, match=r"^an informer without a name cannot be told apart"):
+        metrics.recorder(InformerLabels("", "", "v1", "pods"))
+    metrics.recorder(InformerLabels(**LABELS))
+    with pytest.raises(ValueError, match=r"^there is an informer named 'clusters' already$"):
+        metrics.recorder(InformerLabels(**LABELS))
 
 
 def test_two_sets_of_metrics_in_one_registry_are_refused():

@@ -55,6 +55,15 @@ def test_keys_that_nobody_forgets_take_no_memory_for_ever():
         assert len(keys) <= 21
 
 
+def test_a_key_is_remembered_until_twice_the_cap_has_passed():
+    keys = failures(Backoff(cap=10.0))
+    keys.record("first", 0.0)
+    keys.record("second", 20.0)
+    assert keys.count("first") == 1
+    keys.record("second", 20.5)
+    assert keys.count("first") == 0
+
+
 def test_a_key_that_fails_again_is_not_dropped_for_the_age_of_its_first_failure():
     keys = failures(Backoff(cap=10.0))
     for second in range(0, 100, 15):

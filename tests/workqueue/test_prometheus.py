@@ -54,14 +54,32 @@ async def test_names_types_and_labels_are_upstreams():
     }
 
 
-def test_buckets_reach_from_ten_nanoseconds_to_a_thousand_seconds():
+def test_each_metric_says_what_it_measures():
+    told = {family.name: family.documentation for family in Setting().registry.collect()}
+    assert told == {
+        "workqueue_adds": "Total number of adds handled by workqueue",
+        "workqueue_retries": "Total number of retries handled by workqueue",
+        "workqueue_depth": "Current depth of workqueue by priority",
+        "workqueue_queue_duration_seconds": (
+            "How long in seconds a key stays dirty before a worker takes it"
+        ),
+        "workqueue_work_duration_seconds": "How long in seconds the run of a key takes",
+        "workqueue_unfinished_work_seconds": (
+            "Sum of the ages in seconds of all runs in flight; if it grows, a worker is stuck"
+        ),
+        "workqueue_longest_running_processor_seconds": "Age in seconds of the oldest run in flight",
+    }
+
+
+@pytest.mark.parametrize("duration", ["queue", "work"])
+def test_buckets_reach_from_ten_nanoseconds_to_a_thousand_seconds(duration: str):
     setting = Setting()
     setting.queue()
     bounds = [
         float(sample.labels["le"])
         for family in setting.registry.collect()
         for sample in family.samples
-        if sample.name == "workqueue_queue_duration_seconds_bucket"
+        if sample.name == f"workqueue_{duration}_duration_seconds_bucket"
     ]
     assert bounds[:-1] == pytest.approx([1e-8 * 10**i for i in range(12)])
 

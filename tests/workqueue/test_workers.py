@@ -40,6 +40,24 @@ async def test_as_many_keys_are_processed_at_once_as_there_are_workers():
     assert most == 2
 
 
+async def test_workers_carry_their_name_and_hold_by_default_however_long_a_run_takes():
+    queue, names = make(), list[str]()
+
+    async def process(key: str) -> None:
+        names.append(asyncio.current_task().get_name())
+        await asyncio.sleep(10)
+
+    queue.add("a")
+    queue.add("b")
+    some = workers(queue, process, 1, patience=0.5)
+    task = asyncio.create_task(some.run())
+    await asyncio.sleep(5)
+    assert names == ["test"]
+    assert (some.busy, some.released) == (1, 0)
+    queue.close()
+    await task
+
+
 async def test_workers_end_when_the_queue_is_closed_and_the_keys_in_flight_are_processed():
     queue, processed = make(), list[str]()
 
