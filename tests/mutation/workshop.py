@@ -19,7 +19,10 @@ from tests.mutation.packages import ROOT
 if TYPE_CHECKING:
     from tests.mutation.packages import Package
 
-LINKED = ("workqueue", "informers", "controller", "tests", "charts", "docs", "examples")
+SOURCES = ("workqueue", "informers", "controller")
+COPIED = ("benchmarks", "charts", "docs", "examples")
+"""What tests read besides."""
+
 MEMORY = 4 << 30  # bytes: a mutant that appends for ever ends before the machine does
 
 
@@ -29,7 +32,7 @@ def prepare(package: Package, *, afresh: bool) -> None:
     if afresh:
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in LINKED:
+    for name in (*SOURCES, *COPIED, "tests"):
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(ROOT / name)
     # Tests that are gone must not be found again; the mutants stay, and with them their results.
@@ -41,9 +44,9 @@ def prepare(package: Package, *, afresh: bool) -> None:
 
 def _configuration(package: Package) -> str:
     values = {
-        "source_paths": ["workqueue", "informers", "controller"],
+        "source_paths": list(SOURCES),
         "only_mutate": [package.pattern],
-        "also_copy": ["charts", "docs", "examples"],
+        "also_copy": list(COPIED),
         "pytest_add_cli_args_test_selection": list(package.tests),
         "pytest_add_cli_args": [
             *("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutation.plugin"),

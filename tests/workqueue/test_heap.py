@@ -52,6 +52,18 @@ def test_a_key_that_is_moved_for_ever_takes_no_more_memory():
         assert len(heap._heap) <= 2 * len(heap) + 64
 
 
+def test_a_heap_is_rebuilt_when_more_than_half_of_it_and_some_more_entries_are_outdated():
+    heap: KeyHeap[int] = KeyHeap()
+    for key in range(100):
+        heap.push(key, 0)
+    sizes: list[int] = []
+    for rank in range(200):
+        heap.push(99, rank)
+        sizes.append(len(heap._heap))
+    assert max(sizes) == 2 * 100 + 64
+    assert sizes[sizes.index(max(sizes)) + 1] == 100
+
+
 def test_the_order_outlives_rebuilds():
     heap: KeyHeap[int] = KeyHeap()
     rng = random.Random(1)

@@ -165,6 +165,17 @@ async def test_WQ26_a_priority_asked_for_while_waiting_counts_at_its_time():
     assert queue.priority_of("a") == 9
 
 
+async def test_to_ask_again_at_the_same_priority_or_time_does_not_cost_the_turn():
+    clock = FakeClock()
+    queue = make(clock=clock)
+    for key in "abab":
+        queue.add(key, priority=0)
+        queue.add_after(f"delayed {key}", 1)
+    assert [await queue.get() for _ in range(2)] == ["a", "b"]
+    clock.advance(1)
+    assert [await queue.get() for _ in range(2)] == ["delayed a", "delayed b"]
+
+
 async def test_raising_the_priority_never_delays():
     queue = make(ageing=3.0)
     queue.add("old")
@@ -348,8 +359,9 @@ async def test_a_key_that_is_held_runs_once_when_the_time_is_over_and_counts_onc
     async with queue.take():
         assert asyncio.get_running_loop().time() == about(3.0)
     assert (counts.adds, counts.retries) == (3 if asked == "before" else 2, 0)
+    assert queue._held == {}, "to be handed out ends the hold"
     queue.add("a")
-    assert len(queue) == 1, "to be handed out ends the hold"
+    assert len(queue) == 1
 
 
 async def test_a_key_that_is_held_and_that_nobody_wants_does_not_run():
