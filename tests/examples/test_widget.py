@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS, CRDS
 from controller.runtime.settings import Settings
 from examples.kinds.widget.api import WIDGETS
 from examples.kinds.widget.operator import widget_operator
+from tests.fakes.worlds import embedded_server, virtual_wall
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,28 +32,23 @@ def manifest(name: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def running_operator() -> AsyncIterator[Client]:
-    loop = asyncio.get_running_loop()
-
-    def wall() -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=loop.time())
-
-    server = ApiServer(wall=wall, clock=loop, rng=random.Random(1))
-    user = Client(server, user_agent="user", clock=loop)
-    await user.create(CRDS, "", manifest("crd.yaml"))
-    operator = widget_operator(
-        Client(server, user_agent="widget-operator", clock=loop),
-        Settings(metrics_address="", health_address=""),
-        wall=wall,
-        rng=random.Random(2),
-    )
-    stop = asyncio.Event()
-    task = asyncio.create_task(operator.run(stop))
-    try:
-        yield user
-    finally:
-        stop.set()
-        assert await task == 0
-        await server.aclose()
+    async with embedded_server() as server:
+        loop = asyncio.get_running_loop()
+        user = Client(server, user_agent="user", clock=loop)
+        await user.create(CRDS, "", manifest("crd.yaml"))
+        operator = widget_operator(
+            Client(server, user_agent="widget-operator", clock=loop),
+            Settings(metrics_address="", health_address=""),
+            wall=virtual_wall,
+            rng=random.Random(2),
+        )
+        stop = asyncio.Event()
+        task = asyncio.create_task(operator.run(stop))
+        try:
+            yield user
+        finally:
+            stop.set()
+            assert await task == 0
 
 
 async def ready_reason(user: Client) -> str:

@@ -12,16 +12,13 @@ import random
 import uuid
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from prometheus_client import CollectorRegistry
 
-from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
-from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.http import HttpTransport
 from controller.kube.load import load_credentials
@@ -30,14 +27,18 @@ from controller.kube.resources import CRDS, NAMESPACES, PODS
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, RayCluster, custom_resource_definitions
 from controller.ray.cluster import RayClusterKind
-from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from informers import Codec, SharedInformer, Tombstone
+from tests.fakes import worlds
+from tests.fakes.worlds import RunningOperator, embedded_server, virtual_wall
 from tests.faults.faulty_transport import FaultyTransport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 
+    from prometheus_client import CollectorRegistry
+
+    from controller.devcluster.apiserver import ApiServer
     from controller.kube.transport import Transport
     from controller.runtime.reconcile.kind import Kind
     from tests.faults.faulty_transport import Rule
@@ -115,31 +116,7 @@ def is_ready(pod: Pod) -> bool:
     return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
 
 
-class RunningOperator:
-    """An operator in this process, behind a transport that can misbehave."""
-
-    def __init__(self, operator: Operator, transport: FaultyTransport) -> None:
-        self.operator = operator
-        self.transport = transport
-        self._stop = asyncio.Event()
-        self._task = asyncio.create_task(operator.run(self._stop))
-
-    async def stop(self) -> int:
-        self._stop.set()
-        return await self._task
-
-    async def kill(self) -> None:
-        """Drop everything: no request leaves any more, and nothing is cleaned up."""
-        self.transport.sever()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-
-    @property
-    def running(self) -> bool:
-        return not self._task.done()
-
-
-class World:
+class World(worlds.World):
     """A namespace with a user, an observer and a simulated kubelet."""
 
     def __init__(
@@ -151,22 +128,13 @@ class World:
         wall: Callable[[], datetime],
         seed: int = 0,
     ) -> None:
-        self.transport = transport
+        super().__init__(transport, wall)
         self.namespace = namespace
         self.server = server
-        self.wall = wall
         self.rng = random.Random(seed)
         self.journal = Journal()
         self.user = self.client("test-user")
-        self.operators: list[RunningOperator] = []
         self._background: set[asyncio.Task[None]] = set()
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
-
-    def client(self, user_agent: str, transport: Transport | None = None) -> Client:
-        return Client(transport or self.transport, user_agent=user_agent, clock=self.loop)
 
     def start_operator(
         self,
@@ -184,54 +152,28 @@ class World:
 
         It serves the world's namespace unless `namespaces` names others; none means all.
         """
-        faulty = FaultyTransport(transport or self.transport, list(rules), clock=self.loop)
         settings = Settings(
             namespaces=(self.namespace,) if namespaces is None else tuple(namespaces),
             workers=workers,
             metrics_address="",
             health_address="",
         )
-        operator = Operator(
-            self.client(OPERATOR, faulty),
-            list(kinds) or [kind or RayClusterKind()],
-            settings,
-            clock=self.loop,
-            wall=wall or self.wall,
+        return self.run_operator(
+            *(kinds or [kind or RayClusterKind()]),
+            agent=OPERATOR,
             rng=random.Random(self.rng.random()),
-            registry=registry or CollectorRegistry(),
+            rules=rules,
+            transport=transport,
+            settings=settings,
+            wall=wall,
+            registry=registry,
         )
-        running = RunningOperator(operator, faulty)
-        self.operators.append(running)
-        return running
-
-    async def eventually(
-        self,
-        reached: Callable[[], Any | Awaitable[Any]],
-        *,
-        seconds: float = 60.0,
-        pause: float = 0.05,
-    ) -> Any:
-        """Wait until `reached` gives something true; fail with its name after `seconds`."""
-        deadline = self.loop.time() + seconds
-        while True:
-            result = reached()
-            if isinstance(result, asyncio.Future) or asyncio.iscoroutine(result):
-                result = await result
-            if result:
-                return result
-            if self.loop.time() > deadline:
-                raise AssertionError(f"not reached within {seconds} s: {reached}")
-            await asyncio.sleep(pause)
 
     def background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something beside the test; kept until it ends."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-    async def settle(self, seconds: float) -> None:
-        """Let time pass in which nothing ought to happen."""
-        await asyncio.sleep(seconds)
 
     async def create_cluster(self, name: str = "example", *, replicas: int = 2) -> RayCluster:
         body = example_cluster(name, replicas=replicas)
@@ -272,19 +214,10 @@ async def embedded_world(
 
     `node_rules` are what goes wrong between it and the node components.
     """
-    loop = asyncio.get_running_loop()
-    epoch = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def wall() -> datetime:
-        return epoch + timedelta(seconds=loop.time())
-
-    server = ApiServer(wall=wall, clock=loop, rng=random.Random(seed))
-    try:
-        world = World(server, namespace="default", server=server, wall=wall, seed=seed)
+    async with embedded_server(seed) as server:
+        world = World(server, namespace="default", server=server, wall=virtual_wall, seed=seed)
         async with _inhabited(world, components, nodes or NodeSettings(), node_rules):
             yield world
-    finally:
-        await server.aclose()
 
 
 @asynccontextmanager
@@ -354,8 +287,7 @@ async def _observed(world: World) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        for operator in world.operators:
-            await operator.kill()
+        await world.kill_operators()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -6,23 +6,16 @@ API server with a user and operators that can be made to see things late, lose a
 
 from __future__ import annotations
 
-import asyncio
 import random
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-
-from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.conditions import set_condition
 from controller.apimachinery.names import child_name
 from controller.apimachinery.ownership import owner_reference
-from controller.devcluster.apiserver import ApiServer
-from controller.kube.client import Client
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
-from controller.runtime.operator import Operator
 from controller.runtime.reconcile.kind import Owned
 from controller.runtime.reconcile.plan import (
     NOTHING,
@@ -33,25 +26,29 @@ from controller.runtime.reconcile.plan import (
     StatusPatch,
     Target,
 )
-from controller.runtime.settings import Settings
-from tests.faults.faulty_transport import FaultyTransport
+from tests.fakes import worlds
+from tests.fakes.worlds import RunningOperator, embedded_server, virtual_wall
 
 if TYPE_CHECKING:
     from collections.abc import (
         AsyncGenerator,
         AsyncIterator,
-        Awaitable,
         Callable,
         Iterable,
         Mapping,
     )
+    from datetime import datetime
 
+    from prometheus_client import CollectorRegistry
+
+    from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.apiserver.store import StoredEvent
     from controller.kube.transport import Transport
     from controller.runtime.leaderelection.election import Election
     from controller.runtime.reconcile.external import ExternalSource
     from controller.runtime.reconcile.kind import CacheReader
     from controller.runtime.reconcile.plan import Failure, Write
+    from controller.runtime.settings import Settings
     from tests.faults.faulty_transport import Rule
 
 LABEL = "widget"
@@ -236,42 +233,17 @@ class WidgetKind:
         return Delete(Target(self.child, meta.namespace, meta.name, "children"), meta.uid)
 
 
-class RunningOperator:
-    """An operator in this process, behind a transport that can misbehave."""
-
-    def __init__(self, operator: Operator, transport: FaultyTransport, kind: WidgetKind) -> None:
-        self.operator = operator
-        self.transport = transport
-        self.kind = kind
-        self._stop = asyncio.Event()
-        self.task = asyncio.create_task(operator.run(self._stop))
-
-    async def stop(self) -> int:
-        self._stop.set()
-        return await self.task
-
-    async def kill(self) -> None:
-        self.transport.sever()
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-
-
-class WidgetWorld:
+class WidgetWorld(worlds.World):
     """An API server with a user, and what happened to children on it."""
 
-    def __init__(self, server: ApiServer, wall: Callable[[], datetime]) -> None:
+    def __init__(self, server: ApiServer) -> None:
+        super().__init__(server, virtual_wall)
         self.server = server
-        self.wall = wall
-        self.user = Client(server, user_agent="user", clock=self.loop)
-        self.operators: list[RunningOperator] = []
+        self.user = self.client("user")
         self.created: list[str] = []
         self.deleted: list[str] = []
         self.most = 0
         server.on_write.append(self._on_write)
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
 
     @property
     def children(self) -> int:
@@ -289,21 +261,17 @@ class WidgetWorld:
         server: Transport | None = None,
         also: Iterable[WidgetKind] = (),
     ) -> RunningOperator:
-        kind = kind or WidgetKind()
-        transport = FaultyTransport(server or self.server, list(rules), clock=self.loop)
-        operator = Operator(
-            Client(transport, user_agent=OPERATOR, clock=self.loop),
-            [kind, *also],
-            settings or Settings(workers=4, metrics_address="", health_address=""),
-            clock=self.loop,
-            wall=self.wall,
+        return self.run_operator(
+            kind or WidgetKind(),
+            *also,
+            agent=OPERATOR,
             rng=random.Random(seed),
-            registry=registry or CollectorRegistry(),
+            rules=rules,
+            transport=server,
+            settings=settings,
+            registry=registry,
             election=election,
         )
-        running = RunningOperator(operator, transport, kind)
-        self.operators.append(running)
-        return running
 
     async def create(self, name: str = "f", *, size: int = 1) -> Widget:
         body = {
@@ -320,19 +288,6 @@ class WidgetWorld:
     async def widget(self, name: str = "f") -> Widget:
         return await self.user.get(WIDGETS, "default", name)
 
-    async def eventually(
-        self, reached: Callable[[], Any | Awaitable[Any]], *, seconds: float = 60.0
-    ) -> Any:
-        deadline = self.loop.time() + seconds
-        while True:
-            result = reached()
-            if asyncio.iscoroutine(result):
-                result = await result
-            if result:
-                return result
-            assert self.loop.time() < deadline, f"not reached within {seconds} s"
-            await asyncio.sleep(0.05)
-
     async def counted(self, children: int, name: str = "f", *, seconds: float = 60.0) -> None:
         """Wait until the status says that there are so many."""
 
@@ -340,10 +295,6 @@ class WidgetWorld:
             return (await self.widget(name)).status.children == children
 
         await self.eventually(reached, seconds=seconds)
-
-    async def settle(self, seconds: float) -> None:
-        """Let time pass in which nothing ought to happen."""
-        await asyncio.sleep(seconds)
 
     def requests(self, *verbs: str, resource: str = "") -> int:
         return sum(
@@ -366,22 +317,14 @@ class WidgetWorld:
 
 @asynccontextmanager
 async def widget_world() -> AsyncIterator[WidgetWorld]:
-    loop = asyncio.get_running_loop()
-    epoch = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def wall() -> datetime:
-        return epoch + timedelta(seconds=loop.time())
-
-    server = ApiServer(wall=wall, clock=loop, rng=random.Random(7))
-    world = WidgetWorld(server, wall)
-    for resource in (WIDGETS, GADGETS):
-        await world.user.create(CRDS, "", definition(resource))
-    try:
-        yield world
-    finally:
-        for operator in world.operators:
-            await operator.kill()
-        await server.aclose()
+    async with embedded_server(seed=7) as server:
+        world = WidgetWorld(server)
+        for resource in (WIDGETS, GADGETS):
+            await world.user.create(CRDS, "", definition(resource))
+        try:
+            yield world
+        finally:
+            await world.kill_operators()
 
 
 class StaleCache:

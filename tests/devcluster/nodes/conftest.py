@@ -5,28 +5,26 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.devcluster.nodes.pods import PODS, KubeletPod
-from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import NODES
+from tests.fakes import worlds
+from tests.fakes.worlds import embedded_server, virtual_wall
 from tests.faults.faulty_transport import FaultyTransport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Mapping
 
+    from controller.devcluster.apiserver import ApiServer
     from controller.kube.resources import Resource
     from tests.faults.faulty_transport import Rule
-
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Recorder:
@@ -60,22 +58,19 @@ class Recorder:
             self.writing -= 1
 
 
-class World:
+class World(worlds.World):
     """One API server, and a user of it."""
 
-    def __init__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.server = ApiServer(wall=self.wall, clock=self.loop, rng=random.Random(1))
-        self.user = Client(self.server, user_agent="user", clock=self.loop)
+    def __init__(self, server: ApiServer) -> None:
+        super().__init__(server, virtual_wall)
+        self.server = server
+        self.user = self.client("user")
         self.recorder = Recorder(self.server)
         self.faulty = FaultyTransport(self.recorder, clock=self.loop)
 
     @property
     def now(self) -> float:
         return self.loop.time()
-
-    def wall(self) -> datetime:
-        return EPOCH + timedelta(seconds=self.loop.time())
 
     @asynccontextmanager
     async def nodes(
@@ -84,7 +79,7 @@ class World:
         """Run `components`, all unless some are named."""
         self.faulty.rules = list(rules)
         async with run_nodes(
-            Client(self.faulty, user_agent="nodes", clock=self.loop),
+            self.client("nodes", self.faulty),
             clock=self.loop,
             wall=self.wall,
             rng=random.Random(2),
@@ -112,18 +107,6 @@ class World:
         namespace = "default" if resource is PODS else ""
         patch = {"metadata": {"annotations": annotations}}
         await self.user.merge_patch(resource, namespace, name, patch)
-
-    async def eventually(
-        self, reached: Callable[[], Awaitable[Any]], *, seconds: float = 60.0
-    ) -> Any:
-        """Wait until `reached` gives something true."""
-        deadline = self.now + seconds
-        while True:
-            result = await reached()
-            if result:
-                return result
-            assert self.now < deadline, f"not reached within {seconds} s: {reached}"
-            await asyncio.sleep(0.05)
 
     async def create_pod(
         self,
@@ -169,11 +152,9 @@ class World:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     with capture_logs() as logs:
-        world = World()
-        try:
+        async with embedded_server() as server:
+            world = World(server)
             yield world
-        finally:
-            await world.server.aclose()
     assert [entry for entry in logs if entry["event"] == "failed"] == []
     check_preconditions(world.recorder)
 

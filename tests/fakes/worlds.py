@@ -1,0 +1,148 @@
+"""What every world of tests has: an API server, virtual time, operators for any kinds, patience.
+
+The operators are made from their kinds alone: a new kind needs no plumbing here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry
+
+from controller.devcluster.apiserver import ApiServer
+from controller.kube.client import Client
+from controller.runtime.operator import Operator
+from controller.runtime.settings import Settings
+from tests.faults.faulty_transport import FaultyTransport
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+
+    from controller.kube.transport import Transport
+    from controller.runtime.leaderelection.election import Election
+    from controller.runtime.reconcile.kind import Kind
+    from tests.faults.faulty_transport import Rule
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def virtual_wall() -> datetime:
+    """The time of day in virtual time, which begins with the year 2026."""
+    return EPOCH + timedelta(seconds=asyncio.get_running_loop().time())
+
+
+@asynccontextmanager
+async def embedded_server(seed: int = 1) -> AsyncIterator[ApiServer]:
+    """An API server in virtual time; it ends with the block."""
+    server = ApiServer(wall=virtual_wall, clock=asyncio.get_running_loop(), rng=random.Random(seed))
+    try:
+        yield server
+    finally:
+        await server.aclose()
+
+
+class RunningOperator:
+    """An operator in this process, behind a transport that can misbehave."""
+
+    def __init__(
+        self, operator: Operator, transport: FaultyTransport, kinds: tuple[Any, ...]
+    ) -> None:
+        self.operator = operator
+        self.transport = transport
+        self.kinds = kinds
+        self._stop = asyncio.Event()
+        self.task = asyncio.create_task(operator.run(self._stop))
+
+    @property
+    def kind(self) -> Any:
+        """The first of its kinds."""
+        return self.kinds[0]
+
+    @property
+    def running(self) -> bool:
+        return not self.task.done()
+
+    async def stop(self) -> int:
+        self._stop.set()
+        return await self.task
+
+    async def kill(self) -> None:
+        """Drop everything: no request leaves any more, and nothing is cleaned up."""
+        self.transport.sever()
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+class World:
+    """Virtual or real time, and the operators that were started in it."""
+
+    def __init__(self, transport: Transport, wall: Callable[[], datetime]) -> None:
+        self.transport = transport
+        self.wall = wall
+        self.operators: list[RunningOperator] = []
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    def client(self, user_agent: str, transport: Transport | None = None) -> Client:
+        return Client(transport or self.transport, user_agent=user_agent, clock=self.loop)
+
+    def run_operator(
+        self,
+        *kinds: Kind[Any],
+        agent: str,
+        rng: random.Random,
+        rules: Iterable[Rule] = (),
+        transport: Transport | None = None,
+        settings: Settings | None = None,
+        wall: Callable[[], datetime] | None = None,
+        registry: CollectorRegistry | None = None,
+        election: Election | None = None,
+    ) -> RunningOperator:
+        """Start an operator for these kinds; `kill_operators` ends it."""
+        faulty = FaultyTransport(transport or self.transport, list(rules), clock=self.loop)
+        operator = Operator(
+            self.client(agent, faulty),
+            kinds,
+            settings or Settings(workers=4, metrics_address="", health_address=""),
+            clock=self.loop,
+            wall=wall or self.wall,
+            rng=rng,
+            registry=registry or CollectorRegistry(),
+            election=election,
+        )
+        running = RunningOperator(operator, faulty, kinds)
+        self.operators.append(running)
+        return running
+
+    async def kill_operators(self) -> None:
+        for operator in self.operators:
+            await operator.kill()
+
+    async def eventually(
+        self,
+        reached: Callable[[], Any | Awaitable[Any]],
+        *,
+        seconds: float = 60.0,
+        pause: float = 0.05,
+    ) -> Any:
+        """Wait until `reached` gives something true; fail with its name after `seconds`."""
+        deadline = self.loop.time() + seconds
+        while True:
+            result = reached()
+            if isinstance(result, asyncio.Future) or asyncio.iscoroutine(result):
+                result = await result
+            if result:
+                return result
+            if self.loop.time() > deadline:
+                raise AssertionError(f"not reached within {seconds} s: {reached}")
+            await asyncio.sleep(pause)
+
+    async def settle(self, seconds: float) -> None:
+        """Let time pass in which nothing ought to happen."""
+        await asyncio.sleep(seconds)
