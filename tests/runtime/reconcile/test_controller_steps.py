@@ -1,0 +1,609 @@
+"""What a single reconcile does, step by step: queue, metrics, log line, events and conditions."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from controller.kube.objects import ObjectMeta
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.errors import Terminal
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.metrics import RuntimeMetrics
+from controller.runtime.reconcile.controller import Controller
+from controller.runtime.reconcile.executor import PlanOutcome, Result
+from controller.runtime.reconcile.external import ExternalCommand, Subscription
+from controller.runtime.reconcile.plan import Event, Failure, Plan, StatusPatch
+from tests.runtime.kit import NOW, create
+from tests.runtime.widgets import WIDGETS, Widget
+from workqueue import LOW_PRIORITY
+
+if TYPE_CHECKING:
+    from controller.runtime.reconcile.executor import PlanExecution
+
+KEY = "default/f"
+META = ObjectMeta(name="f", namespace="default", uid="uid-f", resource_version="5")
+WIDGET = Widget(metadata=META)
+OWNER = Owner("uid-f", KEY, "widgets")
+HELD = ("hold", KEY, 0.05)
+
+
+class Notes:
+    """Notes every call; `answers` gives what a method returns, None by default."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            self.calls.append((name, *arguments, *([options] if options else [])))
+            return self.answers.get(name)
+
+        return call
+
+
+class Queue(Notes):
+    def __init__(self) -> None:
+        super().__init__(priority_of=-3)
+        self.requeues = 0
+        self.waiting = 0
+
+    def __len__(self) -> int:
+        return self.waiting
+
+    def num_requeues(self, key: str) -> int:
+        assert key == KEY
+        return self.requeues
+
+    def add_rate_limited(self, key: str) -> None:
+        self.requeues += 1
+        self.calls.append(("add_rate_limited", key))
+
+    @property
+    def changes(self) -> list[tuple[Any, ...]]:
+        return [call for call in self.calls if call[0] != "priority_of"]
+
+
+@dataclass
+class Bench:
+    """A controller whose every neighbour is a double. `outcomes` are of the plans, one by one."""
+
+    outcomes: list[Any] = field(default_factory=list[Any])
+    primary: Widget | None = WIDGET
+    external: Notes | None = None
+    timeout: float = 0.0
+    plan: Any = Plan(subscriptions=(Subscription(),), commands=(ExternalCommand(),))  # noqa: RUF009
+    seconds: float = 0.0  # of the clock
+    observing: float = 0.0
+    planning: float = 0.0
+    executing: float = 0.0
+    pending: tuple[Any, ...] = ()
+    unknown_writes: bool = False
+    executions: list[PlanExecution] = field(default_factory=list[Any])
+    planned: list[Any] = field(default_factory=list[Any])
+
+    def __post_init__(self) -> None:
+        self.name, self.external_source = "widgets", self.external
+        self.queue, self.recorder = Queue(), Notes()
+        self.forgotten: list[str] = []
+        self.registry = CollectorRegistry()
+        self.reader = SimpleNamespace(
+            get=self._get,
+            pending_resources=lambda uid: self.pending if uid == "uid-f" else None,
+            has_unknown_writes=lambda uid: self.unknown_writes and uid == "uid-f",
+        )
+        self.expectations = Notes(overdue_failures=("overdue",))
+        self.expectations.reader = self.reader  # type: ignore[attr-defined]
+        parts: Any = {
+            "expectations": self.expectations,
+            "executor": self,
+            "recorder": self.recorder,
+            "metrics": RuntimeMetrics(self.registry, version="").controller("widgets", 2),
+            "clock": SimpleNamespace(time=lambda: self.seconds),
+            "wall": lambda: NOW + timedelta(seconds=self.seconds),
+        }
+        kind: Any = SimpleNamespace(
+            name="widgets",
+            primary=WIDGETS,
+            external_source=self.external,
+            observe=self._observe,
+            plan=self._plan,
+            status_after=lambda *arguments: ("status after", *arguments),
+        )
+        self.controller: Controller[Any] = Controller(
+            kind,
+            workers=2,
+            slow_reconciles=3,
+            rng=random.Random(1),
+            timeout=self.timeout,
+            **parts,
+        )
+        self.controller.queue = self.queue  # type: ignore[assignment]
+
+    def _get(self, resource: Any, key: str) -> Widget | None:
+        assert (resource, key) == (WIDGETS, KEY)
+        return self.primary
+
+    def _observe(self, key: str, reader: Any) -> Any:
+        assert (key, reader) == (KEY, self.reader)
+        self.seconds += self.observing
+        return None if self.primary is None else ("seen", self.primary)
+
+    def _plan(self, observation: Any, now: Any) -> Plan:
+        self.planned.append((observation, now))
+        self.seconds += self.planning
+        if isinstance(self.plan, Exception):
+            raise self.plan
+        return self.plan
+
+    async def execute(self, execution: PlanExecution) -> PlanOutcome:
+        self.executions.append(execution)
+        await asyncio.sleep(self.executing)
+        self.seconds += self.executing
+        outcome = self.outcomes.pop(0) if self.outcomes else PlanOutcome(Result.DONE)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def forget(self, uid: str) -> None:
+        self.forgotten.append(uid)
+
+    def forget_pruned_fields(self) -> None:
+        self.forgotten.append("pruned fields")
+
+    async def reconcile(self) -> dict[str, Any]:
+        """Reconcile once; the log line."""
+        with capture_logs() as logs:
+            await self.controller._process_key(KEY)
+        self.logs = [line for line in logs if line["event"] != "reconcile"]
+        (line,) = [line for line in logs if line["event"] == "reconcile"]
+        return dict(line)
+
+    def value(self, metric: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(metric, {"controller": "widgets", **labels})
+
+    @property
+    def results(self) -> dict[str, float]:
+        results = ("success", "error", "requeue", "requeue_after")
+        name = "controller_runtime_reconcile_total"
+        values = {each: self.value(name, result=each) for each in results}
+        return {each: value for each, value in values.items() if value}
+
+
+async def test_CTL7_the_line_of_a_reconcile_has_these_fields():
+    bench = Bench(
+        [PlanOutcome(Result.DONE, 7.00049, writes={"create": 2})],
+        observing=0.010004,
+        planning=0.020004,
+        executing=0.5,
+    )
+    line = await bench.reconcile()
+    assert line == {
+        "reconcile_id": str(uuid.UUID(int=random.Random(1).getrandbits(128), version=4)),
+        "event": "reconcile",
+        "log_level": "info",
+        "controller": "widgets",
+        "kind": "Widget",
+        "namespace": "default",
+        "name": "f",
+        "priority": -3,
+        "observe_ms": 10.0,
+        "plan_ms": 20.0,
+        "execute_ms": 500.0,
+        "result": "done",
+        "writes": {"create": 2},
+        "requeue_after": 7.0,
+    }
+    assert ("priority_of", KEY) in bench.queue.calls
+    assert bench.value("manta_writes_total", verb="create") == 2
+    seconds = bench.value("controller_runtime_reconcile_time_seconds_sum")
+    assert seconds == pytest.approx(0.530008)
+    assert bench.value("manta_plan_seconds_sum") == pytest.approx(0.030008)
+
+
+async def test_times_are_logged_to_a_hundredth_of_a_millisecond():
+    bench = Bench(observing=0.000014, planning=0.000024, executing=0.000034)
+    line = await bench.reconcile()
+    assert [line[name] for name in ("observe_ms", "plan_ms", "execute_ms")] == [0.01, 0.02, 0.03]
+    bench.outcomes = [PlanOutcome(Result.DONE, 0.12345)]
+    assert (await bench.reconcile())["requeue_after"] == 0.123
+
+
+async def test_a_reconcile_that_writes_nothing_is_logged_on_level_debug():
+    line = await Bench().reconcile()
+    assert line["log_level"] == "debug"
+    assert {"writes", "requeue_after", "error"}.isdisjoint(line)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "changes", "result"),
+    [
+        (PlanOutcome(Result.DONE), [("forget", KEY)], "success"),
+        (
+            PlanOutcome(Result.DONE, 7.0),
+            [("forget", KEY), ("add_after", KEY, 7.0)],
+            "requeue_after",
+        ),
+        (PlanOutcome(Result.MORE, 7.0), [("hold", KEY, 0.0), ("add", KEY)], "requeue"),
+        (PlanOutcome(Result.AGAIN, 7.0), [("add_rate_limited", KEY)], "requeue"),
+        (
+            PlanOutcome(Result.WAIT, 7.0),
+            [("add_rate_limited", KEY), ("add_after", KEY, 7.0)],
+            "requeue",
+        ),
+        (PlanOutcome(Result.FAILED), [("add_rate_limited", KEY)], "error"),
+        (
+            PlanOutcome(Result.FAILED, 7.0),
+            [("add_rate_limited", KEY), ("add_after", KEY, 7.0)],
+            "error",
+        ),
+    ],
+)
+async def test_CTL9_each_result_requeues_the_key_in_its_way(
+    outcome: PlanOutcome, changes: list[Any], result: str
+):
+    bench = Bench([outcome])
+    line = await bench.reconcile()
+    assert bench.queue.changes == [HELD, *changes]
+    assert bench.results == {result: 1}
+    assert line["result"] == outcome.result.value
+    failed = outcome.result is Result.FAILED
+    assert bench.value("controller_runtime_reconcile_errors_total") == failed
+    assert line["log_level"] == ("warning" if failed else "debug")
+
+
+async def test_a_key_that_has_more_to_do_waits_its_turn_if_others_wait():
+    bench = Bench([PlanOutcome(Result.MORE)])
+    bench.queue.waiting = 1
+    await bench.reconcile()
+    assert bench.queue.changes == [HELD, ("add", KEY)]
+
+
+@pytest.mark.parametrize(
+    ("requeues", "unknown", "change"),
+    [(1, True, "add_rate_limited"), (1, False, "forget"), (0, True, "forget")],
+)
+async def test_the_back_off_ends_with_a_success_that_is_known(
+    requeues: int, change: str, *, unknown: bool
+):
+    bench = Bench(unknown_writes=unknown)
+    bench.queue.requeues = requeues
+    await bench.reconcile()
+    assert bench.queue.changes == [HELD, (change, KEY)]
+
+
+async def test_a_key_whose_planning_takes_long_is_held_ten_times_as_long():
+    bench = Bench(observing=0.25, planning=0.5)
+    await bench.reconcile()
+    assert bench.queue.changes[0] == ("hold", KEY, 7.5)
+
+
+async def test_the_first_failure_of_a_plan_is_logged():
+    failures = (Failure(create(), "Invalid", "too wide"), Failure(create("b"), "Forbidden", "no"))
+    line = await Bench([PlanOutcome(Result.FAILED, failures=failures)]).reconcile()
+    assert line["error"] == "Invalid: too wide"
+
+
+async def test_a_plan_is_made_of_the_observation_and_carried_out_for_its_owner():
+    bench = Bench(external=Notes(), pending=(CONFIG_MAPS,))
+    primary = bench.primary = msgspec.structs.replace(
+        WIDGET, metadata=msgspec.structs.replace(META, deletion_timestamp="2026")
+    )
+    await bench.reconcile()
+    assert bench.planned == [(("seen", primary), NOW)]
+    (execution,) = bench.executions
+    owner = replace(OWNER, terminating=True)
+    assert (execution.owner, execution.resource, execution.primary, execution.plan) == (
+        owner,
+        WIDGETS,
+        primary,
+        bench.plan,
+    )
+    assert not execution.failing
+    bench.seconds = 60.0
+    later = NOW + timedelta(minutes=1)
+    assert execution.wall() == later
+    failures = (Failure(create(), "Invalid", "too wide"),)
+    assert execution.status_after(failures) == (  # type: ignore[comparison-overlap]
+        "status after",
+        ("seen", primary),
+        bench.plan,
+        failures,
+        later,
+    )
+    assert execution.overdue() == ("overdue",)  # type: ignore[comparison-overlap]
+    assert bench.expectations.calls == [("add_owner", owner), ("overdue_failures", "uid-f")]
+    event = Event("Normal", "Made", "Create", "")
+    execution.emit(event)
+    recorded = ("record", WIDGETS, primary.metadata, event, {"reporter": "widgets"})
+    assert bench.recorder.calls == [recorded]
+    stale = bench.value("stale_sync_skips_total", group="", resource="configmaps")
+    assert stale == 1
+
+
+async def test_the_external_source_gets_subscriptions_commands_and_the_end():
+    external = Notes()
+    bench = Bench(external=external)
+    assert external.calls == [("start", bench.controller.enqueue)]
+    await bench.reconcile()
+    bench.executions[0].submit()
+    bench.primary = None
+    await bench.reconcile()
+    assert external.calls[1:] == [
+        ("sync", KEY, bench.plan.subscriptions),
+        ("submit", KEY, bench.plan.commands),
+        ("sync", KEY, ()),
+    ]
+
+
+async def test_without_commands_or_an_external_source_nothing_is_submitted():
+    external = Notes()
+    bench = Bench(external=external, plan=Plan())
+    await bench.reconcile()
+    bench.executions[0].submit()
+    assert [call[0] for call in external.calls] == ["start", "sync"]
+    bench = Bench()
+    await bench.reconcile()
+    bench.executions[0].submit()
+
+
+async def test_EXP8_everything_about_an_object_that_is_gone_is_forgotten():
+    bench = Bench()
+    await bench.reconcile()
+    bench.primary = None
+    bench.queue.calls.clear()
+    line = await bench.reconcile()
+    assert (line["result"], line["log_level"]) == ("gone", "debug")
+    assert bench.expectations.calls[1:] == [("remove_owner", "widgets", KEY)]
+    assert bench.forgotten == ["uid-f"]
+    assert bench.queue.changes == [("forget", KEY)]
+    assert bench.results == {"success": 2}
+    await bench.reconcile()
+    assert bench.forgotten == ["uid-f", ""]
+
+
+async def test_EXP8_an_object_that_was_made_anew_is_another_one():
+    bench = Bench()
+    await bench.reconcile()
+    bench.primary = Widget(metadata=msgspec.structs.replace(META, uid="another"))
+    await bench.reconcile()
+    await bench.reconcile()
+    assert bench.forgotten == ["uid-f"]
+    another = replace(OWNER, uid="another")
+    assert bench.expectations.calls == [
+        ("add_owner", OWNER),
+        ("remove_owner", "widgets", KEY),
+        ("add_owner", another),
+        ("add_owner", another),
+    ]
+
+
+def ready(reason: str, message: str) -> dict[str, Any]:
+    return {
+        "type": "Ready",
+        "status": "False",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "observedGeneration": META.generation,
+    }
+
+
+def report(bench: Bench) -> PlanExecution:
+    """The execution that reports an error; it does nothing else."""
+    execution = bench.executions[-1]
+    assert execution.failing
+    assert (execution.owner, execution.resource) == (OWNER, WIDGETS)
+    assert execution.primary is bench.primary
+    assert execution.status_after(()) is None
+    assert execution.wall() == NOW
+    event = Event("Normal", "Made", "Create", "")
+    execution.emit(event)
+    recorded = ("record", WIDGETS, META, event, {"reporter": "widgets"})
+    assert bench.recorder.calls.pop() == recorded
+    assert execution.plan == Plan(status=execution.plan.status)
+    return execution
+
+
+def error_event(reason: str, note: str) -> tuple[Any, ...]:
+    event = Event("Warning", reason, "Reconcile", note, quotes=True)
+    return ("record", WIDGETS, META, event, {"reporter": "widgets"})
+
+
+async def test_CTL4_an_exception_is_logged_counted_and_said_by_an_event():
+    error = KeyError("a")
+    bench = Bench([error])
+    line = await bench.reconcile()
+    assert (line["result"], line["error"], line["log_level"]) == (
+        "error",
+        "KeyError: 'a'",
+        "warning",
+    )
+    assert bench.queue.changes == [HELD, ("add_rate_limited", KEY)]
+    assert bench.results == {"error": 1}
+    assert bench.value("controller_runtime_reconcile_errors_total") == 1
+    assert bench.value("controller_runtime_reconcile_panics_total") == 1
+    assert bench.value("controller_runtime_terminal_reconcile_errors_total") == 0
+    assert bench.recorder.calls == [error_event("ReconcileError", "KeyError: 'a'")]
+    assert bench.logs == [
+        {
+            "event": "reconcile.exception",
+            "log_level": "error",
+            "name": KEY,
+            "exc_info": error,
+        }
+    ]
+    assert len(bench.executions) == 1, "a condition says it only from the second time on"
+
+
+async def test_CTL4_an_exception_that_persists_is_said_in_a_condition():
+    bench = Bench([KeyError("a"), PlanOutcome(Result.DONE, writes={"status": 1})])
+    bench.queue.requeues = 1
+    line = await bench.reconcile()
+    status = StatusPatch({"conditions": [ready("ReconcileError", "KeyError: 'a'")]})
+    assert bench.recorder.calls == [error_event("ReconcileError", "KeyError: 'a'")]
+    assert report(bench).plan.status == status
+    assert line["writes"] == {"status": 1}
+
+
+async def test_CTL10_a_terminal_error_is_said_at_once_and_not_retried():
+    bench = Bench(plan=Terminal("odd shape", reason="Odd"), planning=0.01)
+    line = await bench.reconcile()
+    assert (line["result"], line["log_level"]) == ("terminal", "warning")
+    assert line["plan_ms"] == 10.0, "also of a plan that was not made"
+    assert bench.queue.changes == [("hold", KEY, pytest.approx(0.1))]
+    assert bench.value("controller_runtime_terminal_reconcile_errors_total") == 1
+    assert bench.value("controller_runtime_reconcile_panics_total") == 0
+    assert bench.logs == []
+    assert bench.recorder.calls == [error_event("Odd", "Terminal: odd shape")]
+    assert bench.executions[-1].plan.status == StatusPatch(
+        {"conditions": [{**ready("Odd", "Terminal: odd shape")}]}
+    )
+
+
+async def test_of_errors_in_a_group_the_first_is_reported():
+    group = ExceptionGroup("outer", [ExceptionGroup("inner", [KeyError("a")]), KeyError("b")])
+    line = await Bench([group]).reconcile()
+    assert line["error"] == "KeyError: 'a'"
+
+
+async def test_an_error_about_an_object_that_is_gone_has_no_event():
+    bench = Bench([KeyError("a")])
+
+    async def execute(execution: PlanExecution) -> PlanOutcome:
+        bench.primary = None
+        raise KeyError("a")
+
+    bench.execute = execute  # type: ignore[method-assign]
+    bench.queue.requeues = 1
+    assert (await bench.reconcile())["result"] == "error"
+    assert bench.recorder.calls == []
+
+
+async def test_an_error_that_cannot_be_reported_is_logged():
+    bench = Bench([KeyError("a"), KeyError("b")])
+    bench.queue.requeues = 1
+    await bench.reconcile()
+    assert bench.logs[1:] == [
+        {
+            "event": "error_condition.failed",
+            "log_level": "warning",
+            "name": KEY,
+            "error": "'b'",
+        }
+    ]
+
+
+async def test_an_error_that_cannot_even_be_told_is_logged(monkeypatch: pytest.MonkeyPatch):
+    bench, second = Bench([KeyError("a")]), RecursionError("odd")
+
+    def fail(*_arguments: Any, **_options: Any) -> None:
+        raise second
+
+    monkeypatch.setattr(bench.recorder, "record", fail, raising=False)
+    await bench.reconcile()
+    assert bench.logs[1:] == [
+        {
+            "event": "error_report.failed",
+            "log_level": "error",
+            "name": KEY,
+            "exc_info": second,
+        }
+    ]
+
+
+async def test_CTL6_an_execution_that_takes_too_long_is_cut_off_and_counted():
+    bench = Bench(timeout=5.0, executing=60.0)
+    line = await bench.reconcile()
+    assert line["error"] == "TimeoutError: "
+    assert bench.value("controller_runtime_reconcile_timeouts_total") == 1
+    assert bench.value("controller_runtime_reconcile_panics_total") == 0
+    assert bench.logs == [], "a time-out is nobody's bug"
+    assert bench.queue.changes == [HELD, ("add_rate_limited", KEY)]
+
+
+@pytest.mark.parametrize("bench", [Bench(executing=6000.0), Bench([TimeoutError()], timeout=5.0)])
+async def test_CTL6_no_other_reconcile_counts_as_cut_off(bench: Bench):
+    await bench.reconcile()
+    assert bench.value("controller_runtime_reconcile_timeouts_total") == 0
+
+
+@pytest.mark.parametrize(("requeues", "said"), [(0, False), (1, True)])
+async def test_a_read_that_keeps_failing_is_said_in_a_condition(requeues: int, *, said: bool):
+    failed = PlanOutcome(Result.FAILED, error="cannot read ConfigMap a")
+    bench = Bench([failed])
+    bench.queue.requeues = requeues
+    line = await bench.reconcile()
+    assert line["error"] == "cannot read ConfigMap a"
+    assert len(bench.executions) == 1 + said
+    if said:
+        status = StatusPatch({"conditions": [ready("FailedRead", "cannot read ConfigMap a")]})
+        assert report(bench).plan.status == status
+
+
+async def test_a_plan_that_failed_otherwise_is_not_said_twice():
+    bench = Bench([PlanOutcome(Result.FAILED)])
+    bench.queue.requeues = 5
+    await bench.reconcile()
+    assert len(bench.executions) == 1
+
+
+def event_of(revision: str) -> tuple[Widget, Widget]:
+    metadata = msgspec.structs.replace(META, resource_version=revision)
+    return WIDGET, Widget(metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reported", "again"),
+    [
+        (PlanOutcome(Result.FAILED, report="6"), "6", False),
+        (PlanOutcome(Result.FAILED, report="6"), "7", True),
+        (PlanOutcome(Result.DONE, report="6"), "6", True),
+    ],
+    ids=["own report", "of another", "success"],
+)
+async def test_WQ24_a_failing_key_is_not_woken_by_its_own_report(
+    outcome: PlanOutcome, reported: str, *, again: bool
+):
+    bench = Bench([outcome])
+
+    async def execute(execution: PlanExecution) -> PlanOutcome:
+        assert bench.controller.absorbs(*event_of(reported))
+        return outcome
+
+    bench.execute = execute  # type: ignore[method-assign]
+    await bench.reconcile()
+    assert (bench.queue.changes[-1] == ("add", KEY)) is again
+    if not again:
+        assert bench.controller.absorbs(*event_of("6"))
+
+
+async def test_keys_are_woken_from_outside():
+    bench = Bench()
+    controller = bench.controller
+    assert (controller.name, controller.primary) == ("widgets", WIDGETS)
+    controller.enqueue(KEY)
+    controller.retry(KEY)
+    bench.queue.requeues = 1
+    controller.retry(KEY)
+    controller.reconsider(["default/a", "default/b"])
+    controller.close()
+    assert bench.forgotten == ["pruned fields"]
+    assert bench.queue.changes == [
+        ("add", KEY),
+        ("add", KEY),
+        ("add", "default/a", {"priority": LOW_PRIORITY}),
+        ("add", "default/b", {"priority": LOW_PRIORITY}),
+        ("close",),
+    ]

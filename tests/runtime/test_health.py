@@ -1,0 +1,165 @@
+"""What the HTTP endpoints answer, word for word, and how they are served."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Gauge
+from structlog.testing import capture_logs
+
+from controller.runtime.errors import ManagerMisuse
+from controller.runtime.health import IDLE_TIMEOUT, SHUTDOWN_TIMEOUT, Health, MonitoringServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.real_time  # sockets
+
+
+def registry() -> CollectorRegistry:
+    registry = CollectorRegistry()
+    Gauge("answer", "The answer", registry=registry).set(42)
+    return registry
+
+
+def health() -> Health:
+    def broken() -> str | None:
+        raise RuntimeError("a password may be in here")
+
+    health = Health()
+    health.add_readiness("caches", lambda: "cannot list pods")
+    health.add_readiness("broken", broken)
+    health.add_readiness("fine", lambda: None)
+    return health
+
+
+@asynccontextmanager
+async def serving(server: MonitoringServer) -> AsyncIterator[aiohttp.ClientSession]:
+    ready = asyncio.Event()
+    task = asyncio.create_task(server.run(ready.set))
+    await ready.wait()
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+            yield session
+    finally:
+        server.stop()
+        await task
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/healthz", 200, "ok"),
+        ("/livez/", 200, "ok"),
+        ("/livez?verbose", 200, "[+]ping ok\nlivez check passed\n"),
+        ("/healthz/ping", 200, "ok"),
+        ("/healthz/caches", 404, "there is no check caches\n"),
+        ("/readyz/caches/", 500, "cannot list pods\n"),
+        ("/readyz/broken", 500, "reason withheld\n"),
+        ("/readyz/fine/", 200, "ok"),
+        (
+            "/readyz?exclude=broken",
+            500,
+            """\
+[+]ping ok
+[-]caches failed: cannot list pods
+[+]broken excluded: ok
+[+]fine ok
+readyz check failed
+""",
+        ),
+        ("/readyz?exclude=broken&exclude=caches", 200, "ok"),
+        (
+            "/readyz?exclude=broken&exclude=caches&verbose",
+            200,
+            """\
+[+]ping ok
+[+]caches excluded: ok
+[+]broken excluded: ok
+[+]fine ok
+readyz check passed
+""",
+        ),
+        ("/metrics", 404, "404: Not Found"),
+    ],
+)
+async def test_each_path_answers_with_these_words(path: str, status: int, text: str):
+    server = MonitoringServer(("127.0.0.1", 0), health=health())
+    async with serving(server) as session, session.get(path) as answer:
+        assert (answer.status, await answer.text()) == (status, text)
+
+
+async def test_the_exception_of_a_check_is_in_the_log_alone():
+    server = MonitoringServer(("127.0.0.1", 0), health=health())
+    async with serving(server) as session:
+        with capture_logs() as logs:
+            async with session.get("/readyz/broken"):
+                pass
+    assert logs == [
+        {"event": "check.failed", "check": "broken", "log_level": "error", "exc_info": True}
+    ]
+
+
+async def test_metrics_come_in_the_format_that_is_asked_for():
+    async with serving(MonitoringServer(("127.0.0.1", 0), registry=registry())) as session:
+        async with session.get("/metrics", headers={"Accept": "text/plain"}) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=")
+            assert "answer 42.0" in await answer.text()
+        openmetrics = {"Accept": "application/openmetrics-text; version=1.0.0"}
+        async with session.get("/metrics", headers=openmetrics) as answer:
+            assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+            assert (await answer.text()).endswith("# EOF\n")
+        async with session.get("/metrics", skip_auto_headers=["Accept"]) as answer:
+            assert answer.status == 200
+        async with session.get("/healthz") as answer:
+            assert answer.status == 404
+
+
+async def test_HLT2_a_check_that_comes_late_is_named():
+    late = Health()
+    late.seal()
+    with pytest.raises(ManagerMisuse) as caught:
+        late.add_readiness("late", lambda: None)
+    assert str(caught.value) == "check late comes too late: health is served already"
+
+
+@pytest.mark.parametrize(("host", "bound", "shown"), [("", None, "*"), ("127.0.0.1",) * 3])
+async def test_HLT5_a_server_closes_idle_connections_and_ends_soon(
+    monkeypatch: pytest.MonkeyPatch, host: str, bound: str | None, shown: str
+):
+    runners, sites = list[dict[str, Any]](), list[tuple[Any, ...]]()
+
+    class Runner(web.AppRunner):
+        def __init__(self, application: web.Application, **options: Any) -> None:
+            runners.append(options)
+            super().__init__(application, **options)
+
+    class Site(web.TCPSite):
+        def __init__(self, runner: web.AppRunner, *address: Any) -> None:
+            sites.append(address)
+            super().__init__(runner, "127.0.0.1", 0)
+
+    monkeypatch.setattr(web, "AppRunner", Runner)
+    monkeypatch.setattr(web, "TCPSite", Site)
+    server = MonitoringServer((host, 0), registry=registry())
+    assert server.name == f"HTTP server at {shown}:0"
+    async with serving(server) as session:
+        assert server.port > 0
+        async with session.get("/metrics") as answer:
+            assert answer.status == 200
+    assert sites == [(bound, 0)]
+    assert runners == [
+        {
+            "access_log": None,
+            "keepalive_timeout": IDLE_TIMEOUT,
+            "shutdown_timeout": SHUTDOWN_TIMEOUT,
+        }
+    ]
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientConnectorError):
+            await session.get(f"http://127.0.0.1:{server.port}/metrics")
