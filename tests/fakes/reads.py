@@ -43,6 +43,8 @@ class FakeReads:
         listed: whether every live list has succeeded.
         logs: tails of logs by label selector.
         begun: created members of each incomplete replica.
+        history: what the last plan remembered.
+        made: pods that were created since.
         schemas: published schemas.
         clock_jumped_at: when the clock has jumped last.
     """
@@ -60,6 +62,8 @@ class FakeReads:
     listed: bool = False
     logs: dict[str, LogText] = field(default_factory=dict)
     begun: dict[str, int] = field(default_factory=dict)
+    history: Any = None
+    made: tuple[KubeObject, ...] = ()
     schemas: dict[Any, InstalledSchema] = field(default_factory=dict)
     clock_jumped_at: datetime | None = None
 
@@ -112,6 +116,12 @@ class FakeReads:
 
     def log_tail(self, lookup: LogTail, owner_uid: str) -> LogText | None:
         return self.logs.get(lookup.label_selector)
+
+    def memory(self, owner_uid: str) -> Any:
+        return self.history
+
+    def created(self, resource: Resource[Any], owner_uid: str) -> tuple[Any, ...]:
+        return self.made if resource.plural == "pods" else ()
 
     def incomplete_replicas(self, owner_uid: str) -> dict[str, int]:
         return self.begun

@@ -1,8 +1,6 @@
 """Cells that are known to fail, each with the fault that is to be mended.
 
 A cell that stands here and passes fails the test: take it out with the mend.
-
-C1: pods that end again and again are replaced without back-off.
 """
 
 from __future__ import annotations
@@ -15,14 +13,7 @@ if TYPE_CHECKING:
     from tests.neighbours.kinds import Column
     from tests.neighbours.sickness import Sickness
 
-KNOWN: Final[Mapping[str, Mapping[str, str]]] = {
-    "pods are evicted again and again": {"RayCluster": "C1", "RayJob": "C1", "RayCronJob": "C1"},
-    "pods are deleted as soon as they run": {
-        "RayCluster": "C1",
-        "RayJob": "C1",
-        "RayCronJob": "C1",
-    },
-}
+KNOWN: Final[Mapping[str, Mapping[str, str]]] = {}
 """Points by sickness and kind."""
 
 

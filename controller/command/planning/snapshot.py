@@ -167,6 +167,15 @@ class Snapshot:
         del owner_uid
         return {}
 
+    def memory(self, owner_uid: str) -> Any:
+        """Nothing: only time would make a difference."""
+        del owner_uid
+
+    def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
+        """Nothing that could be gone already."""
+        del resource, owner_uid
+        return ()
+
     def look_up(self, lookup: Lookup | LiveList | LogTail) -> None:
         """Record the answer of a live read: what the snapshot lacks does not exist."""
         if not isinstance(lookup, Lookup):

@@ -8,6 +8,7 @@ from controller.apimachinery.conditions import is_true
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.cluster.losses import is_replacement_held
 from controller.ray.cluster.pod_writes import create_pod, delete_pod
 from controller.ray.cluster.status.condition_types import PROVISIONED
 from controller.ray.head.identity import HEAD_SCOPE
@@ -33,16 +34,23 @@ def create_head(
     """Create a head only if there is none, not even a terminating one or another owner's."""
     if seen.heads or seen.foreign_heads or HEAD_SCOPE in seen.pending_scopes:
         return
+    if is_replacement_held(seen, HEAD_SCOPE):
+        return
     (head,) = missing[HEAD_SCOPE]
     yield create_pod(seen, desired.builder.head(head.name), scope=HEAD_SCOPE, what="HeadPod")
 
 
 def delete_heads(seen: ClusterObservation) -> Iterator[Write]:
-    """Delete heads that have ended, and all heads but the one that `live_head` chooses."""
+    """Delete heads that have ended, and all heads but the one that `live_head` chooses.
+
+    One that has ended stays until it may be replaced: it shows why.
+    """
     if HEAD_SCOPE in seen.pending_scopes:
         return
     kept = live_head(seen)
     for pod in seen.heads:
+        if pod is kept and is_replacement_held(seen, HEAD_SCOPE):
+            continue
         reason = unhealthy_reason(pod)
         if reason is None and pod is not kept:
             reason = "a cluster has one head"

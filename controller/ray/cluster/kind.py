@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.memo import IdentityMemo
@@ -100,7 +101,8 @@ class RayClusterKind:
         """The plan's status, naming the first of the writes that failed."""
         if not isinstance(observation.desired, DesiredCluster):
             return plan.status
-        return cluster_status(observation, observation.desired, self._settings, failures, now)
+        seen = replace(observation, history=plan.memory)
+        return cluster_status(seen, observation.desired, self._settings, failures, now)
 
     def _desired(self, cluster: RayCluster) -> DesiredCluster | Problem:
         spec = validate_cluster(cluster, self._settings.feature_gates)

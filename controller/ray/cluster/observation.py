@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.cluster.losses import PodHistory
     from controller.ray.cluster.workers.multi_host import MultiHostReplica
     from controller.ray.head.identity import Identity
     from controller.ray.pods.builder import PodBuilder
@@ -67,6 +68,9 @@ class ClusterObservation:
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         definition: what the installed definition of RayClusters lacks.
         consistency_warnings: what the cache and the API server disagree about, as sentences.
+        created_pods: pods that this process created since the last plan; some may be gone already.
+        history: what became of the pods: until the last plan when it is observed, until now when
+            it is planned. None if there was no plan yet.
     """
 
     cluster: RayCluster
@@ -89,6 +93,8 @@ class ClusterObservation:
     unknown_fields: str = ""
     definition: Definition = field(default_factory=Definition)
     consistency_warnings: tuple[str, ...] = ()
+    created_pods: tuple[Pod, ...] = ()
+    history: PodHistory | None = None
 
     @property
     def conditions(self) -> list[dict[str, Any]]:

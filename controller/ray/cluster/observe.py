@@ -72,6 +72,8 @@ def observe_cluster(
         unknown_fields=unknown_fields_of(cluster, reads),
         definition=read_definition(reads.installed_schema(RAYCLUSTERS)),
         consistency_warnings=reads.consistency_warnings(uid),
+        created_pods=reads.created(PODS, uid),
+        history=reads.memory(uid),
     )
 
 

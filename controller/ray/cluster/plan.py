@@ -21,6 +21,7 @@ from controller.ray.cluster.children.writes import (
 from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
 from controller.ray.cluster.held_deletions import divide, is_recreation_unexplained
+from controller.ray.cluster.losses import is_replacement_held, observe_losses
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.cluster.pod_writes import pod_target
 from controller.ray.cluster.status.condition_types import SUSPENDED, SUSPENDING
@@ -49,13 +50,17 @@ def plan_cluster(seen: ClusterObservation, settings: ClusterSettings, now: datet
     """The plan that brings the cluster nearer to its specification."""
     if is_managed_elsewhere(seen.cluster):
         return finalize(seen, settings, now) or NOTHING  # no other controller removes our finalizer
-    if not isinstance(seen.desired, DesiredCluster):
-        return _plan_of_invalid(seen, seen.desired, settings, now)
-    plan = _plan_without_status(seen, seen.desired, settings, now)
+    desired = seen.desired
+    if not isinstance(desired, DesiredCluster):
+        return _plan_of_invalid(seen, desired, settings, now)
+    history = observe_losses(seen, desired, now)
+    seen = replace(seen, history=history)
+    plan = _plan_without_status(seen, desired, settings, now)
+    plan = replace(plan, memory=history.after(plan))
     is_premature = plan.commit if seen.cluster.metadata.terminating else plan.lookups
     if is_premature:
         return plan
-    return replace(plan, status=cluster_status(seen, seen.desired, settings, (), now))
+    return replace(plan, status=cluster_status(seen, desired, settings, (), now))
 
 
 def _plan_without_status(
@@ -73,7 +78,7 @@ def _plan_without_status(
         commit=change_finalizer(seen, desired, settings),
         independent=() if plan.lookups else tuple(_repairs(seen, desired, now)),
         events=(*_warnings(seen, desired), *child_events(seen)),
-        requeue_after=BLOCKED_RETRY if _is_blocked(seen, now) else None,
+        requeue_after=_seconds_until_unblocked(seen, now),
     )
 
 
@@ -123,7 +128,9 @@ def _scale(
     missing = find_missing_pods(seen, desired, batch=settings.batch, without=groups_held)
     head = list(create_head(seen, desired, missing))
     deletions = [*delete_heads(seen), *delete_workers(seen, surplus)]
-    if not seen.heads and HEAD_SCOPE in seen.pending_scopes:
+    if not seen.heads and (
+        HEAD_SCOPE in seen.pending_scopes or is_replacement_held(seen, HEAD_SCOPE)
+    ):
         return [deletions]  # workers without a head are of no use to anyone
     workers, *hosts = create_workers(seen, desired, missing)
     if head:  # a quota that is too small must not be spent on workers without a head
@@ -135,6 +142,13 @@ def _is_blocked(seen: ClusterObservation, now: datetime) -> bool:
     """Whether something is in the way whose end may cause no event."""
     blocked = seen.children.block_pods or bool(seen.unreadable) or bool(seen.children.notes)
     return blocked or repairs_wait(seen, now)
+
+
+def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float | None:
+    """When something that causes no event may let more be done."""
+    next_try = seen.history.seconds_until_next_try(now) if seen.history is not None else None
+    waits = (BLOCKED_RETRY if _is_blocked(seen, now) else None, next_try)
+    return min((seconds for seconds in waits if seconds is not None), default=None)
 
 
 def _repairs(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> Iterator[Write]:

@@ -34,6 +34,9 @@ TERMINATION_MARGIN: Final = timedelta(seconds=30)
 HEAD: Final = "head"
 """The component of a cluster that is its head."""
 
+ITS_REPLACEMENT: Final = "; it is replaced"
+"""The end of what is said of a pod that has ended."""
+
 _CLAIM_MISSING: Final = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
@@ -115,7 +118,7 @@ def _ended(diagnosis: PodDiagnosis) -> Finding | None:
             return out_of_memory(diagnosis, title, container.name, end)
     why = f" ({status.reason})" if status.reason else ""
     detail = f": {status.message}" if status.message else _exits(diagnosis)
-    message = f"has ended{why}{detail}; it is replaced"
+    message = f"has ended{why}{detail}{ITS_REPLACEMENT}"
     if status.reason == "Evicted":
         return Finding(reasons.EVICTED, message)
     failed = status.phase == "Failed"

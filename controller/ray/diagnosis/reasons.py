@@ -325,6 +325,13 @@ EVICTED: Final = Reason(
     "The kubelet evicted a pod, usually because the node lacked memory or disk.",
     "Raise the requests to what the pod uses; the operator replaces it.",
 )
+POD_DELETED: Final = Reason(
+    "PodDeleted",
+    _PASS,
+    "Somebody else deletes or evicts pods soon after they are made, again and again; they are "
+    "replaced with back-off.",
+    "Stop whoever does it, as the message says.",
+)
 POD_FAILED: Final = Reason(
     "PodFailed",
     _PASS,

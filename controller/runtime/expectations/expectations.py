@@ -156,6 +156,12 @@ class Expectations:
         """The owner no longer exists: drop what was recorded for it (EXP-8)."""
         self._tracker.release(self._owners.remove(controller, key))
 
+    def remember(self, owner_uid: str, memory: Any) -> None:
+        """Keep what the next plan of this owner is to be reminded of."""
+        state = self._owners.get(owner_uid)
+        if state is not None:
+            state.remember(memory)
+
     # -- writes -------------------------------------------------------------------------------
 
     def expect(self, owner: Owner, write: Write) -> None:
@@ -185,6 +191,9 @@ class Expectations:
         self._check_time(expectation, obj, created=created)
         self._tracker.set_object(expectation, obj)
         self._tracker.record_member(owner.uid, write)
+        state = self._owners.get(owner.uid)
+        if created and state is not None:
+            state.record_created(write.target.resource, obj)
         self._create_errors.forget(expectation.reference)
         expectation.name_conflict = expectation.absent = False
         self._tracker.update(expectation)

@@ -55,6 +55,8 @@ class OwnerState:
         lists: live lists that succeeded; nothing of their resource was created since.
         logs: tails of logs that were read.
         incomplete_replicas: created members of each replica that is not complete yet.
+        memory: what the next plan is to be reminded of.
+        created: objects that were created since the plan that left the memory.
     """
 
     namespace: str
@@ -64,6 +66,10 @@ class OwnerState:
     lists: set[LiveList] = field(default_factory=set["LiveList"])
     logs: dict[LogTail, LogText] = field(default_factory=dict["LogTail", "LogText"])
     incomplete_replicas: dict[str, int] = field(default_factory=dict[str, int])
+    memory: Any = None
+    created: dict[Resource[Any], list[Any]] = field(
+        default_factory=dict["Resource[Any]", "list[Any]"]
+    )
 
     def observe_revision(self, resource: Resource[Any], revision: str) -> str:
         """The newest revision observed, this one included; it never goes back."""
@@ -81,6 +87,16 @@ class OwnerState:
         self.logs[lookup] = text
         if len(self.logs) > MAX_LOG_TAILS:
             del self.logs[next(iter(self.logs))]
+
+    def remember(self, memory: Any) -> None:
+        """Keep the memory of a plan that is about to be carried out."""
+        self.memory = memory
+        self.created.clear()
+
+    def record_created(self, resource: Resource[Any], obj: Any) -> None:
+        """An object was created; nothing is kept for an owner whose plans remember nothing."""
+        if self.memory is not None:
+            self.created.setdefault(resource, []).append(obj)
 
     def record_member(self, member: ReplicaMember) -> None:
         """A member of a replica exists; forget the replica when it is complete."""

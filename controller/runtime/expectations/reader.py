@@ -126,6 +126,16 @@ class OverlayReader:
         state = self._owners.get(owner_uid)
         return dict(state.incomplete_replicas) if state is not None else {}
 
+    def memory(self, owner_uid: str) -> Any:
+        """What the owner's last plan is to be reminded of, None if nothing."""
+        state = self._owners.get(owner_uid)
+        return state.memory if state is not None else None
+
+    def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
+        """Objects that this process created for the owner since that plan, gone ones included."""
+        state = self._owners.get(owner_uid)
+        return tuple(state.created.get(resource, ())) if state is not None else ()
+
     def unreadable(self, resource: Resource[Any], namespace: str) -> dict[str, Unreadable]:
         """Objects that exist but cannot be decoded, by name."""
         return self._overlays.get(resource).unreadable(namespace)

@@ -216,6 +216,8 @@ class Controller(Generic[Observation]):
             line.plan_ms = 1e3 * (planned - observed)
             self._metrics.planning.observe(planned - began)
             self.queue.hold(key, max(MIN_INTERVAL, PLANNING_FACTOR * (planned - began)))
+        if plan.memory is not None:
+            self._expectations.remember(owner.uid, plan.memory)
         if self._external_source is not None:
             self._external_source.sync(key, plan.subscriptions)
         execution = PlanExecution(

@@ -194,6 +194,14 @@ class CacheReader(Protocol):
         """Replicas that this process is creating, with the number of members created so far."""
         ...
 
+    def memory(self, owner_uid: str) -> Any:
+        """The `memory` of this owner's last plan that had one, None if there is none."""
+        ...
+
+    def created(self, resource: Resource[T], owner_uid: str) -> tuple[T, ...]:
+        """Objects that this process created since that plan was made; some may be gone."""
+        ...
+
     def unreadable(self, resource: Resource[Any], namespace: str) -> Mapping[str, Unreadable]:
         """Objects that exist but cannot be decoded, by name.
 

@@ -241,6 +241,8 @@ class Plan:
         status: written last, also after failed stages.
         events: recorded first, whether the writes succeed or not.
         requeue_after: seconds until the key must be reconciled again, None if only after an event.
+        memory: what the next plan of the object gets back with `CacheReader.memory`, until the
+            process ends; None to leave it as it is.
     """
 
     lookups: tuple[Lookup | LiveList | LogTail, ...] = ()
@@ -252,6 +254,7 @@ class Plan:
     status: StatusPatch | None = None
     events: tuple[Event, ...] = ()
     requeue_after: float | None = None
+    memory: Any = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 LABEL = "ray.io/node-type"
 
+LIVES_OF_A_HEAD = 75
+"""Requests for each key where a head is replaced again and again: with back-off it has seven lives
+in ten minutes, each with a creation, a deletion, four changes of the status and two events."""
+
 
 def pods_that(outcome: str, *, groups: str = "all") -> Course:
     """The simulated kubelet lets this become of them; at the end their user corrects the image."""
@@ -78,7 +82,8 @@ SICKNESSES = (
     Sickness(
         name="pods are evicted again and again",
         course=pods_that("fail"),
-        named="fail|evict",
+        named=r"Evicted.*low on resource.*\d times in a row.*not replaced before",
+        requests=LIVES_OF_A_HEAD,
         slow=True,
     ),
     Sickness(
@@ -99,7 +104,8 @@ SICKNESSES = (
     Sickness(
         name="pods are deleted as soon as they run",
         course=deleted_at_once,
-        named="delet",
+        named=r"PodDeleted.*deleted by somebody else.*\d times in a row.*audit log",
+        requests=LIVES_OF_A_HEAD,
         slow=True,
     ),
     Sickness(

@@ -17,6 +17,7 @@ from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.deletion.steps import waiting_for
 from controller.ray.cluster.status.condition_types import SUSPENDED
 from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.lost_pod import lost_pod_cause
 from controller.ray.diagnosis.pod import HEAD, component_of_pod, diagnose_pod, termination_deadline
 from controller.ray.diagnosis.pod_diagnosis import SLOW_AFTER
 from controller.ray.diagnosis.reasons import Cause, Severity, component_of
@@ -49,6 +50,8 @@ def first_cause(
     failures: tuple[Failure, ...],
     pod_causes: PodCauses,
     held: HeldDeletions | None,
+    *,
+    now: datetime,
 ) -> Cause | None:
     """The first cause, or None if the cluster is as it should be."""
     if seen.cluster.metadata.terminating:
@@ -72,6 +75,13 @@ def first_cause(
         return min(hindrances, key=_urgency, default=suspension)
     missing = [*_children_missing(seen), *_pods_missing(seen, desired)]
     troubled = list(_that_matter(pod_causes, short={cause.component for cause in missing}))
+    affected = {cause.component for cause in [*missing, *troubled]}
+    repeated = {pod.metadata.uid: cause for pod, cause in _lost_again(seen, now)}
+    others = [(pod, cause) for pod, cause in pod_causes if pod.metadata.uid not in repeated]
+    troubled = [
+        *_that_matter(others, short={cause.component for cause in missing}),
+        *(cause for cause in repeated.values() if cause.component in affected),
+    ]
     found = [
         *hindrances,
         *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
@@ -107,6 +117,13 @@ def _that_matter(pod_causes: PodCauses, *, short: Collection[str]) -> Iterator[C
     for pod, cause in pod_causes:
         if not pod.metadata.terminating or component_of_pod(pod) in short:
             yield cause
+
+
+def _lost_again(seen: ClusterObservation, now: datetime) -> Iterator[tuple[Pod, Cause]]:
+    """The last of the pods that a component has lost again and again, and why."""
+    for each in seen.history.losses.values() if seen.history is not None else ():
+        if each.repeated:
+            yield each.last, lost_pod_cause(each.last, each.rounds, each.next_try, now)
 
 
 def seconds_until_slow(

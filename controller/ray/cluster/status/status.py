@@ -76,7 +76,7 @@ def cluster_status(
     present = status_of(seen.cluster)
     pod_causes = diagnose_pods(seen, now)
     held = held_deletions(seen, desired, settings)
-    cause = first_cause(seen, desired, failures, pod_causes, held)
+    cause = first_cause(seen, desired, failures, pod_causes, held, now=now)
     state = _state(seen, desired.spec, failures, present)
     wanted: Status = {
         "state": state,

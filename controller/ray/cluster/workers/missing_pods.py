@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from controller.apimachinery.names import child_name
 from controller.ray.api import labels
+from controller.ray.cluster.losses import count_owed
 from controller.ray.cluster.workers.multi_host import missing_hosts
 from controller.ray.cluster.workers.scale_down import free_indices
 from controller.ray.head.identity import HEAD_SCOPE, worker_scope
@@ -87,17 +88,20 @@ def _positions(
     seen: ClusterObservation, group: WorkerGroup, batch: int
 ) -> Sequence[ReplicaPosition | None]:
     pods = seen.workers.get(group.group_name, ())
-    count = min(batch, max(0, group.desired_pods - len(pods)))
+    owed = count_owed(seen, worker_scope(group.group_name), pods)
+    count = min(batch, max(0, group.desired_pods - len(pods) - owed))
     if group.hosts > 1:
         return [None] * count
     return [ReplicaPosition(index) for index in free_indices(pods, count)] if count else ()
 
 
 def _hosts(seen: ClusterObservation, group: WorkerGroup, batch: int) -> Sequence[ReplicaPosition]:
+    pods = seen.workers.get(group.group_name, ())
     return missing_hosts(
         group,
         seen.multi_host_replicas[group.group_name],
         seen.incomplete_replicas,
+        owed=count_owed(seen, worker_scope(group.group_name), pods),
         owner_uid=seen.cluster.metadata.uid,
         revision=seen.pods_revision,
         batch=batch,

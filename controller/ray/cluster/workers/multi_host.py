@@ -103,6 +103,7 @@ def pods_to_delete(
     *,
     wanted_hash: str,
     may_shrink: bool,
+    keep_ended: bool = False,
 ) -> tuple[PodToDelete, ...]:
     """The pods of the replicas to delete now, replica by replica.
 
@@ -112,6 +113,7 @@ def pods_to_delete(
         begun: replicas that this process is creating, with the number of hosts created.
         wanted_hash: template hash that new pods carry.
         may_shrink: False while the autoscaler decides; then only named or broken ones go.
+        keep_ended: whether ended pods stay unless they are named or surplus.
     """
     named = frozenset(group.scale_strategy.workers_to_delete)
     live = [each for each in replicas if each.live]
@@ -128,10 +130,18 @@ def pods_to_delete(
             min(deletion_rank(pod, named, wanted_hash) for pod in each.live),
         )
     )
-    return tuple(
-        PodToDelete(pod, *(reasons[id(each)] or (SURPLUS, DeletionCause.SURPLUS)))
-        for each in ordered[:count]
+    found = [
+        (position, PodToDelete(pod, *(reasons[id(each)] or (SURPLUS, DeletionCause.SURPLUS))))
+        for position, each in enumerate(ordered[:count])
         for pod in each.live
+    ]
+    return tuple(
+        each
+        for position, each in found
+        if position < surplus
+        or not keep_ended
+        or each.cause is not DeletionCause.POD
+        or unhealthy_reason(each.pod) is None
     )
 
 
@@ -143,11 +153,12 @@ def missing_hosts(
     owner_uid: str,
     revision: str,
     batch: int,
+    owed: int = 0,
 ) -> list[ReplicaPosition]:
     """The positions of missing pods: first in replicas that are being created, then in new ones.
 
     A replica is begun only if the batch has room for all of it, or if it is the first: then it gets
-    as many hosts as the batch has room for.
+    as many hosts as the batch has room for. `owed` replicas are not replaced yet.
     """
     hosts = group.hosts
     begun = _still_wanted(group, replicas, begun)
@@ -159,7 +170,7 @@ def missing_hosts(
             places += (
                 ReplicaPosition(index, each.name, host) for host in range(len(each.pods), end)
             )
-    missing = max(0, group.desired_replicas - len(replicas))
+    missing = max(0, group.desired_replicas - len(replicas) - owed)
     room = max(batch - len(places), 0 if places else hosts)
     count = min(missing, room // hosts)
     taken = {each.name for each in replicas}

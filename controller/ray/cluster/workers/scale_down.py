@@ -46,7 +46,12 @@ class PodToDelete:
 
 
 def pods_to_delete(
-    group: WorkerGroup, pods: Sequence[Pod], *, wanted_hash: str, may_shrink: bool
+    group: WorkerGroup,
+    pods: Sequence[Pod],
+    *,
+    wanted_hash: str,
+    may_shrink: bool,
+    keep_ended: bool = False,
 ) -> tuple[PodToDelete, ...]:
     """Which of the group's pods to delete now, in order.
 
@@ -55,11 +60,14 @@ def pods_to_delete(
         pods: its pods, terminating ones included.
         wanted_hash: template hash that new pods carry.
         may_shrink: False while the autoscaler decides: then only named or ended pods go.
+        keep_ended: whether ended pods stay unless they are named or surplus.
     """
     named = frozenset(group.scale_strategy.workers_to_delete)
     live = [pod for pod in pods if not pod.metadata.terminating]
     forced = [
-        pod for pod in live if pod.metadata.name in named or unhealthy_reason(pod) is not None
+        pod
+        for pod in live
+        if pod.metadata.name in named or (not keep_ended and unhealthy_reason(pod) is not None)
     ]
     surplus = len(live) - group.desired_pods if may_shrink or group.suspend else 0
     count = max(len(forced), surplus)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING
 
+from controller.ray.cluster.losses import is_replacement_held
 from controller.ray.cluster.pod_writes import create_pod, delete_pod
 from controller.ray.cluster.workers import multi_host, scale_down
 from controller.ray.head.identity import worker_scope
@@ -95,14 +96,20 @@ def _of_group(
     """Named and broken workers always; surplus ones unless the autoscaler decides on them."""
     wanted_hash = desired.builder.worker_hash(group)
     may_shrink = not desired.spec.autoscaling or settings.delete_unnamed
+    keep_ended = is_replacement_held(seen, worker_scope(group.group_name))
     present = seen.multi_host_replicas.get(group.group_name)
     if present is None:
         pods = seen.workers.get(group.group_name, ())
         return scale_down.pods_to_delete(
-            group, pods, wanted_hash=wanted_hash, may_shrink=may_shrink
+            group, pods, wanted_hash=wanted_hash, may_shrink=may_shrink, keep_ended=keep_ended
         )
     return multi_host.pods_to_delete(
-        group, present, seen.incomplete_replicas, wanted_hash=wanted_hash, may_shrink=may_shrink
+        group,
+        present,
+        seen.incomplete_replicas,
+        wanted_hash=wanted_hash,
+        may_shrink=may_shrink,
+        keep_ended=keep_ended,
     )
 
 

@@ -1,0 +1,201 @@
+"""Pods that are lost again and again are replaced with back-off.
+
+A pod is lost when it ends, or when somebody else deletes it. What the operator deletes is none.
+Losses are counted in rounds, by scope: the head, or a worker group. The pods that are lost
+together, as those of a drained node, are one round, which is made up for at once. If pods that were
+made since the round began are lost too, soon after they were made, another round begins, and its
+replacements wait: 10 s, 20 s, and so on up to five minutes. Once the pods of a scope have been well
+for a while, it begins anew; also with another template.
+
+KubeRay replaces lost pods at once, for any number of times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api import labels
+from controller.ray.api.pod_state import is_ready
+from controller.ray.cluster.healing import unhealthy_reason
+from controller.ray.cluster.pod_writes import scope_of
+from controller.ray.diagnosis.pod_diagnosis import moment
+from controller.ray.head.identity import HEAD_SCOPE, worker_scope
+from controller.runtime.reconcile.plan import Delete
+from workqueue import Backoff
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
+    from controller.runtime.reconcile.plan import Plan
+
+WELL_AFTER: Final = timedelta(minutes=10)
+"""The age from which the loss of a pod says nothing about its successor, as for a kubelet that
+restarts containers."""
+
+_BACKOFF: Final = Backoff(base=10.0, cap=300.0)
+_FORGOTTEN_AFTER: Final = WELL_AFTER + timedelta(seconds=_BACKOFF.cap)
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """The losses of one scope since its pods were last well.
+
+    Members are pods, or replicas of several hosts, by name.
+
+    Attributes:
+        rounds: how often pods were lost, the last time included.
+        began: when the last round began.
+        lost: the members that were lost in it.
+        before: the members that were there when it began: if one of them is lost, that is part
+            of it.
+        template: hash of the template of the scope's pods.
+        last: the pod that was lost last, as it was then.
+    """
+
+    rounds: int
+    began: datetime
+    lost: frozenset[str]
+    before: frozenset[str]
+    template: str
+    last: Pod
+
+    @property
+    def repeated(self) -> bool:
+        """Whether replacements were lost."""
+        return self.rounds > 1
+
+    @property
+    def next_try(self) -> datetime:
+        """When the lost pods are replaced."""
+        wait = _BACKOFF.delay(self.rounds - 2) if self.repeated else 0.0
+        return self.began + timedelta(seconds=wait)
+
+
+@dataclass(frozen=True, slots=True)
+class PodHistory:
+    """What a plan remembers of the pods of a cluster for the next one. A restart forgets it.
+
+    Attributes:
+        alive: pods that neither had ended nor were terminating, by uid.
+        known: uids of all pods.
+        condemned: uids of the pods that plans have deleted.
+        losses: by scope.
+        waiting: scopes in which lost pods are not replaced yet.
+    """
+
+    alive: Mapping[str, Pod] = field(default_factory=dict[str, "Pod"])
+    known: frozenset[str] = frozenset()
+    condemned: frozenset[str] = frozenset()
+    losses: Mapping[str, Losses] = field(default_factory=dict[str, Losses])
+    waiting: frozenset[str] = frozenset()
+
+    def after(self, plan: Plan) -> PodHistory:
+        """The history once a plan is carried out."""
+        deleted = (w.uid for stage in plan.stages for w in stage if isinstance(w, Delete))
+        return replace(self, condemned=self.condemned.union(deleted))
+
+    def seconds_until_next_try(self, now: datetime) -> float | None:
+        """Seconds until pods of some scope are replaced, None if nothing waits for that."""
+        tries = (self.losses[scope].next_try for scope in self.waiting)
+        return min(((each - now).total_seconds() for each in tries), default=None)
+
+
+def is_replacement_held(seen: ClusterObservation, scope: str) -> bool:
+    """Whether lost pods of a scope must not be replaced yet.
+
+    Those of a worker group also wait for a head that was lost again and again.
+    """
+    if seen.history is None or scope not in seen.history.losses:
+        return False
+    if scope in seen.history.waiting:
+        return True
+    head = seen.history.losses.get(HEAD_SCOPE)
+    head_fails = head is not None and head.repeated and not any(map(is_ready, seen.heads))
+    return head_fails and scope != HEAD_SCOPE
+
+
+def count_owed(seen: ClusterObservation, scope: str, present: Iterable[Pod]) -> int:
+    """The number of members that were lost, are gone, and must not be replaced yet."""
+    if seen.history is None or not is_replacement_held(seen, scope):
+        return 0
+    return len(seen.history.losses[scope].lost.difference(map(_member, present)))
+
+
+def observe_losses(seen: ClusterObservation, desired: DesiredCluster, now: datetime) -> PodHistory:
+    """The history, continued with what has become of the pods since the last plan."""
+    pods = {pod.metadata.uid: pod for pod in seen.all_pods}
+    alive = {uid: pod for uid, pod in pods.items() if _is_alive(pod)}
+    last = seen.history
+    if last is None:
+        return PodHistory(alive, frozenset(pods))
+    made = {pod.metadata.uid: pod for pod in seen.created_pods}
+    new = {uid: pod for uid, pod in pods.items() if uid not in last.known}
+    lost = [
+        pods.get(uid, pod)
+        for uid, pod in {**last.alive, **made, **new}.items()
+        if uid not in alive and uid not in last.condemned and _is_young(pod, now)
+    ]
+    losses: dict[str, Losses] = {}
+    for scope in {*last.losses, *map(scope_of, lost)}:
+        of_scope = [pod for pod in lost if scope_of(pod) == scope]
+        members = {_member(pod) for pod in seen.all_pods if scope_of(pod) == scope}
+        template = _template(desired, scope)
+        known = _still_counted(last.losses.get(scope), template, now)
+        found = _continued(known, of_scope, members, template, now)
+        if found is not None:
+            losses[scope] = found
+    waiting = frozenset(scope for scope, each in losses.items() if now < each.next_try)
+    return PodHistory(alive, frozenset(pods), last.condemned & pods.keys(), losses, waiting)
+
+
+def _still_counted(known: Losses | None, template: str, now: datetime) -> Losses | None:
+    """The losses so far, None if they say nothing any more. A clock may go back."""
+    if known is None or known.template != template or now - known.began >= _FORGOTTEN_AFTER:
+        return None
+    return known if known.began <= now else replace(known, began=now)
+
+
+def _continued(
+    known: Losses | None,
+    lost: list[Pod],
+    present: Collection[str],
+    template: str,
+    now: datetime,
+) -> Losses | None:
+    """The losses of a scope with those that are new."""
+    if not lost:
+        return known
+    members = frozenset(map(_member, lost))
+    last = max(lost, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
+    if known is not None and members <= known.before:
+        return replace(known, lost=known.lost | members, last=last)
+    rounds = known.rounds + 1 if known is not None else 1
+    return Losses(rounds, now, members, members.union(present), template, last)
+
+
+def _template(desired: DesiredCluster, scope: str) -> str:
+    """The hash of the template of a scope's pods, empty if there is no such group."""
+    if scope == HEAD_SCOPE:
+        return desired.builder.head_hash
+    for group in desired.spec.worker_group_specs:
+        if worker_scope(group.group_name) == scope:
+            return desired.builder.worker_hash(group)
+    return ""
+
+
+def _is_alive(pod: Pod) -> bool:
+    return not pod.metadata.terminating and unhealthy_reason(pod) is None
+
+
+def _is_young(pod: Pod, now: datetime) -> bool:
+    created = moment(pod.metadata.creation_timestamp)
+    return created is None or now - created < WELL_AFTER
+
+
+def _member(pod: Pod) -> str:
+    return (pod.metadata.labels or {}).get(labels.REPLICA_NAME) or pod.metadata.name

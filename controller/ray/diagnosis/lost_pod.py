@@ -1,0 +1,78 @@
+"""Diagnoses pods that are lost again and again, so that their replacements wait.
+
+Kubernetes says who evicted a pod in its condition `DisruptionTarget`. Of a plain deletion nothing
+is left but the API server's audit log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api.pod_state import condition
+from controller.ray.diagnosis import reasons
+from controller.ray.diagnosis.pod import HEAD, ITS_REPLACEMENT, component_of_pod, diagnose_pod
+from controller.ray.diagnosis.reasons import Cause
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+
+_DISRUPTIONS: Final = {
+    "EvictionByEvictionAPI": (
+        "was evicted through the API, as a drained node's pods are",
+        "wait for the end of the drain, or stop whoever evicts it",
+    ),
+    "PreemptionByScheduler": (
+        "was preempted by the scheduler for a pod of higher priority",
+        "give its template a higher priorityClassName, or add nodes",
+    ),
+    "DeletionByTaintManager": (
+        "was deleted because of a taint of its node",
+        "repair the node, or let the template tolerate the taint",
+    ),
+    "DeletionByPodGC": ("was deleted because its node is gone", "keep the nodes"),
+    "TerminationByKubelet": ("was terminated by the kubelet of its node", "repair the node"),
+}
+"""What became of the pod and what to do, by the reasons of its condition `DisruptionTarget`."""
+
+_DELETED: Final = (
+    "was deleted by somebody else",
+    "the audit log of the API server says by whom; stop that",
+)
+
+
+def lost_pod_cause(pod: Pod, rounds: int, next_try: datetime, now: datetime) -> Cause:
+    """The cause for a head or a group that has lost pods `rounds` times in a row.
+
+    Args:
+        pod: the one that was lost last, as it was then.
+        rounds: how often; more than once.
+        next_try: when the lost pods are replaced.
+        now: the time.
+    """
+    outlook = (
+        f"pods were lost {rounds} times in a row soon after they were made, so that they are not "
+        f"replaced before {rfc3339(next_try)}"
+    )
+    if pod.metadata.terminating or pod.status.phase not in {"Failed", "Succeeded"}:
+        return _deletion(pod, outlook)
+    cause = diagnose_pod(pod, now, head_ready=False)
+    assert cause is not None  # one that has ended is not ready
+    said = cause.detail.removesuffix(ITS_REPLACEMENT)
+    return replace(cause, detail=f"{said}; {outlook}", age="")
+
+
+def _deletion(pod: Pod, outlook: str) -> Cause:
+    target = condition(pod, "DisruptionTarget")
+    fate, remedy = _DISRUPTIONS.get(target.reason if target else "", _DELETED)
+    detail = f" ({target.reason}: {target.message})" if target else ""
+    component = component_of_pod(pod)
+    return Cause(
+        reasons.POD_DELETED,
+        component,
+        f"pod {pod.metadata.name} {fate}{detail}; {outlook}; {remedy}",
+        blocks_head=component == HEAD,
+    )

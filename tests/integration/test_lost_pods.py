@@ -1,0 +1,57 @@
+"""Lost pods are replaced at once, those that are lost again and again with back-off."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.errors import KubeError
+from controller.kube.resources import PODS
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+pytestmark = pytest.mark.embedded_only
+
+
+async def test_pods_that_are_deleted_the_moment_they_are_made_are_replaced_with_back_off(
+    world: World,
+):
+    """Whether any plan sees them or not."""
+    server = world.server
+    assert server is not None
+
+    async def delete(name: str) -> None:
+        with suppress(KubeError):
+            await world.user.delete(PODS, world.namespace, name, grace_seconds=0)
+
+    def on_write(event: Any) -> None:
+        if event.table == "pods" and event.type == "ADDED":
+            world.background(delete(event.current.object["metadata"]["name"]))
+
+    server.on_write.append(on_write)
+    world.start_operator()
+    await world.create_cluster()
+    await world.settle(600)
+    assert 3 <= len(world.journal.created) <= 12
+    cluster = await world.cluster()
+    said = {each["type"]: each for each in cluster.status["conditions"]}["Ready"]
+    assert said["reason"] == "PodDeleted"
+
+
+async def test_many_pods_that_are_evicted_at_once_are_replaced_at_once(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=8)
+    await world.eventually(world.is_ready)
+    before = {pod.metadata.name for pod in world.journal.workers()}
+    for name in sorted(before):
+        await world.user.delete(PODS, world.namespace, name)
+        await world.settle(0.5)
+
+    def replaced() -> bool:
+        ready = {pod.metadata.name for pod in world.journal.ready_workers()}
+        return len(ready) == 8 and not before & ready
+
+    await world.eventually(replaced, seconds=40)

@@ -1,0 +1,310 @@
+"""Pods that are lost again and again are replaced with back-off."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.ray.cluster import RayClusterKind
+from tests.ray.cluster.support import (
+    NOW,
+    cluster,
+    head,
+    manifest,
+    pod,
+    reads,
+    with_children,
+    writes,
+)
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+    from controller.ray.api import RayCluster
+    from controller.runtime.reconcile.plan import Plan
+
+EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."}
+
+
+def made_at(seconds: float) -> str:
+    return (NOW + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def worker(name: str, **more: Any) -> Pod:
+    return pod(f"example-workers-worker-{name}", **{"created": made_at(0), **more})
+
+
+def group(replicas: int, **fields: Any) -> RayCluster:
+    raw = manifest()
+    raw["spec"]["workerGroupSpecs"][0] |= {"replicas": replicas, **fields}
+    return cluster(raw)
+
+
+@dataclass
+class Life:
+    """A cluster that is planned for again and again, with what the plans remember."""
+
+    obj: RayCluster
+    memory: Any = None
+    last: Plan | None = None
+    kind: RayClusterKind = field(default_factory=RayClusterKind)
+
+    def plan(self, seconds: float, *pods: Pod, made: tuple[Pod, ...] = ()) -> list[str]:
+        """The writes about pods at that time, without names."""
+        kept = with_children(reads(self.obj, *pods))
+        kept.history, kept.made = self.memory, made
+        seen = self.kind.observe("default/example", kept)
+        assert seen is not None
+        self.last = self.kind.plan(seen, NOW + timedelta(seconds=seconds))
+        self.memory = self.last.memory
+        return [
+            text.rpartition("-")[0].replace(" Pod example-", " ")
+            for text in writes(self.last)
+            if " Pod " in text
+        ]
+
+    @property
+    def wait(self) -> float | None:
+        assert self.last is not None
+        return self.last.requeue_after
+
+    @property
+    def ready(self) -> tuple[str, str]:
+        assert self.last is not None
+        assert self.last.status is not None
+        listed = self.last.status.wanted["conditions"]
+        return next((c["reason"], c["message"]) for c in listed if c["type"] == "Ready")
+
+    def lose(self, seconds: float, name: str, **more: Any) -> list[str]:
+        """See a worker that was just made, then that it has ended; what follows at once."""
+        self.plan(seconds, head(), worker(name, created=made_at(seconds)))
+        ended = worker(name, created=made_at(seconds), **(more or EVICTED))
+        return self.plan(seconds + 1, head(), ended)
+
+
+CREATED, DELETED = ["create workers-worker"], ["delete workers-worker"]
+
+
+def test_the_first_loss_is_made_up_for_at_once():
+    life = Life(group(1))
+    assert life.lose(0, "a") == DELETED
+    assert life.wait is None
+    assert life.plan(2, head()) == CREATED
+
+
+def test_a_replacement_that_is_lost_soon_is_kept_and_replaced_after_10_s_20_s_up_to_5_min():
+    life = Life(group(1))
+    life.lose(0, "a0")
+    waits: list[float | None] = []
+    seconds = 2.0
+    for number in range(1, 9):
+        ended = worker(f"a{number}", created=made_at(seconds), **EVICTED)
+        assert life.lose(seconds, f"a{number}") == []
+        waits.append(life.wait)
+        assert life.wait is not None
+        seconds += 1 + life.wait
+        assert life.plan(seconds - 0.1, head(), ended) == []
+        assert life.plan(seconds, head(), ended) == DELETED
+        assert life.plan(seconds + 0.1, head()) == CREATED
+        seconds += 0.2
+    assert waits == [10, 20, 40, 80, 160, 300, 300, 300]
+
+
+def test_pods_of_a_drained_node_are_replaced_at_once_however_often_it_is_looked_at():
+    life = Life(group(3))
+    names = ["a", "b", "c"]
+    life.plan(0, head(), *map(worker, names))
+    going = worker("a", terminating=True)
+    life.plan(1, head(), going, worker("b"), worker("c"))
+    life.plan(2, head(), worker("b"), worker("c"))
+    new = worker("d", created=made_at(2))
+    assert life.plan(3, head(), new, worker("b", terminating=True), worker("c")) == []
+    assert life.plan(4, head(), new) == CREATED * 2
+    assert life.wait is None
+
+
+def test_what_the_operator_deletes_is_no_loss():
+    life = Life(group(2))
+    for second in range(0, 40, 4):
+        names = [f"a{second}", "b"]
+        life.obj = group(2)
+        life.plan(second, head(), *map(worker, names))
+        life.obj = group(1, scaleStrategy={"workersToDelete": [worker(names[0]).metadata.name]})
+        assert life.plan(second + 1, head(), *map(worker, names)) == DELETED
+        life.plan(second + 2, head(), worker(names[0], terminating=True), worker(names[1]))
+        life.plan(second + 3, head(), worker(names[1]))
+        assert life.memory.losses == {}
+
+
+def test_a_pod_that_lived_for_long_is_replaced_at_once():
+    life = Life(group(1))
+    for minute in range(0, 60, 11):
+        made = made_at(60 * minute)
+        life.plan(60 * minute, head(), worker(f"a{minute}", created=made))
+        ended = worker(f"a{minute}", created=made, **EVICTED)
+        assert life.plan(60 * minute + 600, head(), ended) == DELETED
+
+
+def test_after_a_quarter_of_an_hour_without_a_loss_it_begins_anew():
+    life = Life(group(1))
+    life.lose(0, "a")
+    life.lose(2, "b")
+    assert life.wait == 10
+    life.plan(920, head(), worker("c", created=made_at(919)))
+    assert life.plan(921, head(), worker("c", created=made_at(919), **EVICTED)) == DELETED
+
+
+def test_another_template_is_tried_at_once():
+    life = Life(group(1))
+    life.lose(0, "a")
+    assert life.lose(2, "b") == []
+    raw = manifest()
+    raw["spec"]["workerGroupSpecs"][0] |= {"replicas": 1, "rayStartParams": {"num-cpus": "1"}}
+    life.obj = cluster(raw)
+    assert life.plan(4, head(), worker("b", created=made_at(2), **EVICTED)) == DELETED
+
+
+def test_a_clock_that_goes_back_holds_nothing_for_longer():
+    life = Life(group(1))
+    life.lose(0, "a")
+    life.lose(2, "b")
+    life.plan(-36_000, head(), worker("b", created=made_at(2), **EVICTED))
+    assert life.wait == 10
+
+
+def test_pods_that_are_gone_before_they_were_seen_count():
+    life = Life(group(1))
+    life.plan(0, head())
+    for second in range(1, 3):
+        made = worker(f"a{second}", created=made_at(second))
+        found = life.plan(second, head(), made=(made,))
+    assert found == []
+    assert life.wait == 10
+
+
+def test_pods_that_somebody_deletes_are_replaced_after_a_wait_and_others_are_added_meanwhile():
+    life = Life(group(2))
+    life.plan(0, head(), worker("a"), worker("b"))
+    life.plan(1, head(), worker("a"))
+    life.plan(2, head(), worker("a"), worker("c", created=made_at(2)))
+    assert life.plan(3, head(), worker("a"), worker("c", terminating=True)) == []
+    assert life.plan(4, head(), worker("a")) == []
+    assert life.wait == 9
+    life.obj = group(5)
+    assert life.plan(5, head(), worker("a")) == CREATED * 3
+    assert life.plan(13, head(), worker("a")) == CREATED * 4
+
+
+def test_ended_pods_that_are_kept_go_first_when_the_group_shrinks_or_they_are_named():
+    life = Life(group(2))
+    life.plan(0, head(), worker("a"), worker("b"))
+    life.plan(1, head(), worker("a"))
+    life.plan(2, head(), worker("a"), worker("c", created=made_at(2)))
+    ended = worker("c", created=made_at(2), **EVICTED)
+    assert life.plan(3, head(), worker("a"), ended) == []
+    before = life.memory
+    life.obj = group(1)
+    life.plan(4, head(), worker("a"), ended)
+    assert life.last is not None
+    assert [w for w in writes(life.last) if "Pod" in w] == ["delete Pod example-workers-worker-c"]
+    life.obj, life.memory = group(2), before
+    life.obj = group(2, scaleStrategy={"workersToDelete": [ended.metadata.name]})
+    assert life.plan(4, head(), worker("a"), ended) == DELETED
+
+
+def test_workers_are_not_replaced_before_a_head_that_is_lost_again_and_again_is_ready():
+    life = Life(group(1))
+    life.plan(0, head("example-head-a", created=made_at(0)), worker("a"))
+    assert life.plan(1, worker("a")) == ["create head"]
+    life.plan(2, head("example-head-b", created=made_at(2)), worker("a"))
+    ended = head("example-head-b", created=made_at(2), **EVICTED)
+    assert life.plan(3, ended, worker("a", **EVICTED)) == []
+    assert life.wait == 10
+    assert life.plan(13, ended, worker("a", **EVICTED)) == ["delete head"]
+    assert life.plan(14, worker("a", **EVICTED)) == ["create head"]
+    young = head("example-head-c", created=made_at(14), phase="Pending")
+    assert life.plan(15, young, worker("a", **EVICTED)) == []
+    well = head("example-head-c", created=made_at(14))
+    assert life.plan(16, well, worker("a", **EVICTED)) == DELETED
+
+
+def test_workers_are_not_made_while_a_deleted_head_waits():
+    life = Life(group(1))
+    for second in (0, 2):
+        life.plan(second, head(f"example-head-{second}", created=made_at(second)))
+        found = life.plan(second + 1)
+    assert found == []
+    assert life.wait == 10
+
+
+def test_hosts_of_a_replica_count_as_one_and_the_ended_one_stays():
+    obj = group(2, numOfHosts=2)
+
+    def hosts(name: str, second: int, **first: Any) -> list[Pod]:
+        labels = {
+            "ray.io/worker-group-replica-name": name,
+            "ray.io/worker-group-replica-index": "0",
+        }
+        return [
+            worker(
+                f"{name}{number}",
+                created=made_at(second),
+                labels={**labels, "ray.io/replica-host-index": str(number)},
+                **(first if not number else {}),
+            )
+            for number in range(2)
+        ]
+
+    life = Life(obj)
+    life.plan(0, head(), *hosts("r1", 0), *hosts("r2", 0))
+    assert life.plan(1, head(), *hosts("r1", 0, **EVICTED), *hosts("r2", 0)) == DELETED * 2
+    assert life.plan(2, head(), *hosts("r2", 0)) == CREATED * 2
+    life.plan(3, head(), *hosts("r3", 3), *hosts("r2", 0))
+    assert life.plan(4, head(), *hosts("r3", 3, **EVICTED), *hosts("r2", 0)) == DELETED
+    kept = hosts("r3", 3, **EVICTED)[:1]
+    assert life.wait == 10
+    assert life.plan(5, head(), *kept, *hosts("r2", 0)) == []
+    assert life.plan(14, head(), *kept, *hosts("r2", 0)) == DELETED
+    assert life.plan(15, head(), *hosts("r2", 0)) == CREATED * 2
+
+
+def test_the_first_cause_quotes_the_pod_and_says_when_the_next_one_is_made():
+    life = Life(group(1))
+    life.lose(0, "a")
+    assert life.ready[1].endswith("; it is replaced")
+    life.lose(2, "b")
+    said = life.ready
+    words = (
+        "group workers: pod example-workers-worker-b has ended (Evicted): The node was low on "
+        "memory.; pods were lost 2 times in a row soon after they were made, so that they are not "
+        "replaced before 2026-08-20T10:00:13Z"
+    )
+    assert said == ("Evicted", words)
+    life.plan(14, head(), worker("c", created=made_at(13), ready=False))
+    assert life.ready == said, "until a replacement is ready"
+    life.plan(15, head(), worker("c", created=made_at(13)))
+    assert life.ready[0] == "AllPodsReady"
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("", "was deleted by somebody else; .*the audit log of the API server says by whom"),
+        ("EvictionByEvictionAPI", r"was evicted through the API.*\(EvictionByEvictionAPI: why\)"),
+        ("PreemptionByScheduler", "was preempted by the scheduler.*priorityClassName"),
+        ("DeletionByTaintManager", "because of a taint of its node.*tolerate the taint"),
+        ("Another", r"was deleted by somebody else \(Another: why\)"),
+    ],
+)
+def test_deletions_are_named_with_whoever_is_known(reason: str, words: str):
+    life = Life(group(1))
+    target = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "why"}
+    life.lose(0, "a")
+    life.lose(2, "b", terminating=True, conditions=[target] if reason else [])
+    life.plan(4, head())
+    name, message = life.ready
+    assert name == "PodDeleted"
+    assert re.search(words, message), message
