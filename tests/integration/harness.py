@@ -7,12 +7,14 @@ real one in real time. The only node is the simulated kubelet in both cases.
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import random
 import uuid
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +51,15 @@ OPERATOR = "manta-operator"
 
 
 def example_cluster(name: str = "example", *, replicas: int = 2) -> dict[str, Any]:
-    manifest = yaml.safe_load((EXAMPLES / "raycluster.yaml").read_text())
+    manifest = copy.deepcopy(_example_cluster())
     manifest["metadata"]["name"] = name
     manifest["spec"]["workerGroupSpecs"][0]["replicas"] = replicas
     return manifest
+
+
+@cache
+def _example_cluster() -> dict[str, Any]:
+    return yaml.safe_load((EXAMPLES / "raycluster.yaml").read_text())
 
 
 @dataclass

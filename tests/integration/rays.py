@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 import json
 import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from controller.apimachinery.timestamps import rfc3339
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
@@ -23,7 +20,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors, Head
 from controller.ray.job import JobSettings, RayJobKind
 from controller.ray.job.submitter.container import SUBMITTER
-from tests.integration.harness import EXAMPLES, cluster_of, is_ready
+from tests.integration.harness import cluster_of, example_cluster, is_ready
 from tests.ray.dashboard.simulated import Course, SimulatedRay
 
 if TYPE_CHECKING:
@@ -45,8 +42,7 @@ RAW_PODS = Resource("", "v1", "pods", "Pod", RawPod)
 
 def job_manifest(name: str = "job", **spec: Any) -> dict[str, Any]:
     """A RayJob in HTTPMode on a cluster of a head and one worker; None removes a field."""
-    example = yaml.safe_load((EXAMPLES / "raycluster.yaml").read_text())
-    cluster = copy.deepcopy(example["spec"])
+    cluster = example_cluster()["spec"]
     cluster["workerGroupSpecs"] = cluster["workerGroupSpecs"][:1]
     cluster["workerGroupSpecs"][0] |= {"replicas": 1, "minReplicas": 1, "maxReplicas": 1}
     full = {

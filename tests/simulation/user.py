@@ -6,7 +6,6 @@ It is a user who sees the present, and fate. What the server refuses does not ma
 from __future__ import annotations
 
 import asyncio
-import copy
 from contextlib import suppress
 from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Any
@@ -341,5 +340,5 @@ def group_spec(group: s.Group) -> dict[str, Any]:
         "minReplicas": group.least,
         "maxReplicas": group.most,
         "numOfHosts": group.hosts,
-        "template": copy.deepcopy(template),
+        "template": template,
     }
