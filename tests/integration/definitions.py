@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import CRDS
-from controller.ray.api.definitions.crds import raycluster_definition
+from controller.ray.api import custom_resource_definitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tests.integration.harness import World
 
 RAYCLUSTERS_CRD = "rayclusters.ray.io"
+RAYJOBS_CRD = "rayjobs.ray.io"
+RAYCRONJOBS_CRD = "raycronjobs.ray.io"
 
 
 async def drop_fields(world: World, *paths: str, name: str = RAYCLUSTERS_CRD) -> None:
@@ -23,13 +25,16 @@ async def drop_fields(world: World, *paths: str, name: str = RAYCLUSTERS_CRD) ->
     await world.user.replace(CRDS, "", name, definition)
 
 
-async def restore_definition(world: World, *, without: Iterable[str] = ()) -> None:
-    """Install the operator's definition of RayClusters again, but for these fields."""
-    definition = await world.user.get_raw(CRDS, "", RAYCLUSTERS_CRD)
-    definition["spec"]["versions"] = raycluster_definition()["spec"]["versions"]
+async def restore_definition(
+    world: World, *, without: Iterable[str] = (), name: str = RAYCLUSTERS_CRD
+) -> None:
+    """Install the operator's definition of a kind again, but for these fields."""
+    definition = await world.user.get_raw(CRDS, "", name)
+    [own] = [each for each in custom_resource_definitions() if each["metadata"]["name"] == name]
+    definition["spec"]["versions"] = own["spec"]["versions"]
     for path in without:
         _drop(definition, path.split("."))
-    await world.user.replace(CRDS, "", RAYCLUSTERS_CRD, definition)
+    await world.user.replace(CRDS, "", name, definition)
 
 
 def _drop(definition: dict[str, Any], path: list[str]) -> None:

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Final
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.ray.api import labels
+from controller.ray.api.installed_definition import REMEDY
 from controller.ray.api.pod_state import group_of
-from controller.ray.cluster.definition import REMEDY
+from controller.ray.cluster.definition import explains
 from controller.ray.cluster.status.condition_types import (
     DELETION_HELD,
     HEAD_POD_READY,
@@ -133,7 +134,7 @@ def _recorded_generation(seen: ClusterObservation) -> int | None:
 
 
 def _is_defined(seen: ClusterObservation, each: PodToDelete) -> bool:
-    return seen.definition.explains(each.cause) or _is_confirmed(seen)
+    return explains(seen.definition, each.cause) or _is_confirmed(seen)
 
 
 def _is_confirmed(seen: ClusterObservation) -> bool:

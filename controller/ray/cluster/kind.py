@@ -22,9 +22,10 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.api.validation.cluster import restart_policy_warnings, validate_cluster
+from controller.ray.cluster.definition import definition_reader
 from controller.ray.cluster.features import unsupported_fields
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.cluster.observe import observe_cluster
+from controller.ray.cluster.observe import ClusterSources, observe_cluster
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.status.status import cluster_status
 from controller.ray.head.identity import Identity
@@ -74,14 +75,13 @@ class RayClusterKind:
 
     def __init__(self, settings: ClusterSettings | None = None) -> None:
         self._settings = settings or ClusterSettings()
-        self._desired_of = IdentityMemo(self._desired)
-        self._unknown_fields_of = UnknownFieldFinder()
+        self._sources = ClusterSources(
+            IdentityMemo(self._desired), UnknownFieldFinder(), definition_reader(), self._settings
+        )
 
     def observe(self, key: str, reads: CacheReader) -> ClusterObservation | None:
         """Everything the plan depends on; None if the cluster is gone."""
-        return observe_cluster(
-            key, reads, self._desired_of, self._unknown_fields_of, self._settings
-        )
+        return observe_cluster(key, reads, self._sources)
 
     def problem(self, observation: ClusterObservation) -> Problem | None:
         """Why the cluster's specification is refused, None if it is valid."""

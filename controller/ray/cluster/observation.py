@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import conditions_of
+from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.cluster.children.observed_children import ObservedChildren
-from controller.ray.cluster.definition import Definition
 from controller.ray.cluster.deletion.cleanup import Cleanup
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class ClusterObservation:
     lost_head: str | None = None
     cleanup: Cleanup = field(default_factory=Cleanup)
     unknown_fields: str = ""
-    definition: Definition = field(default_factory=Definition)
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
     created_pods: tuple[Pod, ...] = ()
     history: PodHistory | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import status_of
@@ -13,7 +14,6 @@ from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.pod_state import group_of, is_head
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.children.observed import observe_children
-from controller.ray.cluster.definition import read_definition
 from controller.ray.cluster.deletion.steps import observe_cleanup
 from controller.ray.cluster.observation import ClusterObservation, DesiredCluster
 from controller.ray.cluster.suspension import every_pod
@@ -29,24 +29,38 @@ if TYPE_CHECKING:
 
     from controller.apimachinery.problem import Problem
     from controller.kube.objects import Pod
+    from controller.ray.api.installed_definition import DefinitionReader
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.settings import ClusterSettings
     from controller.runtime.reconcile.kind import CacheReader
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterSources:
+    """The sources of an observation besides the caches.
+
+    Attributes:
+        desired_of: gives what a RayCluster asks for, or what is wrong with it.
+        unknown_fields_of: finds the unknown fields of its pod templates.
+        read_definition: reads what the installed definition lacks.
+        settings: of the RayCluster controller.
+    """
+
+    desired_of: Callable[[RayCluster], DesiredCluster | Problem]
+    unknown_fields_of: UnknownFieldFinder
+    read_definition: DefinitionReader
+    settings: ClusterSettings
+
+
 def observe_cluster(
-    key: str,
-    reads: CacheReader,
-    desired_of: Callable[[RayCluster], DesiredCluster | Problem],
-    unknown_fields_of: UnknownFieldFinder,
-    settings: ClusterSettings,
+    key: str, reads: CacheReader, sources: ClusterSources
 ) -> ClusterObservation | None:
     """Read the cluster `namespace/name` and its children; None if it does not exist."""
     cluster = reads.get(RAYCLUSTERS, key)
     if cluster is None:
         return None
-    desired = desired_of(cluster)
+    desired, settings = sources.desired_of(cluster), sources.settings
     uid = cluster.metadata.uid
     heads, workers = _sorted_by_role(reads.by_index(PODS, "owner", uid))
     if not isinstance(desired, DesiredCluster):
@@ -69,8 +83,8 @@ def observe_cluster(
         pending_scopes=reads.pending_scopes(uid),
         lost_head=_lost_head(cluster, heads, reads),
         cleanup=observe_cleanup(cluster, reads),
-        unknown_fields=unknown_fields_of(cluster, reads),
-        definition=read_definition(reads.installed_schema(RAYCLUSTERS)),
+        unknown_fields=sources.unknown_fields_of(cluster, reads),
+        definition=sources.read_definition(reads),
         consistency_warnings=reads.consistency_warnings(uid),
         created_pods=reads.created(PODS, uid),
         history=reads.memory(uid),

@@ -10,6 +10,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.api.validation.cronjob import validate_cron_job
+from controller.ray.cronjob.definition import DefinitionsReader
 from controller.ray.cronjob.observe import observe_cron_job
 from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, cron_job_keys
@@ -52,10 +53,13 @@ class RayCronJobKind:
         self._settings = settings or CronJobSettings()
         self._validated = IdentityMemo(self._validate)
         self._unknown_fields_of = UnknownFieldFinder()
+        self._read_definition = DefinitionsReader()
 
     def observe(self, key: str, reads: CacheReader) -> CronJobObservation | None:
         """Everything the plan depends on; None if the RayCronJob is gone."""
-        return observe_cron_job(key, reads, self._validated, self._unknown_fields_of)
+        return observe_cron_job(
+            key, reads, self._validated, self._unknown_fields_of, self._read_definition
+        )
 
     def problem(self, observation: CronJobObservation) -> Problem | None:
         """Why the specification is refused, None if it is valid."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import status_of
+from controller.ray.api.installed_definition import InstalledDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,7 @@ class CronJobObservation:
             sentence "there is a RayJob of this name that ...".
         has_pending_writes: whether the outcome of a write to a RayJob is unknown.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
+        definition: what the installed definitions of RayCronJobs and RayJobs lack.
         consistency_warnings: sentences about writes that the cache contradicts.
     """
 
@@ -40,6 +42,7 @@ class CronJobObservation:
     name_conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
     has_pending_writes: bool = False
     unknown_fields: str = ""
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
 
     @property

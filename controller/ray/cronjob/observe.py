@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from controller.ray.api.raycronjob import RayCronJob
     from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.api.validation.cronjob import ValidCronJob
+    from controller.ray.cronjob.definition import DefinitionsReader
     from controller.runtime.reconcile.kind import CacheReader
 
 
@@ -27,6 +28,7 @@ def observe_cron_job(
     reads: CacheReader,
     validate: Callable[[RayCronJob], ValidCronJob | Problem],
     unknown_fields_of: UnknownFieldFinder,
+    read_definition: DefinitionsReader,
 ) -> CronJobObservation | None:
     """Read the RayCronJob `namespace/name` and its RayJobs; None if it does not exist."""
     cron = reads.get(RAYCRONJOBS, key)
@@ -50,5 +52,6 @@ def observe_cron_job(
         | {name: f"cannot be read: {odd.reason}" for name, odd in unreadable.items()},
         has_pending_writes=SCOPE in reads.pending_scopes(meta.uid),
         unknown_fields=unknown_fields_of(cron, reads),
+        definition=read_definition(reads),
         consistency_warnings=reads.consistency_warnings(meta.uid),
     )

@@ -70,6 +70,7 @@ def _conditions(
     conditions = ConditionSet(seen.conditions, seen.cron.metadata.generation, now)
     conditions.set(READY, verdict.status, verdict.reason, verdict.message)
     set_fields_known(conditions, seen.unknown_fields)
+    seen.definition.set_in(conditions)
     conditions.set_if(
         OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", "; ".join(seen.consistency_warnings)
     )

@@ -13,6 +13,7 @@ from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.api.validation.job import validate_job, validate_job_status
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
+from controller.ray.job.definition import definition_reader
 from controller.ray.job.observe import JobSources, observe_job
 from controller.ray.job.plan import plan_job
 from controller.ray.job.settings import JobSettings
@@ -60,6 +61,7 @@ class RayJobKind:
             IdentityMemo(self._validate),
             IdentityMemo(read_cluster_spec),
             UnknownFieldFinder(),
+            definition_reader(),
             dashboards,
             self._settings,
         )

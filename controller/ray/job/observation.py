@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
+from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.job.submitter.state import NO_SUBMITTER, SubmitterState
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class JobObservation:
         stop_outcome: the result of stopping the job in Ray.
         log: the last lines of the submitter's log, once they have been read.
         pending_scopes: scopes in which the outcome of a write is unknown.
+        definition: what the installed definition of RayJobs lacks.
         unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         create_errors: why the API server refused to create an object, by scope.
         clock_jumped_at: the time of day after its last jump, None if there was none.
@@ -90,6 +92,7 @@ class JobObservation:
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""
     clock_jumped_at: datetime | None = None
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
 
     @property
     def job_id(self) -> str:

@@ -33,6 +33,7 @@ from controller.ray.job.watches import SUBMITTER_PODS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from controller.ray.api.installed_definition import DefinitionReader
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayjob import JobSpec, RayJob
     from controller.ray.api.unknown_fields import UnknownFieldFinder
@@ -50,6 +51,7 @@ class JobSources:
         job_spec_of: gives a RayJob's specification or what is wrong with it.
         cluster_spec_of: gives a RayCluster's specification, None if it cannot be read.
         unknown_fields_of: finds the unknown fields of its pod templates.
+        read_definition: reads what the installed definition lacks.
         dashboards: what Ray reports.
         settings: of the RayJob controller.
     """
@@ -57,6 +59,7 @@ class JobSources:
     job_spec_of: Callable[[RayJob], JobSpec | Problem]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
     unknown_fields_of: UnknownFieldFinder
+    read_definition: DefinitionReader
     dashboards: Dashboards
     settings: JobSettings
 
@@ -110,6 +113,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
         create_errors=tuple(_create_errors(meta.namespace, name, submitter_key, reads)),
         unknown_fields=sources.unknown_fields_of(job, reads),
         clock_jumped_at=reads.clock_jumped_at,
+        definition=sources.read_definition(reads),
     )
 
 

@@ -24,6 +24,7 @@ from controller.ray.job.attempt.writes import (
 )
 from controller.ray.job.cleanup.cleanup import deletion_writes, next_deletion
 from controller.ray.job.cleanup.finalization import finalize, finalizer_patch
+from controller.ray.job.definition import leave_as_it_is
 from controller.ray.job.state_machine.collect_facts import (
     collect_facts,
     has_answered,
@@ -58,6 +59,9 @@ def plan_job(seen: JobObservation, settings: JobSettings, now: datetime) -> Plan
     deadlines = Deadlines(now, seen.clock_jumped_at)
     if seen.job.metadata.terminating:
         return finalize(seen, deadlines)
+    untouched = leave_as_it_is(seen)
+    if untouched is not None:
+        return replace(untouched, subscriptions=interests(seen))
     facts = collect_facts(seen, settings, deadlines)
     step = next_step(seen.state, facts)
     if step is not None:

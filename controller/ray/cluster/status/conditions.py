@@ -18,7 +18,6 @@ from controller.apimachinery.conditions import (
 from controller.ray.api.pod_state import condition, is_ready
 from controller.ray.cluster.status.condition_types import (
     CHILDREN_AS_SPECIFIED,
-    DEFINITION_COMPLETE,
     DELETION_HELD,
     FEATURES_SUPPORTED,
     HEAD_POD_READY,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.kube.objects import Pod
-    from controller.ray.cluster.definition import Definition
     from controller.ray.cluster.held_deletions import HeldDeletions
     from controller.ray.cluster.upgrade import UpgradeStrategy
     from controller.ray.diagnosis.reasons import Cause
@@ -122,13 +120,6 @@ class ClusterConditions(ConditionSet):
     def set_children(self, notes: Sequence[str]) -> None:
         """Services, claims and the like that only a person can put right."""
         self.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", "; ".join(notes))
-
-    def set_definition(self, definition: Definition) -> None:
-        """Fields that the installed definition of RayClusters drops, or that it cannot be read."""
-        if definition.error:
-            self.set(DEFINITION_COMPLETE, "Unknown", "OpenAPIUnreadable", definition.problem)
-        else:
-            self.set_if(DEFINITION_COMPLETE, "False", "FieldsMissing", definition.problem)
 
     def set_deletion_held(self, held: HeldDeletions | None) -> None:
         """Pods that would be deleted without an explanation."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from controller.apimachinery.conditions import READY, find_condition, is_true
+from controller.apimachinery.conditions import READY, is_true
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.merge_patch import difference
 from controller.apimachinery.timestamps import rfc3339
@@ -20,7 +20,6 @@ from controller.ray.api.raycluster import LARGEST_INT32
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.cluster.held_deletions import held_deletions, unexplained_number
 from controller.ray.cluster.status.condition_types import (
-    DEFINITION_COMPLETE,
     DELETION_HELD,
     SUSPENDED,
 )
@@ -95,7 +94,7 @@ def cluster_status(
     events = (
         *readiness_events(seen.conditions, cause),
         *_held_events(seen, held),
-        *_definition_events(seen),
+        *seen.definition.events(seen.conditions),
     )
     events += unknown_field_events(seen.conditions, seen.unknown_fields)
     patch = _patch(present, wanted, now, events)
@@ -223,7 +222,7 @@ def _conditions(
     conditions.set_children([note.message for note in seen.children.notes])
     strategy = strategy_of(desired.spec)
     set_fields_known(conditions, seen.unknown_fields)
-    conditions.set_definition(seen.definition)
+    seen.definition.set_in(conditions)
     conditions.set_deletion_held(held)
     if held is None and strategy.is_due(seen, desired):
         conditions.set_recreating()
@@ -242,14 +241,6 @@ def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[
     if held is None or is_true(seen.conditions, DELETION_HELD):
         return ()
     return (Event("Warning", DELETION_HELD, "Delete", held.message),)
-
-
-def _definition_events(seen: ClusterObservation) -> tuple[Event, ...]:
-    """One event when the condition appears; also if a definition drops conditions."""
-    known = find_condition(seen.conditions, DEFINITION_COMPLETE) or {}
-    if not seen.definition.missing or known.get("message") == seen.definition.problem:
-        return ()
-    return (Event("Warning", "DefinitionIncomplete", "Reconcile", seen.definition.problem),)
 
 
 def _patch(

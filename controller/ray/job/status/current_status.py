@@ -119,6 +119,7 @@ def _conditions(
             unreachable = f"no answer since {rfc3339(quiet.since)}: {error}".rstrip(": ")
     conditions.set_dashboard(unreachable)
     set_fields_known(conditions, seen.unknown_fields)
+    seen.definition.set_in(conditions)
     conditions.set_outdated(outdated=seen.state.has_attempt and is_outdated(seen))
     return conditions.as_list()
 

@@ -1,0 +1,149 @@
+"""What the installed definition of a kind lacks of the fields that its planner relies on.
+
+The API server drops what its definition lacks from every object, also when it reads one that is
+stored already. Each kind names the fields whose absence would delete, start or repeat something.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.conditions import find_condition
+from controller.runtime.reconcile.kind import InstalledSchema
+from controller.runtime.reconcile.plan import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from controller.apimachinery.conditions import ConditionSet
+    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.kube.resources import Resource
+    from controller.runtime.reconcile.kind import CacheReader
+
+DEFINITION_COMPLETE: Final = "DefinitionComplete"
+"""Type of the condition; it is present only while something is wrong with the definition."""
+
+EVENT_INTERVAL: Final = 600.0
+"""Seconds between two events about an object that is not written, so that nothing else tells."""
+
+REMEDY: Final = (
+    "Install this operator's definitions (manta crds | kubectl apply -f -) and apply "
+    "the manifest again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledDefinition:
+    """The installed definition of a kind, as far as the planner relies on it.
+
+    Attributes:
+        kind: its kind.
+        consequence: what the operator does while fields are missing.
+        missing: paths of fields that it lacks.
+        error: why it could not be read; empty if it was.
+    """
+
+    kind: str = ""
+    consequence: str = ""
+    missing: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it and what to do, empty if nothing is."""
+        if self.error:
+            return (
+                f"the installed definition of {self.kind}s cannot be read ({self.error}), so that "
+                "fields that it drops are found only by their consequences; grant the operator "
+                "the right to read /openapi/v3, as the ClusterRole system:discovery does"
+            )
+        if self.missing:
+            return (
+                f"the installed definition of {self.kind}s lacks {', '.join(self.missing)}: the "
+                f"API server drops this from every {self.kind}. {self.consequence}. {REMEDY}"
+            )
+        return ""
+
+    def set_in(self, conditions: ConditionSet) -> None:
+        """Set the condition, or remove it if nothing is wrong."""
+        if self.error:
+            conditions.set(DEFINITION_COMPLETE, "Unknown", "OpenAPIUnreadable", self.problem)
+        else:
+            conditions.set_if(DEFINITION_COMPLETE, "False", "FieldsMissing", self.problem)
+
+    def events(self, conditions: Sequence[Mapping[str, Any]]) -> tuple[Event, ...]:
+        """The event about missing fields, unless the stored condition has the same message."""
+        known = find_condition(conditions, DEFINITION_COMPLETE) or {}
+        if not self.missing or known.get("message") == self.problem:
+            return ()
+        return (Event("Warning", "DefinitionIncomplete", "Reconcile", self.problem),)
+
+
+class DefinitionReader:
+    """Reads the installed definition of a kind; once for each published schema.
+
+    Args:
+        resource: of the kind.
+        relied_on: gives the paths that its planner relies on, for a schema.
+        consequence: what the operator does while one of them is missing, without a full stop.
+    """
+
+    def __init__(
+        self,
+        resource: Resource[Any],
+        relied_on: Callable[[ObjectSchema], Iterable[str]],
+        consequence: str,
+    ) -> None:
+        self._resource = resource
+        self._relied_on = relied_on
+        self._consequence = consequence
+        self._installed = InstalledSchema()
+        self._definition = InstalledDefinition()
+
+    def __call__(self, reads: CacheReader) -> InstalledDefinition:
+        """The definition as it was last read."""
+        installed = reads.installed_schema(self._resource)
+        if installed is not self._installed:
+            self._installed, self._definition = installed, self._read(installed)
+        return self._definition
+
+    def _read(self, installed: InstalledSchema) -> InstalledDefinition:
+        schema = installed.schema
+        missing = () if schema is None else missing_fields(schema, self._relied_on(schema))
+        return InstalledDefinition(
+            self._resource.kind, self._consequence, missing, "" if schema else installed.error
+        )
+
+
+def missing_fields(schema: ObjectSchema, paths: Iterable[str]) -> tuple[str, ...]:
+    """The paths that objects lose, without those below another one."""
+    lost = [path for path in paths if schema.lacks(path)]
+    return tuple(path for path in lost if not any(path.startswith(f"{other}.") for other in lost))
+
+
+CLUSTER_FIELDS: Final = (
+    "workerGroupSpecs",
+    "workerGroupSpecs.replicas",
+    "workerGroupSpecs.minReplicas",
+    "workerGroupSpecs.numOfHosts",
+    "enableInTreeAutoscaling",
+)
+"""Fields of a cluster's specification that decide how many workers it has."""
+
+JOB_FIELDS: Final = (
+    "suspend",
+    "managedBy",
+    "submissionMode",
+    "clusterSelector",
+    "backoffLimit",
+    "shutdownAfterJobFinishes",
+    "ttlSecondsAfterFinished",
+    "deletionStrategy",
+    "deletionStrategy.deletionRules",
+    "deletionStrategy.deletionRules.condition.ttlSeconds",
+    "rayClusterSpec",
+    *(f"rayClusterSpec.{path}" for path in CLUSTER_FIELDS),
+)
+"""Fields of a job's specification that decide whether, how often and on what it runs, and what is
+deleted after it."""

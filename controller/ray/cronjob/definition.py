@@ -1,0 +1,51 @@
+"""What a RayCronJob's planner relies on: without it, RayJobs would be created twice or wrongly.
+
+A RayCronJob without `lastScheduleTime` may run a tick again, and one without `suspend` runs though
+it must not. While a definition lacks such a field, no RayJob is created or deleted, and the
+RayCronJob is not written: the write would store it without what the definition lacks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api.installed_definition import JOB_FIELDS, DefinitionReader
+from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.api.rayjob import RAYJOBS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.ray.api.installed_definition import InstalledDefinition
+    from controller.runtime.reconcile.kind import CacheReader
+
+_KUBERAYS: Final = ("spec.suspend", "spec.timeZone", "status.lastScheduleTime")
+_OURS: Final = ("spec.concurrencyPolicy", "spec.startingDeadlineSeconds")
+_OF_RUNS: Final = ("status.jobDeploymentStatus", "status.jobStatus")
+
+_CONSEQUENCE: Final = "RayCronJobs are left as they are: no RayJob is created or deleted for them"
+
+
+class DefinitionsReader:
+    """Reads what the installed definitions of RayCronJobs and RayJobs lack."""
+
+    def __init__(self) -> None:
+        self._cron_jobs = DefinitionReader(RAYCRONJOBS, _relied_on, _CONSEQUENCE)
+        self._jobs = DefinitionReader(RAYJOBS, lambda _schema: _OF_JOBS, _CONSEQUENCE)
+
+    def __call__(self, reads: CacheReader) -> InstalledDefinition:
+        """That of RayCronJobs; that of RayJobs if only it lacks something."""
+        own, jobs = self._cron_jobs(reads), self._jobs(reads)
+        return jobs if jobs.missing and not own.missing else own
+
+
+def _relied_on(schema: ObjectSchema) -> Iterator[str]:
+    """KubeRay's definition has neither conditions nor the fields that Manta adds."""
+    yield from _KUBERAYS
+    if not schema.lacks("status.conditions"):
+        yield from _OURS
+    yield from (f"spec.jobTemplate.{path}" for path in JOB_FIELDS)
+
+
+_OF_JOBS: Final = (*_OF_RUNS, *(f"spec.{path}" for path in JOB_FIELDS))

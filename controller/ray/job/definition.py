@@ -1,0 +1,96 @@
+"""What a RayJob's planner relies on: without it, jobs would run again or lose their clusters.
+
+A status whose attempt is not recorded is that of a job which has yet to run; a specification
+without `suspend` is one that may start, and one without a delay deletes the cluster at once. While
+the installed definition lacks such a field, a RayJob is left as it is. It is not written either,
+not even its conditions: the API server reads an object without the fields that its definition
+lacks, and any write would store it so. What nobody writes is whole again with the definition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api.installed_definition import (
+    EVENT_INTERVAL,
+    JOB_FIELDS,
+    DefinitionReader,
+)
+from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.job.state_machine.states import State
+from controller.runtime.reconcile.plan import Event, Plan
+
+if TYPE_CHECKING:
+    from controller.ray.job.observation import JobObservation
+
+STATUS_FIELDS: Final = (
+    "jobDeploymentStatus",
+    "rayClusterName",
+    "jobId",
+    "jobStatus",
+    "startTime",
+    "endTime",
+    "dashboardURL",
+    "failed",
+)
+"""Fields of the status that tell an attempt from one that has not begun."""
+
+RELIED_ON: Final = (
+    *(f"status.{name}" for name in STATUS_FIELDS),
+    *(f"spec.{path}" for path in JOB_FIELDS),
+)
+
+
+def definition_reader() -> DefinitionReader:
+    """Reads what the installed definition of RayJobs lacks."""
+    return DefinitionReader(
+        RAYJOBS,
+        lambda _schema: RELIED_ON,
+        "RayJobs are left as they are, so that none is started, ended or deleted because of it",
+    )
+
+
+def leave_as_it_is(seen: JobObservation) -> Plan | None:
+    """The plan that only reports what is missing; None if the RayJob can be read as it was."""
+    events = seen.definition.events(())
+    lost = "" if events else lost_fields(seen)
+    if lost:
+        events = (Event("Warning", "StatusIncomplete", "Reconcile", lost),)
+    return Plan(events=events, requeue_after=EVENT_INTERVAL) if events else None
+
+
+def lost_fields(seen: JobObservation) -> str:
+    """What the status must have had, and what to do; empty if nothing is known to be lost.
+
+    A definition may drop fields before its schema is published, or somebody may write the object
+    meanwhile.
+    """
+    lost = _lost(seen)
+    if not lost:
+        return ""
+    return (
+        f"status.{lost} is missing, although an attempt was made: its job might run twice, or "
+        "its cluster be deleted. A definition of RayJobs may have dropped it, or somebody has "
+        "removed it. Put it back (kubectl edit --subresource=status), or create the RayJob anew"
+    )
+
+
+def _lost(seen: JobObservation) -> str:
+    leftovers = bool(seen.stale_clusters) or seen.submitter_job is not None
+    has_begun = bool(seen.status.get("startTime"))
+    required = {
+        "jobDeploymentStatus": seen.state is not State.NEW
+        or not (seen.cluster_name or (leftovers and not has_begun)),
+        "rayClusterName": bool(seen.cluster_name)
+        or not (_is_under_way(seen) or (seen.state.terminal and leftovers)),
+        "startTime": has_begun
+        or not (
+            _is_under_way(seen) or (seen.state is State.VALIDATION_FAILED and seen.cluster_name)
+        ),
+        "jobId": bool(seen.job_id) or seen.state is not State.RUNNING,
+    }
+    return next((name for name, is_there in required.items() if not is_there), "")
+
+
+def _is_under_way(seen: JobObservation) -> bool:
+    return seen.state.has_attempt or seen.state in {State.SUSPENDING, State.RETRYING}
