@@ -116,6 +116,7 @@ class SharedInformer(Generic[T]):
         self._started = False
         self._stopped = False
         self._synced_or_stopped = asyncio.Event()
+        self._replaced_or_stopped = asyncio.Event()
         self._metrics.started(self.statistics)
 
     @property
@@ -230,6 +231,16 @@ class SharedInformer(Generic[T]):
         """
         self._reflector.relist(sign)
 
+    async def reread(self, sign: str) -> None:
+        """List again, because objects may have changed without their revisions.
+
+        That happens when a definition changes: the server drops or shows other fields. Returns
+        when the store has another list, or when this informer has stopped.
+        """
+        self._processor.redefined = True
+        self._reflector.relist(sign)
+        await self._replaced_or_stopped.wait()
+
     def statistics(self) -> InformerStatistics:
         """Return the current statistics."""
         seen = self._reflector.statistics
@@ -266,6 +277,8 @@ class SharedInformer(Generic[T]):
         for registration in self._registrations:
             registration.end_initial_items()
         self._synced_or_stopped.set()
+        self._replaced_or_stopped.set()
+        self._replaced_or_stopped = asyncio.Event()
         if replaced.reset:
             for callback in self._on_reset:
                 callback()
@@ -316,6 +329,7 @@ class SharedInformer(Generic[T]):
             registration.drain()
             registration.remove()
         self._synced_or_stopped.set()
+        self._replaced_or_stopped.set()
         self._metrics.stopped()
 
 

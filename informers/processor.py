@@ -61,6 +61,7 @@ class Processor(Generic[T]):
         self._store = store
         self._transform = transform
         self.quarantined: dict[str, Undecodable] = {}
+        self.redefined = False
 
     def apply(self, event: WatchEvent[T]) -> list[Notification[T]]:
         """Apply one event of a watch."""
@@ -80,15 +81,19 @@ class Processor(Generic[T]):
     def replace(self, replaced: Replaced[T]) -> list[Notification[T]]:
         """Replace all contents; return deletions first, then the rest in list order.
 
-        Unchanged objects are neither replaced nor returned.
+        Unchanged objects are neither replaced nor returned. Equal revisions prove nothing after a
+        reset, or if the definition has changed.
         """
+        proves = not (replaced.reset or self.redefined)
+        self.redefined = False
         initial = not self._store.resource_version
         before = {key_of(obj): obj for obj in self._store.list()}
         self.quarantined.clear()
         parts = [cast("T", odd.partial) for odd in replaced.undecodable if odd.partial is not None]
+        listed = ((key_of(obj), obj) for obj in [*replaced.objects, *parts])
         after = {
-            key: self._transform(obj) if _changed(before.get(key), obj, replaced) else before[key]
-            for key, obj in ((key_of(obj), obj) for obj in [*replaced.objects, *parts])
+            key: self._transform(obj) if _changed(before.get(key), obj, proves) else before[key]
+            for key, obj in listed
         }
         for odd in replaced.undecodable:
             self.quarantined[odd.key] = odd
@@ -180,11 +185,11 @@ def _same_object(a: T, b: T) -> bool:
     return a.metadata.uid == b.metadata.uid
 
 
-def _changed(before: T | None, after: T, replaced: Replaced[T]) -> bool:
-    """Return whether a listed object differs. After a reset equal revisions prove nothing."""
+def _changed(before: T | None, after: T, proves: bool) -> bool:
+    """Return whether a listed object differs, if equal revisions prove that it does not."""
     return (
         before is None
-        or replaced.reset
+        or not proves
         or not _same_object(before, after)
         or before.metadata.resource_version != after.metadata.resource_version
     )

@@ -152,7 +152,10 @@ class Operator:
             on_watch=lambda _resource: self.schemas.check_soon(),
         )
         self.schemas = InstalledSchemas(
-            client, {PODS, *(kind.primary for kind in kinds)}, on_change=self._schema_changed
+            client,
+            {PODS, *(kind.primary for kind in kinds)},
+            on_change=self._schema_changed,
+            reread=self.caches.reread,
         )
         self.expectations.reader.installed_schemas = self.schemas.found
         for kind in kinds:

@@ -652,6 +652,23 @@ class TestLists:
             await settle()
             assert informer.statistics().lists == 3
 
+    async def test_after_a_definition_changed_objects_of_equal_revisions_are_read_again(self):
+        same = thing("a", 1)
+        source = ScriptedSource(
+            lists=[page([same], 1), page([thing("a", 1, colour="red")], 1), page([same], 1)],
+            watches=[[Hang]] * 9,
+        )
+        informer = informer_of(source, settings=PAGED)
+        async with running(informer):
+            await settle()
+            await informer.reread("the definition has changed")
+            found = informer.lister.get("ns/a")
+            assert found is not None
+            assert (found.colour, informer.statistics().resets) == ("red", 0)
+            informer.relist("a sign")
+            await settle()
+            assert informer.lister.get("ns/a") is found
+
     async def test_a_server_that_went_back_in_time_is_believed_at_quorum_and_told_of(self):
         source = ScriptedSource(
             lists=[

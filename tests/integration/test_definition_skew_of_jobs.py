@@ -99,6 +99,7 @@ async def test_a_status_that_lost_its_state_is_not_taken_for_that_of_a_new_job(r
     rays.start_operator()
     await rays.create(**JOB)
     before = await rays.reaches("Running")
+    await rays.world.settle(10)
     lost = {"status": {"jobDeploymentStatus": None}}
     namespace = rays.world.namespace
     await rays.world.user.merge_patch(RAYJOBS, namespace, "job", lost, subresource="status")

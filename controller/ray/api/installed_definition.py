@@ -109,11 +109,16 @@ class DefinitionReader:
         return self._definition
 
     def _read(self, installed: InstalledSchema) -> InstalledDefinition:
-        schema = installed.schema
-        missing = () if schema is None else missing_fields(schema, self._relied_on(schema))
-        return InstalledDefinition(
-            self._resource.kind, self._consequence, missing, "" if schema else installed.error
-        )
+        """While cached objects may be read by the definition before, its gaps count too."""
+        lost = [
+            path
+            for schema in (installed.schema, installed.previous)
+            if schema is not None
+            for path in missing_fields(schema, self._relied_on(schema))
+        ]
+        error = installed.error if installed.schema is None else ""
+        missing = tuple(dict.fromkeys(lost))
+        return InstalledDefinition(self._resource.kind, self._consequence, missing, error)
 
 
 def missing_fields(schema: ObjectSchema, paths: Iterable[str]) -> tuple[str, ...]:

@@ -150,6 +150,16 @@ class Caches:
         """
         await confirm(self.caches, self._registrations, self._sync_timeout)
 
+    async def reread(self, resource: Resource[Any]) -> None:
+        """Read all objects of a kind again, because its definition has changed."""
+        if resource in self._primaries:
+            read = (
+                each.informer.reread(f"the definition of {resource} has changed")
+                for each in self.caches
+                if each.scope.resource == resource
+            )
+            await asyncio.gather(*read)
+
     def keys(self, resource: Resource[Any]) -> list[str]:
         """Keys of all cached objects of a resource."""
         return [

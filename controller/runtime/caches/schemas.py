@@ -19,7 +19,7 @@ from controller.kube.errors import KubeError
 from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from controller.kube.client import Client
     from controller.kube.resources import Resource
@@ -46,6 +46,8 @@ class InstalledSchemas:
         client: to read with.
         resources: whose schemas are wanted.
         on_change: called with a resource whose schema, or the error in its place, has changed.
+        reread: reads the cached objects again after a change; until then the schema before it
+            counts too.
 
     Attributes:
         found: the results by resource.
@@ -59,9 +61,11 @@ class InstalledSchemas:
         resources: Iterable[Resource[Any]],
         *,
         on_change: Callable[[Resource[Any]], None],
+        reread: Callable[[Resource[Any]], Awaitable[None]],
     ) -> None:
         self._client = client
         self._on_change = on_change
+        self._reread = reread
         self._due = asyncio.Event()
         self._stopped = False
         self.found = dict.fromkeys(resources, InstalledSchema())
@@ -119,6 +123,16 @@ class InstalledSchemas:
         except KubeError as error:
             self._record_error(resource, str(error))
             return False
+        known = self.found[resource]
+        before = known.previous or known.schema
+        is_new = known.previous is not None or before != schema
+        if before is not None and schema is not None and is_new:
+            self._record(resource, InstalledSchema(schema, previous=before))
+            try:
+                async with asyncio.timeout(RETRY):
+                    await self._reread(resource)
+            except TimeoutError:
+                return False
         self._urls[resource] = url
         self._record(resource, InstalledSchema(schema))
         return True

@@ -54,10 +54,12 @@ class InstalledSchema:
     Attributes:
         schema: None if it is not known.
         error: why it could not be read; empty if it was, or if nobody has tried.
+        previous: another one by which cached objects may have been read; None if there is none.
     """
 
     schema: ObjectSchema | None = None
     error: str = ""
+    previous: ObjectSchema | None = None
 
 
 @dataclass(frozen=True, slots=True)

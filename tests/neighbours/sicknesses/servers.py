@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from controller.kube.resources import CRDS, NODES
-from controller.ray.api import RAYCLUSTERS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.faults.faulty_transport import Cut, ErrorResponse, Gone, Lag, Refused, Rule
 from tests.faults.restored import Backup
 from tests.integration.definitions import drop_fields, restore_definition
@@ -18,6 +19,7 @@ from tests.neighbours.sickness import Sickness
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from controller.kube.resources import Resource
     from tests.faults.faulty_transport import EventFault, RequestFault
     from tests.neighbours.neighbourhood import Tenant
     from tests.neighbours.sickness import Course
@@ -78,6 +80,19 @@ async def pruned_definition(sick: Tenant) -> AsyncIterator[None]:
     await restore_definition(sick.world)
     for name, spec in specs.items():
         await sick.user.merge_patch(RAYCLUSTERS, sick.namespace, name, {"spec": spec})
+
+
+def definition_without(resource: Resource[Any], field: str) -> Course:
+    """Somebody installs a definition that lacks this field, and later the right one."""
+
+    @asynccontextmanager
+    async def course(sick: Tenant) -> AsyncIterator[None]:
+        await drop_fields(sick.world, field, name=str(resource))
+        yield
+        await restore_definition(sick.world, name=str(resource))
+        await asyncio.sleep(10)
+
+    return course
 
 
 @asynccontextmanager
@@ -153,6 +168,22 @@ SICKNESSES = (
         late=True,
         only=frozenset({"RayCluster"}),
         named="numOfHosts.*manta crds",
+    ),
+    Sickness(
+        name="a definition of RayJobs that lacks jobDeploymentStatus",
+        course=definition_without(RAYJOBS, "status.jobDeploymentStatus"),
+        late=True,
+        only=frozenset({"RayJob", "RayCronJob"}),
+        everywhere="no RayJob can be told from a new one",
+        named="jobDeploymentStatus.*manta crds",
+    ),
+    Sickness(
+        name="a definition of RayCronJobs that lacks lastScheduleTime",
+        course=definition_without(RAYCRONJOBS, "status.lastScheduleTime"),
+        late=True,
+        only=frozenset({"RayCronJob"}),
+        everywhere="no tick can be told from one that was served",
+        named="lastScheduleTime.*manta crds",
     ),
     Sickness(
         name="the database is restored from a backup",

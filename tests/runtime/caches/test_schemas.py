@@ -26,6 +26,10 @@ def document(*fields: str) -> bytes:
     return json.dumps({"components": {"schemas": {"v1.Pod": pod}}}).encode()
 
 
+async def unread(_resource: Any) -> None:
+    """Nothing is cached."""
+
+
 @dataclass
 class Publisher:
     """A client of a server that publishes one document."""
@@ -36,6 +40,10 @@ class Publisher:
     index: Any = None
     read: list[str] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
+    reading: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.reading.set()
 
     async def request_json(self, method: str, path: str) -> Any:
         self.read.append(path)
@@ -50,6 +58,10 @@ class Publisher:
         self.read.append(path)
         return self.body
 
+    async def reread(self, resource: Any) -> None:
+        self.read.append(f"all {resource}")
+        await self.reading.wait()
+
     def publish(self, *fields: str) -> None:
         self.body, self.version = document(*fields), self.version + 1
 
@@ -58,7 +70,7 @@ class Publisher:
 async def running(publisher: Publisher) -> AsyncIterator[tuple[InstalledSchemas, list[Any]]]:
     changed: list[Any] = []
     client: Any = publisher
-    schemas = InstalledSchemas(client, [PODS], on_change=changed.append)
+    schemas = InstalledSchemas(client, [PODS], on_change=changed.append, reread=publisher.reread)
     ready = asyncio.Event()
     task = asyncio.create_task(schemas.run(ready.set))
     await ready.wait()
@@ -103,7 +115,9 @@ async def test_a_document_that_is_published_a_moment_after_the_watch_ended_is_fo
         publisher.publish("metadata", "spec")
         await asyncio.sleep(CHECKS[1])
         assert fields(schemas) == ["metadata", "spec"]
-        assert changed == [PODS, PODS]
+        assert changed == [PODS, PODS, PODS], (
+            "when it is found, and when the objects are read again"
+        )
 
 
 @pytest.mark.parametrize(
@@ -177,7 +191,7 @@ async def test_a_watch_that_begins_between_checks_begins_them_anew():
 async def test_a_resource_that_is_not_published_is_not_read_and_no_error():
     client: Any = Publisher()
     changed: list[Any] = []
-    schemas = InstalledSchemas(client, [SERVICES, CRDS], on_change=changed.append)
+    schemas = InstalledSchemas(client, [SERVICES, CRDS], on_change=changed.append, reread=unread)
     client.index = {"paths": {}}
     assert await schemas._read()
     assert schemas.found == dict.fromkeys([SERVICES, CRDS], InstalledSchema())
@@ -187,7 +201,7 @@ async def test_a_resource_that_is_not_published_is_not_read_and_no_error():
 async def test_one_unreadable_document_makes_the_reading_incomplete():
     client: Any = Publisher(body=b"{")
     with capture_logs() as logs:
-        schemas = InstalledSchemas(client, [PODS, CRDS], on_change=lambda _: None)
+        schemas = InstalledSchemas(client, [PODS, CRDS], on_change=lambda _: None, reread=unread)
         assert not await schemas._read()
     error = schemas.found[PODS].error
     assert logs == [
@@ -203,7 +217,7 @@ async def test_one_unreadable_document_makes_the_reading_incomplete():
 async def test_without_an_index_every_resource_has_the_error():
     client: Any = Publisher(error=NotSent("connection refused"))
     changed: list[Any] = []
-    schemas = InstalledSchemas(client, [PODS, SERVICES], on_change=changed.append)
+    schemas = InstalledSchemas(client, [PODS, SERVICES], on_change=changed.append, reread=unread)
     assert not await schemas._read()
     assert [schemas.found[each].error for each in changed] == ["connection refused"] * 2
     assert changed == [PODS, SERVICES]
@@ -230,7 +244,7 @@ async def test_a_server_that_never_answers_delays_the_start_by_seconds_only():
             await asyncio.Event().wait()
 
     silent: Any = Silent()
-    schemas = InstalledSchemas(silent, [PODS, SERVICES], on_change=lambda _: None)
+    schemas = InstalledSchemas(silent, [PODS, SERVICES], on_change=lambda _: None, reread=unread)
     ready = asyncio.Event()
     task = asyncio.create_task(schemas.run(ready.set))
     began = asyncio.get_running_loop().time()
@@ -239,3 +253,33 @@ async def test_a_server_that_never_answers_delays_the_start_by_seconds_only():
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_until_the_objects_are_read_again_the_schema_before_counts_too():
+    """What a definition drops is missing in the cache until a list has replaced it."""
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.reading.clear()
+        publisher.publish("spec", "status")
+        schemas.check_soon()
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        previous = schemas.found[PODS].previous
+        assert previous is not None
+        assert (sorted(previous.properties), fields(schemas)) == (["spec"], ["spec", "status"])
+        publisher.reading.set()
+        await asyncio.sleep(0.1)
+        assert (schemas.found[PODS].previous, fields(schemas)) == (None, ["spec", "status"])
+
+
+async def test_objects_that_cannot_be_read_again_are_tried_again():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.reading.clear()
+        publisher.publish("spec", "status")
+        schemas.check_soon()
+        await asyncio.sleep(CHECKS[0] + 3 * RETRY)
+        assert publisher.read.count("all pods") > 1
+        assert schemas.found[PODS].previous is not None
+        publisher.reading.set()
+        await asyncio.sleep(2 * RETRY)
+        assert schemas.found[PODS].previous is None

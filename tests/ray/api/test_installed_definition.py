@@ -1,0 +1,165 @@
+"""What installed definitions lack of what the planners rely on."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.apimachinery.object_schema import GroupVersionKind, parse_schema
+from controller.command.manifests import load
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
+from controller.ray.api.installed_definition import CLUSTER_FIELDS, JOB_FIELDS
+from controller.ray.api.raycronjob import RAYCRONJOBS
+from controller.ray.cluster.definition import RELIED_ON, explains
+from controller.ray.cluster.definition import definition_reader as of_clusters
+from controller.ray.cluster.workers.scale_down import DeletionCause
+from controller.ray.cronjob.definition import DefinitionsReader as OfCronJobs
+from controller.ray.job.definition import definition_reader as of_jobs
+from controller.runtime.reconcile.kind import InstalledSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.apimachinery.object_schema import ObjectSchema
+    from controller.kube.resources import Resource
+    from controller.ray.api.installed_definition import InstalledDefinition
+
+KUBERAY_CRDS = Path(
+    os.environ.get("MANTA_KUBERAY_CRDS", Path(__file__).parents[4] / "shared" / "crds")
+)
+READERS: dict[Resource[Any], Callable[[], Any]] = {
+    RAYCLUSTERS: of_clusters,
+    RAYJOBS: of_jobs,
+    RAYCRONJOBS: OfCronJobs,
+}
+KINDS = pytest.mark.parametrize("resource", READERS, ids=lambda resource: resource.kind)
+
+
+def published(resource: Resource[Any], schema: dict[str, Any]) -> ObjectSchema:
+    kind = GroupVersionKind(resource.group, resource.version, resource.kind)
+    gvk = {"x-kubernetes-group-version-kind": [msgspec.to_builtins(kind)]}
+    document = {"components": {"schemas": {"it": schema | gvk}}}
+    found = parse_schema(msgspec.json.encode(document), kind)
+    assert found is not None
+    return found
+
+
+def own_schema(resource: Resource[Any]) -> dict[str, Any]:
+    [own] = [d for d in custom_resource_definitions() if d["metadata"]["name"] == str(resource)]
+    return own["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def without(resource: Resource[Any], *paths: str) -> InstalledSchema:
+    schema = copy.deepcopy(own_schema(resource))
+    for path in paths:
+        *parents, last = path.split(".")
+        node = schema
+        for name in parents:
+            node = node["properties"][name]
+            node = node.get("items", node)
+        del node["properties"][last]
+    return InstalledSchema(published(resource, schema))
+
+
+def read(resource: Resource[Any], **installed: InstalledSchema) -> InstalledDefinition:
+    """What the kind reads if these are installed, by kind."""
+    reads: Any = SimpleNamespace(
+        installed_schema=lambda wanted: installed.get(wanted.kind, InstalledSchema())
+    )
+    return READERS[resource]()(reads)
+
+
+@KINDS
+def test_the_operators_own_definition_lacks_nothing(resource: Resource[Any]):
+    found = read(resource, **{each.kind: without(each) for each in READERS})
+    assert found.problem == ""
+    assert all(explains(found, cause) for cause in DeletionCause)
+
+
+@KINDS
+def test_kuberays_definition_lacks_nothing(resource: Resource[Any]):
+    file = KUBERAY_CRDS / f"ray.io_{resource.plural}.yaml"
+    if not file.exists():
+        pytest.skip(f"SKIPPED, NOT PASSED: KubeRay's definitions are not at {KUBERAY_CRDS}")
+    [v1] = [v for v in load(file)[0]["spec"]["versions"] if v["name"] == "v1"]
+    schema = InstalledSchema(published(resource, v1["schema"]["openAPIV3Schema"]))
+    assert read(resource, **{resource.kind: schema}).problem == ""
+
+
+@pytest.mark.parametrize(
+    ("paths", "missing", "undecidable"),
+    [
+        (["spec.workerGroupSpecs.numOfHosts"], None, {"RESIZED"}),
+        (["spec.workerGroupSpecs.replicas"], None, {"SURPLUS"}),
+        (["spec.enableInTreeAutoscaling"], None, {"SURPLUS"}),
+        (["spec.workerGroupSpecs"], None, {"GROUP_REMOVED", "SURPLUS", "RESIZED"}),
+        (["spec.suspend", "spec.workerGroupSpecs.priority"], [], set[str]()),
+    ],
+)
+def test_a_missing_field_leaves_its_deletions_undecidable(
+    paths: list[str], missing: list[str] | None, undecidable: set[str]
+):
+    found = read(RAYCLUSTERS, RayCluster=without(RAYCLUSTERS, *paths))
+    assert list(found.missing) == (paths if missing is None else missing)
+    assert {cause.name for cause in DeletionCause if not explains(found, cause)} == undecidable
+
+
+def test_the_number_of_workers_follows_from_the_same_fields_in_every_kind():
+    assert set(RELIED_ON) == {f"spec.{path}" for path in CLUSTER_FIELDS}
+
+
+@pytest.mark.parametrize(
+    "path", [*(f"spec.{path}" for path in JOB_FIELDS), "status", "status.jobId"]
+)
+def test_a_rayjob_relies_on_what_starts_repeats_or_deletes_something(path: str):
+    assert path in str(read(RAYJOBS, RayJob=without(RAYJOBS, path)).missing)
+
+
+@pytest.mark.parametrize(
+    ("resource", "path"),
+    [
+        *((RAYCRONJOBS, f"spec.jobTemplate.{path}") for path in JOB_FIELDS),
+        (RAYCRONJOBS, "spec.suspend"),
+        (RAYCRONJOBS, "spec.timeZone"),
+        (RAYCRONJOBS, "spec.concurrencyPolicy"),
+        (RAYCRONJOBS, "spec.startingDeadlineSeconds"),
+        (RAYCRONJOBS, "status.lastScheduleTime"),
+        (RAYJOBS, "status.jobDeploymentStatus"),
+        (RAYJOBS, "status.jobStatus"),
+        (RAYJOBS, "spec.suspend"),
+    ],
+)
+def test_a_raycronjob_relies_on_two_definitions(resource: Resource[Any], path: str):
+    schemas = {each.kind: without(each) for each in (RAYCRONJOBS, RAYJOBS)}
+    schemas[resource.kind] = without(resource, path)
+    found = read(RAYCRONJOBS, **schemas)
+    assert found.missing == (path,)
+    assert f"the installed definition of {resource.kind}s lacks {path}:" in found.problem
+
+
+def test_cached_objects_may_still_lack_what_a_definition_has_regained():
+    now, before = without(RAYJOBS), without(RAYJOBS, "status.jobId")
+    both = InstalledSchema(now.schema, previous=before.schema)
+    assert read(RAYJOBS, RayJob=both).missing == ("status.jobId",)
+
+
+@KINDS
+def test_a_definition_that_preserves_everything_lacks_nothing(resource: Resource[Any]):
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = InstalledSchema(published(resource, anything))
+    assert read(resource, **{resource.kind: schema}).problem == ""
+
+
+@KINDS
+def test_an_unreadable_definition_is_reported_and_one_that_nobody_reads_is_not(
+    resource: Resource[Any],
+):
+    unreadable = read(resource, **{resource.kind: InstalledSchema(error="403")})
+    assert f"of {resource.kind}s cannot be read (403)" in unreadable.problem
+    assert read(resource).problem == ""
