@@ -47,17 +47,11 @@ def main(arguments: Sequence[str]) -> int:
         tempfile.TemporaryDirectory(prefix="manta-real-") as folder,
         real_cluster(Path(assets), Path(folder)) as kubeconfig,
     ):
-        chosen = any(map(_names_a_test, ["", *arguments], arguments))
         return subprocess.run(
-            [sys.executable, "-m", "pytest", *(() if chosen else TESTS), *arguments],
+            [sys.executable, "-m", "pytest", "-o", f"testpaths={' '.join(TESTS)}", *arguments],
             env=os.environ | {"MANTA_TEST_KUBECONFIG": str(kubeconfig)},
             check=False,
         ).returncode
-
-
-def _names_a_test(before: str, argument: str) -> bool:
-    """Whether an argument is a path, and not the value of the option before it."""
-    return before not in {"--deselect", "--ignore"} and Path(argument.partition("::")[0]).exists()
 
 
 @contextmanager
