@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.apiserver.messages import Response
+from controller.devcluster.apiserver.messages import ApiResponse
 from controller.devcluster.apiserver.status import bad_request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.messages import Request
+    from controller.devcluster.apiserver.messages import ApiRequest
     from controller.devcluster.apiserver.paths import ResourcePath
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ class SimulatedLogs:
     def __init__(self, server: ApiServer) -> None:
         self._pods = server.store.table("pods")
 
-    async def __call__(self, request: Request, where: ResourcePath) -> Response:
+    async def __call__(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
         """The log of one container; with `follow` it goes on until the container ends.
 
         Raises:
@@ -39,7 +39,7 @@ class SimulatedLogs:
         if problem := why_no_log(pod, name, previous=previous):
             raise bad_request(problem)
         chunks = self._chunks(where, name, request.query, previous=previous)
-        return Response(200, chunks, {"content-type": "text/plain"})
+        return ApiResponse(200, chunks, {"content-type": "text/plain"})
 
     async def _chunks(
         self, where: ResourcePath, name: str, query: Mapping[str, str], *, previous: bool

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.delete_options import DeleteOptions
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
 
 _POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
@@ -23,7 +23,7 @@ _POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 class Deleter:
     """Deletes objects, or marks them as terminating while finalizers or grace periods hold them."""
 
-    def __init__(self, store: Store, *, wall: Callable[[], datetime]) -> None:
+    def __init__(self, store: ObjectStore, *, wall: Callable[[], datetime]) -> None:
         self._store = store
         self._wall = wall
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.jsondata import encode
 from controller.devcluster.apiserver.messages import (
-    Response,
+    ApiResponse,
     bytes_response,
     json_response,
     plain_not_found,
@@ -16,7 +16,7 @@ from controller.devcluster.apiserver.openapi import EMPTY_V2, V2_MEDIA_TYPE, doc
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.messages import Request
+    from controller.devcluster.apiserver.messages import ApiRequest
     from controller.devcluster.apiserver.registry import Registry
     from controller.devcluster.apiserver.resource import ApiResource
 
@@ -52,7 +52,7 @@ class Discovery:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: ApiRequest) -> ApiResponse:
         """Answer a request; 404 as plain text if there is nothing at its path."""
         path = request.path.rstrip("/") or "/"
         if path in _HEALTH:
@@ -66,7 +66,7 @@ class Discovery:
         found = self._group_or_version(path.strip("/").split("/"))
         return plain_not_found() if found is None else json_response(200, found)
 
-    def _openapi(self, path: str) -> Response:
+    def _openapi(self, path: str) -> ApiResponse:
         if path == "/openapi/v2":
             return bytes_response(200, EMPTY_V2, V2_MEDIA_TYPE)
         if path == "/openapi/v3":
@@ -85,7 +85,7 @@ class Discovery:
             case _:
                 return None
 
-    def _root(self, request: Request, path: str) -> Response:
+    def _root(self, request: ApiRequest, path: str) -> ApiResponse:
         for entry in accepted(request.headers.get("accept", "")):
             if entry.form == "APIGroupDiscoveryList" and entry.parameters.get("v") == "v2":
                 media_type = f"{entry.name};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

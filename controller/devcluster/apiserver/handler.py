@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.audit import Audit
     from controller.devcluster.apiserver.connections import Session
-    from controller.devcluster.apiserver.messages import Request, Response
+    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.port_forward import PortForward
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
     from controller.devcluster.apiserver.subresources import Hooks
     from controller.devcluster.apiserver.watch import Clock
 
@@ -48,7 +48,7 @@ class ResourceHandler:
 
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         audit: Audit,
         hooks: Hooks,
         *,
@@ -72,8 +72,8 @@ class ResourceHandler:
         self._reads.stop()
 
     async def answer(
-        self, request: Request, where: ResourcePath, resource: ApiResource
-    ) -> Response:
+        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
+    ) -> ApiResponse:
         """Answer one request, in protobuf if the client prefers it and the kind is built in.
 
         Raises:
@@ -88,8 +88,8 @@ class ResourceHandler:
         return await in_protobuf(answer)
 
     async def _answer(
-        self, request: Request, where: ResourcePath, resource: ApiResource
-    ) -> Response:
+        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
+    ) -> ApiResponse:
         verb = verb_of(request, where, custom=resource.custom)
         self._authorise(request, where, verb)
         if where.subresource and where.subresource not in resource.subresources:
@@ -109,7 +109,11 @@ class ResourceHandler:
         return reads.get(verb, self._writes.delete)(call)
 
     def connect(
-        self, request: Request, where: ResourcePath, resource: ApiResource, command: Sequence[str]
+        self,
+        request: ApiRequest,
+        where: ResourcePath,
+        resource: ApiResource,
+        command: Sequence[str],
     ) -> Session | PortForward:
         """Prepare a two-way connection; it takes the verb `create`, whatever the method.
 
@@ -121,7 +125,7 @@ class ResourceHandler:
             raise path_not_found()
         return self._subresources.connect(request, where, resource, command)
 
-    def _authorise(self, request: Request, where: ResourcePath, verb: str) -> None:
+    def _authorise(self, request: ApiRequest, where: ResourcePath, verb: str) -> None:
         name = f"{where.plural}/{where.subresource}" if where.subresource else where.plural
         user = request.user
         self._audit.admit(

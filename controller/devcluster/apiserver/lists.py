@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.list_options import ListOptions
     from controller.devcluster.apiserver.selectors import Selection
-    from controller.devcluster.apiserver.store import Store, Stored, Table
+    from controller.devcluster.apiserver.store import ObjectStore, Stored, Table
 
 _EXPIRED_CONTINUE = (
     "The provided continue parameter is too old to display a consistent list result. You can "
@@ -59,7 +59,7 @@ class ContinueToken(msgspec.Struct, frozen=True):
 
 
 def list_page(
-    store: Store, table: Table, namespace: str, selection: Selection, options: ListOptions
+    store: ObjectStore, table: Table, namespace: str, selection: Selection, options: ListOptions
 ) -> tuple[list[Stored], Json]:
     """One page, or the whole list, with its list metadata.
 
@@ -82,7 +82,7 @@ def list_page(
     return [item for _, item in chosen], metadata
 
 
-def _start(store: Store, table: Table, options: ListOptions) -> tuple[str, int]:
+def _start(store: ObjectStore, table: Table, options: ListOptions) -> tuple[str, int]:
     if options.continue_token:
         return _continuation(store, table, options)
     asked = options.revision
@@ -98,7 +98,7 @@ def _start(store: Store, table: Table, options: ListOptions) -> tuple[str, int]:
     return "", asked
 
 
-def _continuation(store: Store, table: Table, options: ListOptions) -> tuple[str, int]:
+def _continuation(store: ObjectStore, table: Table, options: ListOptions) -> tuple[str, int]:
     if options.revision is not None:
         raise bad_request("specifying resource version is not allowed when using continue")
     token = ContinueToken.parse(options.continue_token)

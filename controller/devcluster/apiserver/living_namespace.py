@@ -9,11 +9,11 @@ from controller.devcluster.apiserver.status import ApiError, forbidden
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
 
 
 def require_living_namespace(
-    store: Store, resource: ApiResource, namespace: str, object_: Json
+    store: ObjectStore, resource: ApiResource, namespace: str, object_: Json
 ) -> None:
     """Refuse to create in a namespace that does not exist or is going away.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One request.
 
     Attributes:
@@ -66,7 +66,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Response:
+class ApiResponse:
     """One answer.
 
     Attributes:
@@ -80,18 +80,18 @@ class Response:
     headers: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def bytes_response(status: int, body: bytes, media_type: str = JSON) -> Response:
+def bytes_response(status: int, body: bytes, media_type: str = JSON) -> ApiResponse:
     """An answer whose body is known."""
     headers = {"content-type": media_type, "content-length": str(len(body))}
-    return Response(status, _once(body), headers)
+    return ApiResponse(status, _once(body), headers)
 
 
-def json_response(status: int, value: Any) -> Response:
+def json_response(status: int, value: Any) -> ApiResponse:
     """An answer with a JSON value."""
     return bytes_response(status, encode(value))
 
 
-def error_response(error: ApiError) -> Response:
+def error_response(error: ApiError) -> ApiResponse:
     """An answer with the status of an error."""
     answer = json_response(error.code, error.body())
     if error.details and "retryAfterSeconds" in error.details:
@@ -99,13 +99,13 @@ def error_response(error: ApiError) -> Response:
     return answer
 
 
-async def in_protobuf(answer: Response) -> Response:
+async def in_protobuf(answer: ApiResponse) -> ApiResponse:
     """The same answer in protobuf; logs and other text stay as they are."""
     if answer.headers.get("content-type") != JSON:
         return answer
     if "content-length" not in answer.headers:
         headers = answer.headers | {"content-type": STREAM_MEDIA_TYPE}
-        return Response(answer.status, _frames(answer.chunks), headers)
+        return ApiResponse(answer.status, _frames(answer.chunks), headers)
     body = b"".join([chunk async for chunk in answer.chunks])
     encoded = bytes_response(answer.status, encode_protobuf(msgspec.json.decode(body)), MEDIA_TYPE)
     encoded.headers = answer.headers | encoded.headers
@@ -119,7 +119,7 @@ async def _frames(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, N
             yield b"".join(encode_event(msgspec.json.decode(line)) for line in chunk.splitlines())
 
 
-def plain_not_found() -> Response:
+def plain_not_found() -> ApiResponse:
     """The plain 404 response for paths that are not served."""
     return bytes_response(404, b"404 page not found\n", "text/plain; charset=utf-8")
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.kinds import Quotas
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
     from controller.devcluster.apiserver.write_options import WriteOptions
 
 NAME_ATTEMPTS = 8
@@ -66,7 +66,7 @@ class ObjectWriter:
 
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         quotas: Quotas,
         *,
         wall: Callable[[], datetime],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.list_options import ListOptions
 from controller.devcluster.apiserver.lists import list_page
-from controller.devcluster.apiserver.messages import Response, bytes_response
+from controller.devcluster.apiserver.messages import ApiResponse, bytes_response
 from controller.devcluster.apiserver.negotiation import JSON
 from controller.devcluster.apiserver.query import revision
 from controller.devcluster.apiserver.status import ApiError, not_found, too_large_resource_version
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import random
 
     from controller.devcluster.apiserver.resource_call import ResourceCall
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
     from controller.devcluster.apiserver.watch import Clock
 
 MIN_WATCH = 1800.0
@@ -32,7 +32,7 @@ class Reads:
         rng: for the lives of watches.
     """
 
-    def __init__(self, store: Store, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(self, store: ObjectStore, *, clock: Clock, rng: random.Random) -> None:
         self._store = store
         self._clock = clock
         self._rng = rng
@@ -44,7 +44,7 @@ class Reads:
         for table in self._store.tables.values():
             table.wake()
 
-    def get(self, call: ResourceCall) -> Response:
+    def get(self, call: ResourceCall) -> ApiResponse:
         """One object.
 
         Raises:
@@ -63,7 +63,7 @@ class Reads:
             raise too_large_resource_version(asked, self._store.revision)
         return bytes_response(200, representation.one(stored))
 
-    def list(self, call: ResourceCall) -> Response:
+    def list(self, call: ResourceCall) -> ApiResponse:
         """A page of objects.
 
         Raises:
@@ -80,7 +80,7 @@ class Reads:
         )
         return bytes_response(200, representation.many(items, metadata))
 
-    def watch(self, call: ResourceCall) -> Response:
+    def watch(self, call: ResourceCall) -> ApiResponse:
         """A stream of events.
 
         Raises:
@@ -100,4 +100,4 @@ class Reads:
             clock=self._clock,
             stopping=lambda: self._stopping,
         )
-        return Response(200, watch.chunks(), {"content-type": JSON})
+        return ApiResponse(200, watch.chunks(), {"content-type": JSON})

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.messages import Request, Response
+    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.representation import Representation
     from controller.devcluster.apiserver.resource import ApiResource
@@ -38,7 +38,7 @@ class ResourceCall(NamedTuple):
         wall: the time of day, for tables.
     """
 
-    request: Request
+    request: ApiRequest
     where: ResourcePath
     resource: ApiResource
     wall: Callable[[], datetime]
@@ -85,7 +85,7 @@ class ResourceCall(NamedTuple):
                 break
         return WholeObjects(self.resource)
 
-    def answer(self, status: int, stored: Stored) -> Response:
+    def answer(self, status: int, stored: Stored) -> ApiResponse:
         """An answer with one object.
 
         Raises:

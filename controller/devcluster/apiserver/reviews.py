@@ -12,7 +12,7 @@ from controller.devcluster.apiserver.negotiation import content_type, decode_obj
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.audit import Audit
-    from controller.devcluster.apiserver.messages import Request
+    from controller.devcluster.apiserver.messages import ApiRequest
     from controller.devcluster.apiserver.paths import ResourcePath
 
 REVIEWS = {
@@ -25,7 +25,7 @@ GROUP = "authorization.k8s.io"
 _EVERYTHING: Json = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 
 
-def review(request: Request, where: ResourcePath, audit: Audit) -> Json | None:
+def review(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json | None:
     """The reviewed object, or None if the request is no review."""
     if request.method == "POST" and (where.group, where.plural) in _WITHOUT_QUESTION:
         return _answered(request, where, audit)
@@ -67,7 +67,7 @@ _WITHOUT_QUESTION = {
 }
 
 
-def _answered(request: Request, where: ResourcePath, audit: Audit) -> Json:
+def _answered(request: ApiRequest, where: ResourcePath, audit: Audit) -> Json:
     """The user, or their rules."""
     kind = _WITHOUT_QUESTION[where.group, where.plural]
     user = request.user
@@ -84,7 +84,7 @@ def _answered(request: Request, where: ResourcePath, audit: Audit) -> Json:
     return {"kind": kind, "apiVersion": f"{where.group}/v1", "metadata": {}, "status": status}
 
 
-def _own(request: Request, where: ResourcePath) -> Attributes:
+def _own(request: ApiRequest, where: ResourcePath) -> Attributes:
     """The review itself, as a request."""
     user = request.user
     return Attributes(

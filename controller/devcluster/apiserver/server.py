@@ -11,8 +11,8 @@ from controller.devcluster.apiserver.discovery import Discovery
 from controller.devcluster.apiserver.handler import ResourceHandler
 from controller.devcluster.apiserver.kinds import builtin_resources
 from controller.devcluster.apiserver.messages import (
-    Request,
-    Response,
+    ApiRequest,
+    ApiResponse,
     error_response,
     json_response,
     plain_not_found,
@@ -21,7 +21,7 @@ from controller.devcluster.apiserver.paths import parse_resource_path
 from controller.devcluster.apiserver.registry import Registry
 from controller.devcluster.apiserver.reviews import review
 from controller.devcluster.apiserver.status import ApiError, path_not_found
-from controller.devcluster.apiserver.store import Store
+from controller.devcluster.apiserver.store import ObjectStore
 from controller.devcluster.apiserver.subresources import Hooks
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class ApiServer:
                 which makes writes slower. Otherwise they are kept of objects whose creator said
                 its field manager, as kubectl does, and of objects that were applied.
         """
-        self.store = Store(history=history)
+        self.store = ObjectStore(history=history)
         self.audit = Audit()
         self.hooks = Hooks()
         self._registry = Registry(builtin_resources(self.store, rng, wall))
@@ -126,7 +126,7 @@ class ApiServer:
             when the watch does.
         """
         lower = {name.lower(): value for name, value in headers.items()}
-        request = Request(method, path, query, lower, body, sender)
+        request = ApiRequest(method, path, query, lower, body, sender)
         try:
             answer = await self._answer(request)
         except ApiError as error:
@@ -156,14 +156,14 @@ class ApiServer:
             ApiError: it is forbidden or not possible.
         """
         lower = {name.lower(): value for name, value in headers.items()}
-        request = Request("GET", path, query, lower, None, sender)
+        request = ApiRequest("GET", path, query, lower, None, sender)
         where = parse_resource_path(path)
         resource = self._registry.find(where.group, where.version, where.plural) if where else None
         if where is None or resource is None:
             raise path_not_found()
         return self._handler.connect(request, where, resource, command)
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: ApiRequest) -> ApiResponse:
         where = parse_resource_path(request.path)
         if where is None:
             return self._discovery.answer(request)

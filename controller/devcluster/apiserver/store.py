@@ -199,7 +199,7 @@ class Table:
 
 
 @dataclass(slots=True)
-class Store:
+class ObjectStore:
     """Tables by name under one revision counter.
 
     Attributes:

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.access import TokenIssuer
     from controller.devcluster.apiserver.connections import ConnectionHook, Session
     from controller.devcluster.apiserver.deletion import Deleter
-    from controller.devcluster.apiserver.messages import Request, Response
+    from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
 
 
 CONNECTIONS = frozenset({"attach", "exec", "portforward"})
@@ -49,7 +49,7 @@ _CREATED: Json = {
 class Hook(Protocol):
     """Answers a request for a pod's log, or forwards a request to a pod or service."""
 
-    def __call__(self, request: Request, where: ResourcePath) -> Awaitable[Response]:
+    def __call__(self, request: ApiRequest, where: ResourcePath) -> Awaitable[ApiResponse]:
         """Answer it; `where.name` is as in the path, `[https:]name[:port]` for proxies."""
         ...
 
@@ -78,7 +78,7 @@ class Subresources:
 
     def __init__(
         self,
-        store: Store,
+        store: ObjectStore,
         deleter: Deleter,
         hooks: Hooks,
         wall: Callable[[], datetime],
@@ -89,8 +89,8 @@ class Subresources:
         self._wall = wall
 
     async def answer(
-        self, request: Request, where: ResourcePath, resource: ApiResource
-    ) -> Response:
+        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
+    ) -> ApiResponse:
         """Answer one request.
 
         Raises:
@@ -114,7 +114,11 @@ class Subresources:
         raise method_not_allowed()
 
     def connect(
-        self, request: Request, where: ResourcePath, resource: ApiResource, command: Sequence[str]
+        self,
+        request: ApiRequest,
+        where: ResourcePath,
+        resource: ApiResource,
+        command: Sequence[str],
     ) -> Session | PortForward:
         """Prepare a two-way connection to a pod.
 
@@ -134,8 +138,8 @@ class Subresources:
         )
 
     async def _hooked(
-        self, request: Request, where: ResourcePath, resource: ApiResource
-    ) -> Response:
+        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
+    ) -> ApiResponse:
         self._require(replace(where, name=_proxied(where.name)), resource)
         hook = getattr(self._hooks, f"{resource.singular}_{where.subresource}")
         if hook is None:
@@ -150,8 +154,8 @@ class Subresources:
         return stored.object
 
     def _issue_token(
-        self, request: Request, where: ResourcePath, resource: ApiResource
-    ) -> Response:
+        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
+    ) -> ApiResponse:
         tokens = self._hooks.tokens
         if tokens is None:
             raise ApiError(503, "ServiceUnavailable", "this server issues no tokens")
@@ -160,7 +164,7 @@ class Subresources:
         wanted = decode_object(request.body, content_type(request.headers))
         return json_response(201, tokens.issue(where.namespace, where.name, wanted))
 
-    def _bind(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
+    def _bind(self, request: ApiRequest, where: ResourcePath, resource: ApiResource) -> ApiResponse:
         binding = decode_object(request.body, content_type(request.headers))
         pod = self._require(where, resource)
         name = ResourceName("", "pods/binding", "Binding")
@@ -182,11 +186,13 @@ class Subresources:
         )
         return json_response(201, _CREATED)
 
-    def _evict(self, where: ResourcePath, resource: ApiResource) -> Response:
+    def _evict(self, where: ResourcePath, resource: ApiResource) -> ApiResponse:
         self._deleter.delete(resource, where.namespace, where.name, DeleteOptions())
         return json_response(201, _CREATED)
 
-    def _finalize(self, request: Request, where: ResourcePath, resource: ApiResource) -> Response:
+    def _finalize(
+        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
+    ) -> ApiResponse:
         wanted = decode_object(request.body, content_type(request.headers))
         current = self._require(where, resource)
         key = resource.key(where.namespace, where.name)

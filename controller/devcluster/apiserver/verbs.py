@@ -8,14 +8,14 @@ from controller.devcluster.apiserver.query import flag
 from controller.devcluster.apiserver.status import bad_request, method_not_allowed
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.messages import Request
+    from controller.devcluster.apiserver.messages import ApiRequest
     from controller.devcluster.apiserver.paths import ResourcePath
 
 WRITES: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 """Verbs of methods with an object in their body."""
 
 
-def verb_of(request: Request, where: ResourcePath, *, custom: bool) -> str:
+def verb_of(request: ApiRequest, where: ResourcePath, *, custom: bool) -> str:
     """The verb of a request; as upstream, custom resources may be created at odd paths.
 
     Raises:

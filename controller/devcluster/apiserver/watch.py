@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.list_options import ListOptions
     from controller.devcluster.apiserver.representation import Representation
     from controller.devcluster.apiserver.selectors import Selection
-    from controller.devcluster.apiserver.store import Store, StoredEvent, Table
+    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent, Table
 
 BOOKMARK_PERIOD = 60.0
 """Seconds between bookmarks."""
@@ -63,7 +63,7 @@ class Watch:
         stopping: says whether the server shuts down.
     """
 
-    store: Store
+    store: ObjectStore
     table: Table
     namespace: str
     selection: Selection

@@ -24,11 +24,11 @@ from controller.devcluster.apiserver.write_options import WriteOptions
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.messages import Response
+    from controller.devcluster.apiserver.messages import ApiResponse
     from controller.devcluster.apiserver.object_writer import ObjectWriter, Written
     from controller.devcluster.apiserver.resource import ApiResource
     from controller.devcluster.apiserver.resource_call import ResourceCall
-    from controller.devcluster.apiserver.store import Store, Stored
+    from controller.devcluster.apiserver.store import ObjectStore, Stored
 
 
 class Writes:
@@ -40,12 +40,12 @@ class Writes:
         deleter: deletes.
     """
 
-    def __init__(self, store: Store, writer: ObjectWriter, deleter: Deleter) -> None:
+    def __init__(self, store: ObjectStore, writer: ObjectWriter, deleter: Deleter) -> None:
         self._store = store
         self._writer = writer
         self._deleter = deleter
 
-    def write(self, verb: str, call: ResourceCall) -> Response:
+    def write(self, verb: str, call: ResourceCall) -> ApiResponse:
         """Create, update or patch an object.
 
         Raises:
@@ -63,7 +63,7 @@ class Writes:
         _warn(answer, options.warnings)
         return answer
 
-    def delete(self, call: ResourceCall) -> Response:
+    def delete(self, call: ResourceCall) -> ApiResponse:
         """Delete an object, or all that are selected.
 
         Raises:
@@ -117,7 +117,7 @@ class Writes:
             *call.target, object_, options, subresource=call.where.subresource
         )
 
-    def _delete_one(self, call: ResourceCall, options: DeleteOptions) -> Response:
+    def _delete_one(self, call: ResourceCall, options: DeleteOptions) -> ApiResponse:
         try:
             stored, gone = self._deleter.delete(*call.target, options)
         except ApiError as error:
@@ -126,7 +126,7 @@ class Writes:
             return call.answer(200, stored)
         return json_response(200, _deleted_status(stored, call.resource))
 
-    def _delete_collection(self, call: ResourceCall, options: DeleteOptions) -> Response:
+    def _delete_collection(self, call: ResourceCall, options: DeleteOptions) -> ApiResponse:
         items, metadata = list_page(
             self._store,
             self._store.table(call.resource.table),
@@ -140,7 +140,7 @@ class Writes:
         return bytes_response(200, call.representation().many(items, metadata))
 
 
-def _warn(answer: Response, warnings: list[str]) -> None:
+def _warn(answer: ApiResponse, warnings: list[str]) -> None:
     if warnings:
         quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings)
         answer.headers["warning"] = ", ".join(f'299 - "{text}"' for text in quoted)

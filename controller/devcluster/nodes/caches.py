@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     T = TypeVar("T", bound=KubeObject)
 
 
-class Caches:
+class NodeCaches:
     """Creates and runs informers.
 
     Args:

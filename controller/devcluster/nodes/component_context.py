@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from controller.devcluster.nodes.caches import Caches
+    from controller.devcluster.nodes.caches import NodeCaches
     from controller.devcluster.nodes.settings import NodeSettings
     from controller.kube.client import Client
     from informers import Clock
@@ -33,7 +33,7 @@ class ComponentContext:
     """
 
     client: Client
-    caches: Caches
+    caches: NodeCaches
     settings: NodeSettings
     clock: Clock
     wall: Callable[[], datetime]

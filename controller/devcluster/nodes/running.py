@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.nodes.caches import Caches
+from controller.devcluster.nodes.caches import NodeCaches
 from controller.devcluster.nodes.claims import ClaimProtection
 from controller.devcluster.nodes.component_context import ComponentContext
 from controller.devcluster.nodes.endpointslices import EndpointSlices
@@ -75,7 +75,7 @@ async def run_nodes(
             def spawn(work: Coroutine[Any, Any, None]) -> None:
                 tasks.append(group.create_task(work))
 
-            caches = Caches(client, clock=clock, rng=rng, spawn=spawn)
+            caches = NodeCaches(client, clock=clock, rng=rng, spawn=spawn)
             context = ComponentContext(client, caches, settings or NodeSettings(), clock, wall, rng)
             try:
                 makers = {**_MAKERS, "kubelet": kubelet}

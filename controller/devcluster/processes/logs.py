@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from controller.devcluster.apiserver.messages import Response
+from controller.devcluster.apiserver.messages import ApiResponse
 from controller.devcluster.apiserver.status import bad_request
 from controller.devcluster.logs import chosen_container, is_waiting, why_no_log
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from controller.devcluster.apiserver import ApiServer
-    from controller.devcluster.apiserver.messages import Request
+    from controller.devcluster.apiserver.messages import ApiRequest
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.processes.output import Output, Outputs
 
@@ -81,7 +81,7 @@ class ProcessLogs:
         self._outputs = outputs
         self._wall = wall
 
-    async def __call__(self, request: Request, where: ResourcePath) -> Response:
+    async def __call__(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
         """The log of one container; with `follow` it goes on until the container ends.
 
         Raises:
@@ -97,7 +97,7 @@ class ProcessLogs:
         output = self._outputs.find(pod["metadata"]["uid"], name, previous=earlier)
         if output is None:
             raise bad_request(f'the log of container "{name}" is not kept any more')
-        return Response(200, read(output, wanted), {"content-type": "text/plain"})
+        return ApiResponse(200, read(output, wanted), {"content-type": "text/plain"})
 
 
 async def read(output: Output, wanted: LogOptions) -> AsyncGenerator[bytes, None]:

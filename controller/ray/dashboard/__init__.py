@@ -8,12 +8,12 @@ from controller.ray.dashboard.actors.actors import CONCURRENCY, DashboardActors
 from controller.ray.dashboard.actors.controller import ControllerDashboards
 from controller.ray.dashboard.client.client import DashboardClient
 from controller.ray.dashboard.client.results import (
-    Deleted,
+    JobDeleted,
     JobInfo,
     JobStatus,
+    JobStopped,
     NoSuchJob,
     RayVersion,
-    Stopped,
     Submitted,
 )
 from controller.ray.dashboard.client.submission import JobSubmission
@@ -56,13 +56,14 @@ __all__ = [
     "DashboardStatistics",
     "Dashboards",
     "DeleteJob",
-    "Deleted",
     "Head",
     "HeadCommand",
     "HealthProbe",
+    "JobDeleted",
     "JobInfo",
     "JobProbe",
     "JobStatus",
+    "JobStopped",
     "JobSubmission",
     "NoSuchJob",
     "Probe",
@@ -70,7 +71,6 @@ __all__ = [
     "ProbeSubscription",
     "RayVersion",
     "StopJob",
-    "Stopped",
     "SubmitJob",
     "Submitted",
 ]

@@ -17,10 +17,10 @@ from controller.ray.dashboard import (
     HealthProbe,
     JobProbe,
     JobStatus,
+    JobStopped,
     JobSubmission,
     NoSuchJob,
     RayVersion,
-    Stopped,
     SubmitJob,
     Submitted,
 )
@@ -295,7 +295,7 @@ async def test_a_stop_is_done_when_ray_took_note_of_it_or_knows_no_such_job():
         it.stop()
         it.stop(job_id="unknown")
         await asyncio.sleep(1)
-        assert it.outcome("stop-job") == CommandDone(Stopped(stopping=True))
+        assert it.outcome("stop-job") == CommandDone(JobStopped(stopping=True))
         assert it.outcome("stop-unknown") == CommandDone(NoSuchJob())
         await asyncio.sleep(10)
         assert it.seen().value.status is JobStatus.STOPPED

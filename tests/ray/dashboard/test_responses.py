@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.ray.dashboard import (
-    Deleted,
+    JobDeleted,
     JobStatus,
+    JobStopped,
     JobSubmission,
     NoSuchJob,
     RayVersion,
-    Stopped,
     Submitted,
 )
 from controller.ray.dashboard.client import responses as answers
@@ -106,9 +106,9 @@ def test_recorded_times_are_utc():
 def test_other_recorded_answers_are_what_they_were():
     assert answers.job(recorded("job-get-404"), "no-such-job") == NoSuchJob()
     assert answers.stop(recorded("job-stop-404"), "nope") == NoSuchJob()
-    assert answers.stop(recorded("job-stop"), "demo-long") == Stopped(stopping=True)
-    assert answers.stop(recorded("job-stop-when-terminal"), "x") == Stopped(stopping=False)
-    assert answers.deletion(recorded("job-delete"), "demo-long") == Deleted()
+    assert answers.stop(recorded("job-stop"), "demo-long") == JobStopped(stopping=True)
+    assert answers.stop(recorded("job-stop-when-terminal"), "x") == JobStopped(stopping=False)
+    assert answers.deletion(recorded("job-delete"), "demo-long") == JobDeleted()
     assert answers.submission(recorded("job-submit"), "demo-ok-x7k2p") == Submitted("demo-ok-x7k2p")
     again = answers.submission(recorded("job-submit-duplicate-500"), "demo-ok-x7k2p")
     assert again == Submitted("demo-ok-x7k2p", already=True)

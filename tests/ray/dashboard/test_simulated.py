@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from controller.ray.dashboard import (
-    Deleted,
     Head,
+    JobDeleted,
     JobStatus,
+    JobStopped,
     JobSubmission,
     NoSuchJob,
-    Stopped,
     Submitted,
 )
 from controller.ray.dashboard.errors import NoResponse, Unreachable, UnusableResponse
@@ -35,7 +35,7 @@ async def test_a_job_is_pending_then_running_then_ended():
         await asyncio.sleep(wait)
         seen.append((await client.job("job")).status)
     assert seen == [JobStatus.PENDING, JobStatus.RUNNING, JobStatus.SUCCEEDED]
-    assert await client.delete("job") == Deleted()
+    assert await client.delete("job") == JobDeleted()
     assert await client.job("job") == NoSuchJob()
 
 
@@ -52,7 +52,7 @@ async def test_a_stop_takes_its_time_and_never_ends_a_job_without_resources():
     client = await ray.connect(HEAD)
     for job_id in ("job", "stuck"):
         await client.submit(submission(job_id))
-        assert await client.stop(job_id) == Stopped(stopping=True)
+        assert await client.stop(job_id) == JobStopped(stopping=True)
     assert (await client.job("job")).status is JobStatus.PENDING
     await asyncio.sleep(5)
     assert (await client.job("job")).status is JobStatus.STOPPED

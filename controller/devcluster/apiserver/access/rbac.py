@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.audit import Attributes
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
 
 
 class Rbac:
     """Says whether a request is allowed."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def __call__(self, attributes: Attributes) -> bool:

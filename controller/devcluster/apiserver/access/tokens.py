@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.access.users import User
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
 
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 _ISSUER = "https://kubernetes.default.svc"
@@ -44,7 +44,7 @@ class TokenIssuer:
         wall: the time in UTC.
     """
 
-    def __init__(self, store: Store, key: bytes, wall: Callable[[], datetime]) -> None:
+    def __init__(self, store: ObjectStore, key: bytes, wall: Callable[[], datetime]) -> None:
         self._accounts = store.table("serviceaccounts")
         self._pods = store.table("pods")
         self._key = key

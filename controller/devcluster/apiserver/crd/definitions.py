@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.registry import Registry
-    from controller.devcluster.apiserver.store import Store, StoredEvent
+    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 TABLE = "customresourcedefinitions.apiextensions.k8s.io"
 CUSTOM_VERBS = (
@@ -168,7 +168,7 @@ def _condition(kind: str, reason: str, message: str, now: str) -> Json:
 class Definitions:
     """Keeps the registry in step with the stored definitions and empties deleted ones."""
 
-    def __init__(self, store: Store, registry: Registry, deleter: Deleter) -> None:
+    def __init__(self, store: ObjectStore, registry: Registry, deleter: Deleter) -> None:
         self._store = store
         self._registry = registry
         self._deleter = deleter

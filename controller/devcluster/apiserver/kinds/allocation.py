@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import random
 
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.store import Store, StoredEvent
+    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/16")
 NODE_PORTS = range(30000, 32768)
@@ -20,7 +20,7 @@ NODE_PORTS = range(30000, 32768)
 class Allocations:
     """Allocates service addresses and node ports; follows the store's writes."""
 
-    def __init__(self, store: Store, rng: random.Random) -> None:
+    def __init__(self, store: ObjectStore, rng: random.Random) -> None:
         self._rng = rng
         self._held: dict[str, tuple[frozenset[str], frozenset[int]]] = {}
         store.on_write.append(self._follow)

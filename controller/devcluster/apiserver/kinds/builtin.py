@@ -17,17 +17,17 @@ from controller.devcluster.apiserver.kinds.services import ServiceStrategy
 from controller.devcluster.apiserver.kinds.stored import (
     ClaimStrategy,
     ConfigMapStrategy,
+    CreatedOnUpdate,
     CronJobStrategy,
     EndpointSliceStrategy,
     NetworkPolicyStrategy,
     NodeStrategy,
     Plain,
     PodTemplateStrategy,
-    Rbac,
+    RbacObjects,
     ReturnsDeleted,
     ReturnsDeletedWithStatus,
     SecretStrategy,
-    Upserted,
     WithGeneration,
     WithGenerationAndStatus,
 )
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.devcluster.apiserver.jsondata import Json
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
     from controller.devcluster.apiserver.strategy import Strategy
 
 
@@ -135,19 +135,19 @@ def _kind(group: str, plural: str, kind: str, strategy: Strategy, **rest: Any) -
 
 
 def builtin_resources(
-    store: Store, rng: random.Random, wall: Callable[[], datetime]
+    store: ObjectStore, rng: random.Random, wall: Callable[[], datetime]
 ) -> list[ApiResource]:
     """All built-in resources of one server."""
     return [*_core_resources(store, rng), *_group_resources(), _definitions(wall)]
 
 
-def _core_resources(store: Store, rng: random.Random) -> list[ApiResource]:
+def _core_resources(store: ObjectStore, rng: random.Random) -> list[ApiResource]:
     pods = frozenset({"binding", "eviction", "log", "proxy", *CONNECTIONS})
     no_collection = ("create", "delete", "get", "list", "patch", "update", "watch")
     return [
         _core("configmaps", "ConfigMap", ConfigMapStrategy(), short_names=("cm",)),
-        _core("endpoints", "Endpoints", Upserted(), short_names=("ep",)),
-        _core("events", "Event", Upserted(), short_names=("ev",), fields=_EVENT_FIELDS),
+        _core("endpoints", "Endpoints", CreatedOnUpdate(), short_names=("ep",)),
+        _core("events", "Event", CreatedOnUpdate(), short_names=("ev",), fields=_EVENT_FIELDS),
         _core(
             "namespaces",
             "Namespace",
@@ -245,13 +245,13 @@ def _group_resources() -> list[ApiResource]:
             fields=_JOB_FIELDS,
             **everything,
         ),
-        _kind("coordination.k8s.io", "leases", "Lease", Upserted()),
+        _kind("coordination.k8s.io", "leases", "Lease", CreatedOnUpdate()),
         _kind("discovery.k8s.io", "endpointslices", "EndpointSlice", EndpointSliceStrategy()),
         _kind(
             "events.k8s.io",
             "events",
             "Event",
-            Upserted(),
+            CreatedOnUpdate(),
             table="events",
             short_names=("ev",),
             to_stored=to_stored_event,
@@ -286,10 +286,10 @@ def _group_resources() -> list[ApiResource]:
             WithGenerationAndStatus(),
             short_names=("pdb",),
         ),
-        _kind(rbac, "clusterrolebindings", "ClusterRoleBinding", Rbac(), namespaced=False),
-        _kind(rbac, "clusterroles", "ClusterRole", Rbac(), namespaced=False),
-        _kind(rbac, "rolebindings", "RoleBinding", Rbac()),
-        _kind(rbac, "roles", "Role", Rbac()),
+        _kind(rbac, "clusterrolebindings", "ClusterRoleBinding", RbacObjects(), namespaced=False),
+        _kind(rbac, "clusterroles", "ClusterRole", RbacObjects(), namespaced=False),
+        _kind(rbac, "rolebindings", "RoleBinding", RbacObjects()),
+        _kind(rbac, "roles", "Role", RbacObjects()),
         _kind(
             "scheduling.k8s.io",
             "priorityclasses",

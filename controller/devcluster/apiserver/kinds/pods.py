@@ -13,7 +13,7 @@ from controller.devcluster.apiserver.strategy import Strategy
 
 if TYPE_CHECKING:
     from controller.devcluster.apiserver.status import StatusCause
-    from controller.devcluster.apiserver.store import Store
+    from controller.devcluster.apiserver.store import ObjectStore
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 EVICTION_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -45,7 +45,7 @@ class PodStrategy(Strategy):
         }
     )
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def prepare_create(self, object_: Json) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from controller.devcluster.apiserver.resource import ApiResource
-    from controller.devcluster.apiserver.store import Store, StoredEvent
+    from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 
 TABLE = "resourcequotas"
 _PLAIN_COUNTS = frozenset(
@@ -33,7 +33,7 @@ _FINISHED = frozenset({"Failed", "Succeeded"})
 class Quotas:
     """The quotas of all namespaces; follows the store's writes."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._keys: dict[str, list[str]] = {}
         store.on_write.append(self._follow)

@@ -33,7 +33,7 @@ class ReturnsDeleted(Plain):
     returns_deleted = True
 
 
-class Upserted(Plain):
+class CreatedOnUpdate(Plain):
     """Plain, and a PUT may create it."""
 
     creates_on_update = True
@@ -63,7 +63,7 @@ class WithGenerationAndStatus(WithStatus):
     counts_generations = True
 
 
-class Rbac(Upserted):
+class RbacObjects(CreatedOnUpdate):
     """RBAC objects, whose names need not be DNS names."""
 
     name_rule = staticmethod(is_path_segment)

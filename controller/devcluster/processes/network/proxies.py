@@ -14,7 +14,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from controller.devcluster.apiserver.messages import Response
+from controller.devcluster.apiserver.messages import ApiResponse
 from controller.devcluster.apiserver.status import ApiError
 from controller.devcluster.processes.network.backends import Backend
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import AsyncGenerator
 
-    from controller.devcluster.apiserver.messages import Request
+    from controller.devcluster.apiserver.messages import ApiRequest
     from controller.devcluster.apiserver.paths import ResourcePath
     from controller.devcluster.processes.network.services import ServiceNetwork
 
@@ -65,7 +65,7 @@ class Proxies:
         if self._session is not None:
             await self._session.close()
 
-    async def service_proxy(self, request: Request, where: ResourcePath) -> Response:
+    async def service_proxy(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
         """Forward a request to a ready pod behind a service."""
         scheme, name, port = _target(where.name)
         service = self._network.service(where.namespace, name)
@@ -79,7 +79,7 @@ class Proxies:
             raise _unavailable(f'no endpoints available for service "{name}"')
         return await self._pass_on(request, where, scheme, self._rng.choice(behind))
 
-    async def pod_proxy(self, request: Request, where: ResourcePath) -> Response:
+    async def pod_proxy(self, request: ApiRequest, where: ResourcePath) -> ApiResponse:
         """Forward a request to a pod."""
         scheme, name, port = _target(where.name)
         pod = self._network.pod(where.namespace, name)
@@ -90,8 +90,8 @@ class Proxies:
         return await self._pass_on(request, where, scheme, Backend(pod.status.pod_ip, number))
 
     async def _pass_on(
-        self, request: Request, where: ResourcePath, scheme: str, to: Backend
-    ) -> Response:
+        self, request: ApiRequest, where: ResourcePath, scheme: str, to: Backend
+    ) -> ApiResponse:
         if "upgrade" in request.headers.get("connection", "").lower():
             raise ApiError(501, "NotImplemented", "upgraded connections are not passed on here")
         try:
@@ -106,10 +106,10 @@ class Proxies:
         }
         if (length := response.headers.get("content-length")) is not None:
             headers["content-length"] = length
-        return Response(response.status, _body(response), headers)
+        return ApiResponse(response.status, _body(response), headers)
 
     async def _send(
-        self, request: Request, where: ResourcePath, scheme: str, to: Backend
+        self, request: ApiRequest, where: ResourcePath, scheme: str, to: Backend
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             self._session = aiohttp.ClientSession(

@@ -16,7 +16,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.cluster.deletion.redis_cleanup import cleanup_job, cleanup_job_name
 from controller.ray.cluster.deletion.steps import (
     CLEANUP_SCOPE,
-    Step,
+    DeletionStep,
     deadline_of,
     every_head,
     keeps_state_in_redis,
@@ -63,16 +63,16 @@ def finalize(seen: ClusterObservation, settings: ClusterSettings, now: datetime)
     enabled = settings.redis_cleanup
     step = step_of(seen, now, enabled=enabled)
     match step:
-        case Step.SKIP:
+        case DeletionStep.SKIP:
             return _let_go(seen, _skipped(reason_to_skip(seen, enabled=enabled)))
-        case Step.FINISHED:
+        case DeletionStep.FINISHED:
             return _let_go(seen, _job_failed(seen))
-        case Step.OVERDUE:
+        case DeletionStep.OVERDUE:
             return _let_go(seen, _overdue(seen))
-        case Step.FIND_HEAD:
+        case DeletionStep.FIND_HEAD:
             return Plan(lookups=(_find_head(seen),), requeue_after=_seconds_left(seen, now))
-        case Step.STOP_HEAD | Step.CLEAN_UP | Step.AWAIT_JOB:
-            stages = _stages(seen, settings, clean_up=step is Step.CLEAN_UP)
+        case DeletionStep.STOP_HEAD | DeletionStep.CLEAN_UP | DeletionStep.AWAIT_JOB:
+            stages = _stages(seen, settings, clean_up=step is DeletionStep.CLEAN_UP)
             return Plan(stages=stages, requeue_after=_seconds_left(seen, now))
 
 

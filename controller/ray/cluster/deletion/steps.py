@@ -41,7 +41,7 @@ DEFAULT_TIMEOUT: Final = 300
 _SECONDS: Final = re.compile(r"\+?[0-9]{1,9}", re.ASCII)
 
 
-class Step(Enum):
+class DeletionStep(Enum):
     """What comes next for a deleted cluster that our finalizer holds."""
 
     SKIP = "nothing can or must be cleaned up: let go"
@@ -76,23 +76,23 @@ def every_head(cluster: RayCluster) -> LiveList:
     return LiveList(PODS, meta.namespace, selector)
 
 
-def step_of(seen: ClusterObservation, now: datetime, *, enabled: bool) -> Step:
+def step_of(seen: ClusterObservation, now: datetime, *, enabled: bool) -> DeletionStep:
     """What comes next for a deleted cluster that our finalizer holds: the first that holds.
 
     `enabled` says whether the administrator wants Redis to be cleaned up at all.
     """
     cleanup = seen.cleanup
     table = (
-        (Step.SKIP, cleanup.job is None and bool(reason_to_skip(seen, enabled=enabled))),
-        (Step.FINISHED, bool(cleanup.outcome)),
-        (Step.OVERDUE, now >= deadline_of(seen.cluster)),
-        (Step.FIND_HEAD, seen.lost_head is not None),
-        (Step.STOP_HEAD, bool(possible_writer(seen))),
-        (Step.AWAIT_JOB, cleanup.job is not None or cleanup.has_name_conflict),
-        (Step.AWAIT_JOB, CLEANUP_SCOPE in seen.pending_scopes),
-        (Step.FIND_HEAD, not cleanup.heads_listed),
+        (DeletionStep.SKIP, cleanup.job is None and bool(reason_to_skip(seen, enabled=enabled))),
+        (DeletionStep.FINISHED, bool(cleanup.outcome)),
+        (DeletionStep.OVERDUE, now >= deadline_of(seen.cluster)),
+        (DeletionStep.FIND_HEAD, seen.lost_head is not None),
+        (DeletionStep.STOP_HEAD, bool(possible_writer(seen))),
+        (DeletionStep.AWAIT_JOB, cleanup.job is not None or cleanup.has_name_conflict),
+        (DeletionStep.AWAIT_JOB, CLEANUP_SCOPE in seen.pending_scopes),
+        (DeletionStep.FIND_HEAD, not cleanup.heads_listed),
     )
-    return next((step for step, holds in table if holds), Step.CLEAN_UP)
+    return next((step for step, holds in table if holds), DeletionStep.CLEAN_UP)
 
 
 def keeps_state_in_redis(cluster: RayCluster, desired: DesiredCluster) -> bool:

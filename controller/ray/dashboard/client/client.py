@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from controller.ray.dashboard.client.results import (
-        Deleted,
+        JobDeleted,
         JobInfo,
+        JobStopped,
         NoSuchJob,
         RayVersion,
-        Stopped,
         Submitted,
     )
     from controller.ray.dashboard.client.submission import JobSubmission
@@ -69,11 +69,11 @@ class DashboardClient:
         """The state of a job."""
         return responses.job(await self._ask("GET", _JOBS + job_id), job_id)
 
-    async def stop(self, job_id: str) -> Stopped | NoSuchJob:
+    async def stop(self, job_id: str) -> JobStopped | NoSuchJob:
         """Stop a job. Its status changes later, if at all."""
         return responses.stop(await self._ask("POST", f"{_JOBS}{job_id}/stop"), job_id)
 
-    async def delete(self, job_id: str) -> Deleted | NoSuchJob:
+    async def delete(self, job_id: str) -> JobDeleted | NoSuchJob:
         """Make Ray forget an ended job. `UnusableResponse` while it runs."""
         return responses.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
 

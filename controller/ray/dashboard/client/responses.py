@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from controller.ray.dashboard.client.results import (
-    Deleted,
+    JobDeleted,
     JobInfo,
     JobStatus,
+    JobStopped,
     NoSuchJob,
     RayVersion,
-    Stopped,
     Submitted,
 )
 from controller.ray.dashboard.errors import (
@@ -124,22 +124,22 @@ def submission(answer: DashboardResponse, job_id: str) -> Submitted:
     return Submitted(job_id)
 
 
-def stop(answer: DashboardResponse, job_id: str) -> Stopped | NoSuchJob:
+def stop(answer: DashboardResponse, job_id: str) -> JobStopped | NoSuchJob:
     """The response to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     _check_refusal(answer)
-    return Stopped(_decoded(answer, _stop).stopped)
+    return JobStopped(_decoded(answer, _stop).stopped)
 
 
-def deletion(answer: DashboardResponse, job_id: str) -> Deleted | NoSuchJob:
+def deletion(answer: DashboardResponse, job_id: str) -> JobDeleted | NoSuchJob:
     """The response to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
     _check_refusal(answer)
     if not _decoded(answer, _delete).deleted:
         raise UnusableResponse(f"Ray did not delete job {job_id}")
-    return Deleted()
+    return JobDeleted()
 
 
 def version(answer: DashboardResponse) -> RayVersion:

@@ -88,7 +88,7 @@ class Submitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class JobStopped:
     """Ray accepted the request to stop a job.
 
     Attributes:
@@ -100,9 +100,9 @@ class Stopped:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class JobDeleted:
     """Ray has forgotten the job."""
 
 
 ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion
-CommandValue: TypeAlias = Submitted | Stopped | Deleted | NoSuchJob
+CommandValue: TypeAlias = Submitted | JobStopped | JobDeleted | NoSuchJob
