@@ -159,3 +159,4 @@ def test_after_a_reset_of_the_server_what_had_gone_is_not_waited_for():
     book.expectations.confirm_gone(OWNER, write, made.metadata.uid)
     book.expectations.observe_reset(CONFIG_MAPS)
     assert book.entries == 0
+    assert book.expectations.statistics().resolved_by == {}
