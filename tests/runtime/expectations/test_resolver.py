@@ -329,3 +329,134 @@ async def test_EXP12_for_an_owner_that_is_going_nothing_is_made():
         await asyncio.sleep(1)
         assert [call.verb for call in book.client.calls] == ["get"]
         assert (book.names(), unsettled(book)) == ([], frozenset())
+
+
+async def test_the_distances_between_repetitions_double_up_to_half_a_minute():
+    async with settling() as book:
+        times: list[float] = []
+
+        def lose(_call: Call) -> Any:
+            times.append(book.loop.time())
+            raise OutcomeUnknown("reset")
+
+        book.client.script = lose
+        book.expectations.mark_unknown(OWNER, create("a"))
+        await asyncio.sleep(150)
+        gaps = [b - a for a, b in itertools.pairwise(times)]
+        wanted = [0.5, 1, 2, 4, 8, 16, 30, 30]
+        assert len(gaps) >= len(wanted)
+        assert all(each <= gap <= 1.2 * each + 0.1 for each, gap in zip(wanted, gaps, strict=False))
+
+
+async def test_after_a_success_the_back_off_begins_anew():
+    async with settling() as book:
+        times: list[float] = []
+
+        def lose(_call: Call) -> Any:
+            times.append(book.loop.time())
+            raise OutcomeUnknown("reset")
+
+        book.client.script = lose
+        book.expectations.mark_unknown(OWNER, patch("a"))
+        await asyncio.sleep(60)
+        book.client.script = lambda _call: child("a", 10)
+        await asyncio.sleep(60)
+        assert unsettled(book) == frozenset()
+        book.client.script = lose
+        times.clear()
+        book.expectations.mark_unknown(OWNER, patch("a"))
+        await asyncio.sleep(3)
+        assert times[1] - times[0] < 0.7
+
+
+async def test_what_the_resolver_does_is_logged():
+    error = RecursionError("a cannot be decoded")
+
+    def fail(call: Call) -> Any:
+        if call.verb == "create":
+            raise status_error(403, "Forbidden", message="no creating")
+        if book.loop.time() < 0.4:
+            raise OutcomeUnknown("reset")
+        if book.loop.time() < 0.8:
+            raise error
+        return None
+
+    with capture_logs() as logs:
+        async with settling() as book:
+            book.client.script = fail
+            book.expectations.mark_unknown(OWNER, create("a"))
+            await asyncio.sleep(0.9)
+    about = {"target": "configmaps default/a"}
+    repeated = {"event": "write.repeated", "outcome": "failed", "log_level": "info", **about}
+    assert logs == [
+        repeated,
+        {"event": "live_read.failed", "error": "reset", "log_level": "info", **about},
+        repeated,
+        {"event": "resolver.failed", "exc_info": error, "log_level": "error", **about},
+    ]
+
+
+async def test_live_reads_are_sent_in_the_flow_of_the_owner():
+    async with settling() as book:
+        flows: list[str] = []
+
+        def for_flow(flow: str) -> ScriptedClient:
+            flows.append(flow)
+            return book.client
+
+        book.client.for_flow = for_flow  # type: ignore[method-assign]
+        book.expectations.mark_unknown(OWNER, patch("a"))
+        await asyncio.sleep(1)
+        assert flows == [OWNER.uid]
+        flows.clear()
+        book.show(child("b", 10))
+        book.remove(child("b", 10), 11)
+        await asyncio.sleep(1)
+        assert (flows, book.client.verbs("get")) == (["resolver"], ["a", "b"])
+
+
+async def test_the_tasks_of_the_resolver_are_named():
+    async with settling() as book:
+        book.expectations.mark_unknown(OWNER, patch("a"))
+        await asyncio.sleep(0.001)
+        assert "resolver" in {task.get_name() for task in asyncio.all_tasks()}
+
+
+async def test_a_read_of_an_object_that_was_forgotten_meanwhile_counts_for_nothing():
+    async with settling() as book:
+        book.client.seconds = 5.0
+        book.client.script = lambda _call: child("a", 20)
+        book.expectations.mark_unknown(OWNER, patch("a"))
+        await asyncio.sleep(1)
+        book.expectations.remove_owner(OWNER.controller, OWNER.key)
+        book.expectations.add_owner(OWNER)
+        book.make("a", 30)
+        await asyncio.sleep(5)
+        shown = book.get()
+        assert shown is not None
+        assert shown.metadata.resource_version == "30"
+
+
+async def test_EXP45_an_answer_to_a_live_read_shows_that_the_server_went_back():
+    async with settling() as book:
+        signs: list[str] = []
+        book.expectations.on_rewound = lambda revision, _sign: signs.append(revision)
+        book.show(child("a", 50))
+        book.bookmark(100)
+        book.client.script = lambda _call: child("a", 40)
+        book.expectations.mark_unknown(OWNER, patch("a"))
+        await asyncio.sleep(1)
+        assert signs == ["40"]
+
+
+async def test_a_write_that_is_lost_while_it_is_read_live_is_resolved_too():
+    async with settling() as book:
+        book.client.seconds = 5.0
+        book.client.objects["a"] = child("a", 10)
+        book.make("a", 10)
+        book.bookmark(11)
+        await asyncio.sleep(1)
+        book.expectations.mark_unknown(OWNER, patch("a"))
+        await asyncio.sleep(11)
+        assert book.client.verbs("get") == ["a", "a"]
+        assert unsettled(book) == frozenset()
