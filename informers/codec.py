@@ -9,7 +9,8 @@ of objects are then shared in memory.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -87,6 +88,28 @@ class _Error(_Wire, tag_field="type", tag="ERROR"):
     object: _Status
 
 
+@dataclass(frozen=True, slots=True)
+class _Decoders(Generic[T]):
+    """The decoders of one type. They hold no state."""
+
+    item: msgspec.json.Decoder[T]
+    page: msgspec.json.Decoder[_Page[T]]
+    event: msgspec.json.Decoder[_Added[T] | _Modified[T] | _Deleted[T] | _Bookmark | _Error]
+    salvage: Salvage[T]
+
+
+@cache
+def _decoders(view: Any) -> _Decoders[Any]:
+    """Make the decoders of a type once, for all informers of it: inspecting a type takes long."""
+    events = _Added[view] | _Modified[view] | _Deleted[view] | _Bookmark | _Error
+    return _Decoders(
+        msgspec.json.Decoder(view),
+        msgspec.json.Decoder(_Page[view]),
+        msgspec.json.Decoder(events),
+        Salvage(view),
+    )
+
+
 _list_metadata = msgspec.json.Decoder(_ListMetadata)
 _text = msgspec.json.Decoder(str)
 
@@ -104,17 +127,10 @@ class Codec(Generic[T]):
 
     def __init__(self, view: type[T]) -> None:
         self.view = view
-        # A run-time type parameter, which type checkers cannot follow into the unions.
-        struct: Any = view
         self._pool = InternPool()
-        self._salvage = Salvage(view)
-        self._item: msgspec.json.Decoder[T] = msgspec.json.Decoder(view)
-        self._page: msgspec.json.Decoder[_Page[T]] = msgspec.json.Decoder(_Page[struct])
-        self._event: msgspec.json.Decoder[
-            _Added[T] | _Modified[T] | _Deleted[T] | _Bookmark | _Error
-        ] = msgspec.json.Decoder(
-            _Added[struct] | _Modified[struct] | _Deleted[struct] | _Bookmark | _Error
-        )
+        decoders = cast("_Decoders[T]", _decoders(view))
+        self._salvage = decoders.salvage
+        self._item, self._page, self._event = decoders.item, decoders.page, decoders.event
 
     def page(self, body: bytes) -> Page[T]:
         """Decode one page of a list.

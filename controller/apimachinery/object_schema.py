@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 _REFERENCE = "#/components/schemas/"
 
@@ -100,17 +100,21 @@ class ObjectSchema:
         return ObjectSchema(_resolve(node, self.named), self.named)
 
 
-def parse_schema(document: bytes, kind: GroupVersionKind) -> ObjectSchema | None:
-    """The schema of a kind in an OpenAPI v3 document, None if it has none.
+def parse_schemas(
+    document: bytes, kinds: Collection[GroupVersionKind]
+) -> dict[GroupVersionKind, ObjectSchema]:
+    """The schemas in an OpenAPI v3 document of those of the kinds that it has.
 
     Raises:
         msgspec.DecodeError: this is no OpenAPI document.
     """
     schemas = msgspec.json.decode(document, type=_Document).components.schemas
-    for node in schemas.values():
-        if kind in node.kinds:
-            return ObjectSchema(node, _reachable(node, schemas))
-    return None
+    return {
+        kind: ObjectSchema(node, _reachable(node, schemas))
+        for node in schemas.values()
+        for kind in node.kinds
+        if kind in kinds
+    }
 
 
 def _resolve(node: SchemaNode, named: Mapping[str, SchemaNode]) -> SchemaNode:
@@ -133,6 +137,10 @@ def _reachable(root: SchemaNode, schemas: Mapping[str, SchemaNode]) -> dict[str,
         if name in schemas and name not in found:
             found[name] = schemas[name]
             waiting.append(schemas[name])
-        waiting += [*node.properties.values(), *node.all_of]
-        waiting += [each for each in (node.items, node.additional) if isinstance(each, SchemaNode)]
+        waiting.extend(node.properties.values())
+        waiting.extend(node.all_of)
+        if node.items is not None:
+            waiting.append(node.items)
+        if isinstance(node.additional, SchemaNode):
+            waiting.append(node.additional)
     return found

@@ -1,4 +1,4 @@
-"""Reads the schema of a resource from a server's OpenAPI v3 documents."""
+"""Reads the schemas of resources from a server's OpenAPI v3 documents."""
 
 from __future__ import annotations
 
@@ -6,32 +6,41 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from controller.apimachinery.object_schema import GroupVersionKind, parse_schema
+from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
 from controller.kube.discovery import read_openapi_document
 from controller.kube.errors import UnexpectedResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.client import Client
     from controller.kube.resources import Resource
 
 
-def document_of(resource: Resource[Any]) -> str:
-    """The name of the document that has the resource's schema: `api/v1`, `apis/ray.io/v1`."""
-    return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
+def by_document(resources: Iterable[Resource[Any]]) -> dict[str, list[Resource[Any]]]:
+    """Resources by the name of the document that has their schemas: `api/v1`, `apis/ray.io/v1`."""
+    documents: dict[str, list[Resource[Any]]] = {}
+    for each in resources:
+        name = f"apis/{each.api_version}" if each.group else f"api/{each.version}"
+        documents.setdefault(name, []).append(each)
+    return documents
 
 
-async def read_schema(client: Client, resource: Resource[Any], url: str) -> ObjectSchema | None:
-    """The schema in the document at `url`; None if it has none, or if `url` is empty.
+async def read_schemas(
+    client: Client, resources: Iterable[Resource[Any]], url: str
+) -> dict[Resource[Any], ObjectSchema | None]:
+    """The schemas of resources in the document at `url`; None where it has none, or has no URL.
 
     Raises:
         KubeError: the server gave no usable response.
     """
+    kinds = {each: GroupVersionKind(each.group, each.version, each.kind) for each in resources}
     if not url:
-        return None
+        return dict.fromkeys(kinds)
     document = await read_openapi_document(client, url)
-    kind = GroupVersionKind(resource.group, resource.version, resource.kind)
     try:
-        return parse_schema(document, kind)
+        found = parse_schemas(document, kinds.values())
     except (msgspec.DecodeError, RecursionError) as error:
         raise UnexpectedResponse(f"GET {url}: {error}") from error
+    return {each: found.get(kind) for each, kind in kinds.items()}

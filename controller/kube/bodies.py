@@ -32,10 +32,10 @@ def _refuse_views(body: Any) -> None:
         kind: type[object] = type(value)
         if kind in _SCALARS:
             continue
-        if kind is dict or isinstance(value, Mapping):
-            values.extend(cast("Mapping[Any, Any]", value).values())
-        elif isinstance(value, list | tuple):
+        if isinstance(value, list | tuple):
             values.extend(cast("list[Any]", value))
+        elif kind is dict or isinstance(value, Mapping):
+            values.extend(cast("Mapping[Any, Any]", value).values())
         elif not isinstance(value, str | int | float | msgspec.Raw):
             raise TypeError(
                 f"{kind.__name__} is no plain data; a partial view must never be written back"

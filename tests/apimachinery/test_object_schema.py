@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.object_schema import GroupVersionKind, ObjectSchema, parse_schema
+from controller.apimachinery.object_schema import GroupVersionKind, ObjectSchema, parse_schemas
 from controller.apimachinery.unknown_fields import unknown_fields
 
 THING = GroupVersionKind("test.dev", "v1", "Thing")
@@ -17,7 +17,7 @@ def schema(properties: dict[str, Any], **named: Any) -> ObjectSchema:
     kinds = [{"group": "test.dev", "version": "v1", "kind": "Thing"}]
     thing = {"properties": properties, "x-kubernetes-group-version-kind": kinds}
     document = {"openapi": "3.0.0", "components": {"schemas": {"v1.Thing": thing, **named}}}
-    found = parse_schema(msgspec.json.encode(document), THING)
+    found = parse_schemas(msgspec.json.encode(document), {THING}).get(THING)
     assert found is not None
     return found
 
@@ -56,7 +56,7 @@ def test_which_fields_objects_lose(path: str, lacks: bool):
 
 def test_a_document_without_the_kind_has_no_schema():
     document = msgspec.json.encode({"components": {"schemas": {"v1.Other": {}}}})
-    assert parse_schema(document, THING) is None
+    assert parse_schemas(document, {THING}) == {}
 
 
 CONTAINER = {

@@ -275,7 +275,7 @@ class FaultyTransport:
             return self._delivery(about.resource, line)
 
         def delivered(line: bytes) -> None:
-            self.journal.events.append(DeliveredEvent(about.resource, attributes_of_event(line)))
+            self.journal.events.append(DeliveredEvent(about.resource, line))
 
         watch = FaultyWatch(chunks, self._clock, schedule, delivered, self._forget)
         self._watches[watch] = None
@@ -285,11 +285,12 @@ class FaultyTransport:
         self._watches.pop(watch, None)
 
     def _delivery(self, resource: str, line: bytes) -> Delivery:
-        event = attributes_of_event(line)
         delivery = Delivery()
-        for rule in self.rules:
-            if not isinstance(rule.fault, Lag | Cut | Gone):
-                continue
+        rules = [rule for rule in self.rules if isinstance(rule.fault, Lag | Cut | Gone)]
+        if not rules:
+            return delivery
+        event = attributes_of_event(line)
+        for rule in rules:
             if rule.applies("watch", resource, event.name, event.namespace):
                 delivery = _after_event_fault(delivery, rule.fault)
         return delivery

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.faults.attributes import attributes_of_event
+
 if TYPE_CHECKING:
     from tests.faults.attributes import Attributes, EventAttributes
 
@@ -32,7 +34,12 @@ class DeliveredEvent:
     """One line of a watch that reached the client."""
 
     resource: str
-    event: EventAttributes
+    line: bytes
+
+    @property
+    def event(self) -> EventAttributes:
+        """Its attributes; few tests ask for them."""
+        return attributes_of_event(self.line)
 
 
 @dataclass

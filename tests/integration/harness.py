@@ -261,7 +261,9 @@ async def _inhabited(
     nodes: NodeSettings,
     node_rules: Iterable[Rule] = (),
 ) -> AsyncIterator[None]:
-    between = FaultyTransport(world.transport, node_rules, clock=world.loop)
+    between = world.transport
+    if rules := tuple(node_rules):
+        between = FaultyTransport(between, rules, clock=world.loop)
     async with AsyncExitStack() as stack:
         await install_crds(world)
         await stack.enter_async_context(

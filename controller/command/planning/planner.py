@@ -128,7 +128,7 @@ class Planner:
             self._children[place] = await requests.list_children(self._client, kinds, namespace)
         if self._schemas is None:
             resources = {PODS, *(each.primary for each in self._kinds.values())}
-            self._schemas = await requests.read_schemas(self._client, resources)
+            self._schemas = await requests.installed_schemas(self._client, resources)
         snapshot = Snapshot(kinds, now=self._now, schemas=self._schemas)
         for child, objects in self._children[place].items():
             snapshot.add(child, objects)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from controller.apimachinery.merge_patch import difference
-from controller.apimachinery.published_schemas import document_of, read_schema
+from controller.apimachinery.published_schemas import by_document, read_schemas
 from controller.kube.content_types import JSON, MERGE_PATCH
 from controller.kube.discovery import openapi_documents
 from controller.kube.errors import KubeError, NotFound, PathNotFound
@@ -111,15 +111,16 @@ def _with_removals(last: Any, manifest: Json) -> Json:
     return result
 
 
-async def read_schemas(
+async def installed_schemas(
     client: Client, resources: Iterable[Resource[Any]]
 ) -> dict[Resource[Any], InstalledSchema]:
     """The published schemas; those that cannot be read are left out."""
     try:
         urls = await openapi_documents(client)
-        return {
-            each: InstalledSchema(await read_schema(client, each, urls.get(document_of(each), "")))
-            for each in resources
-        }
+        found = [
+            await read_schemas(client, group, urls.get(document, ""))
+            for document, group in by_document(resources).items()
+        ]
     except KubeError:
         return {}
+    return {each: InstalledSchema(schema) for group in found for each, schema in group.items()}

@@ -105,22 +105,24 @@ def decode_metadata(kind: str, object_: Json) -> list[str]:
 
 def _decode_struct(name: str, value: Json, place: Place, decoded: Decoded) -> Json:
     fields = table()[name]
-    for key in list(value):
-        exact = f"{place.exact}.{key}" if place.exact else key
+    for key, item in list(value.items()):
         known = fields.get(key)
+        if known is not None and known.type == "string" and isinstance(item, str) and item:
+            continue  # as most fields are
+        exact = f"{place.exact}.{key}" if place.exact else key
         if known is None:
             decoded.unknown.append(exact)
             del value[key]
             continue
-        item = value[key]
-        if item is not None:
-            path = f"{place.path}.{key}" if place.path else key
-            item = _decode(known.type, item, Place(name, path, exact), decoded)
-        is_empty = item in ([], {}) and known.type[0] in "[{"
-        if item is None or is_empty or known.leaves_out(item):
+        path = f"{place.path}.{key}" if place.path else key
+        typed = (
+            None if item is None else _decode(known.type, item, Place(name, path, exact), decoded)
+        )
+        is_empty = typed in ([], {}) and known.type[0] in "[{"
+        if typed is None or is_empty or known.leaves_out(typed):
             del value[key]
         else:
-            value[key] = item
+            value[key] = typed
     for shown in _always_shown(name):
         if shown.name not in value:
             value[shown.name] = blank(shown.type)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from controller.apimachinery.published_schemas import document_of, read_schema
+from controller.apimachinery.published_schemas import by_document, read_schemas
 from controller.kube.discovery import openapi_documents
 from controller.kube.errors import KubeError
 from controller.runtime.reconcile.kind import InstalledSchema
@@ -21,6 +21,7 @@ from controller.runtime.reconcile.kind import InstalledSchema
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.client import Client
     from controller.kube.resources import Resource
 
@@ -69,7 +70,8 @@ class InstalledSchemas:
         self._due = asyncio.Event()
         self._stopped = False
         self.found = dict.fromkeys(resources, InstalledSchema())
-        self._urls = dict.fromkeys(self.found, "")
+        self._documents = by_document(self.found)
+        self._urls = dict.fromkeys(self._documents, "")
 
     def check_soon(self) -> None:
         """A schema may have changed."""
@@ -110,19 +112,27 @@ class InstalledSchemas:
             for resource in self.found:
                 self._record_error(resource, str(error))
             return False
-        results = [
-            await self._read_one(each, urls.get(document_of(each), "")) for each in self.found
-        ]
+        results = [await self._read_one(each, urls.get(each, "")) for each in self._documents]
         return all(results)
 
-    async def _read_one(self, resource: Resource[Any], url: str) -> bool:
-        if url == self._urls[resource]:
+    async def _read_one(self, document: str, url: str) -> bool:
+        """Read a document if its URL has changed, once for all resources in it."""
+        if url == self._urls[document]:
             return True
+        resources = self._documents[document]
         try:
-            schema = await read_schema(self._client, resource, url)
+            schemas = await read_schemas(self._client, resources, url)
         except KubeError as error:
-            self._record_error(resource, str(error))
+            for resource in resources:
+                self._record_error(resource, str(error))
             return False
+        taken = [await self._take(each, schema) for each, schema in schemas.items()]
+        if all(taken):
+            self._urls[document] = url
+        return all(taken)
+
+    async def _take(self, resource: Resource[Any], schema: ObjectSchema | None) -> bool:
+        """Take over a schema, once its objects have been read again; whether that was possible."""
         known = self.found[resource]
         before = known.previous or known.schema
         is_new = known.previous is not None or before != schema
@@ -133,7 +143,6 @@ class InstalledSchemas:
                     await self._reread(resource)
             except TimeoutError:
                 return False
-        self._urls[resource] = url
         self._record(resource, InstalledSchema(schema))
         return True
 

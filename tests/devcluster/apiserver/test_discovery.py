@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from controller.apimachinery.object_schema import GroupVersionKind, parse_schema
+from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
 from controller.apimachinery.unknown_fields import unknown_fields
 from controller.devcluster.apiserver.registry import version_priority
 from tests.devcluster.apiserver.definitions import definition
 
+POD = GroupVersionKind("", "v1", "Pod")
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
@@ -83,7 +84,7 @@ async def test_openapi_says_that_patches_can_be_validated(api):
 async def test_openapi_leads_from_pods_to_the_fields_of_their_containers(api):
     url = (await api.get("/openapi/v3")).body["paths"]["api/v1"]["serverRelativeURL"]
     document = (await api.get(url.partition("?")[0])).text
-    pod = parse_schema(document, GroupVersionKind("", "v1", "Pod"))
+    pod = parse_schemas(document, {POD}).get(POD)
     assert pod is not None
     value = {"spec": {"nodeSelektor": {}, "containers": [{"imag": "x", "env": [{"nam": "a"}]}]}}
     assert [str(each) for each in unknown_fields(value, pod, "pod")] == [

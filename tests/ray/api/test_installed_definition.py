@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from controller.apimachinery.object_schema import GroupVersionKind, parse_schema
+from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
 from controller.command.manifests import load
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
 from controller.ray.api.installed_definition import CLUSTER_FIELDS, JOB_FIELDS
@@ -45,7 +45,7 @@ def published(resource: Resource[Any], schema: dict[str, Any]) -> ObjectSchema:
     kind = GroupVersionKind(resource.group, resource.version, resource.kind)
     gvk = {"x-kubernetes-group-version-kind": [msgspec.to_builtins(kind)]}
     document = {"components": {"schemas": {"it": schema | gvk}}}
-    found = parse_schema(msgspec.json.encode(document), kind)
+    found = parse_schemas(msgspec.json.encode(document), {kind}).get(kind)
     assert found is not None
     return found
 
