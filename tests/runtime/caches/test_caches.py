@@ -192,7 +192,8 @@ async def test_without_primaries_nobody_refers_to_an_object(world: CacheWorld):
         async with world.running():
             await world.create(SECRETS, {"metadata": {"name": "s"}})
             await asyncio.sleep(1)
-    assert served.keys == set()
+            (handler,) = world.cache(SECRETS).informer.statistics().handlers
+    assert (served.keys, handler.failures) == (set(), 0)
     assert scopes(world) == [("secrets", "")]
     remedy = "manta crds | kubectl apply --server-side -f -"
     assert logs == [
@@ -325,6 +326,18 @@ async def test_expectations_follow_what_the_caches_show(world: CacheWorld):
         )
         assert world.expectations.statistics().expectations == 1
         await asyncio.sleep(10)
+        assert world.expectations.statistics().expectations == 0
+
+
+async def test_a_lost_create_is_settled_by_the_cache_that_shows_it(world: CacheWorld):
+    widget = await world.widget("f")
+    owner = world.owner(widget)
+    world.build([kind()])
+    async with world.running():
+        target = Target(CONFIG_MAPS, "default", "a", "children")
+        world.expectations.mark_unknown(owner, Create(target, {}))
+        await world.child("a", widget)
+        await asyncio.sleep(1)
         assert world.expectations.statistics().expectations == 0
 
 
