@@ -90,6 +90,7 @@ class ResourceHandler:
     async def _answer(
         self, request: ApiRequest, where: ResourcePath, resource: ApiResource
     ) -> ApiResponse:
+        call = ResourceCall(request, where, resource, self._wall)
         verb = verb_of(request, where, custom=resource.custom)
         self._authorise(request, where, verb)
         if where.subresource and where.subresource not in resource.subresources:
@@ -97,12 +98,11 @@ class ResourceHandler:
                 raise not_found(resource.name, where.name)
             raise path_not_found()
         if where.subresource not in {"", "status"}:
-            return await self._subresources.answer(request, where, resource)
+            return await self._subresources.answer(call)
         if verb not in resource.verbs or (verb == "create" and where.subresource):
             raise method_not_allowed()
         if resource.namespaced and not where.namespace and verb not in {"list", "watch"}:
             return plain_not_found() if resource.custom else error_response(method_not_allowed())
-        call = ResourceCall(request, where, resource, self._wall)
         if verb in WRITES.values():
             return self._writes.write(verb, call)
         reads = {"get": self._reads.get, "list": self._reads.list, "watch": self._reads.watch}
@@ -123,7 +123,8 @@ class ResourceHandler:
         self._authorise(request, where, "create")
         if where.subresource not in CONNECTIONS & resource.subresources:
             raise path_not_found()
-        return self._subresources.connect(request, where, resource, command)
+        call = ResourceCall(request, where, resource, self._wall)
+        return self._subresources.connect(call, command)
 
     def _authorise(self, request: ApiRequest, where: ResourcePath, verb: str) -> None:
         name = f"{where.plural}/{where.subresource}" if where.subresource else where.plural

@@ -10,7 +10,6 @@ from controller.devcluster.apiserver.delete_options import DeleteOptions
 from controller.devcluster.apiserver.jsondata import Json, child, entries
 from controller.devcluster.apiserver.messages import bytes_response, json_response
 from controller.devcluster.apiserver.meta import timestamp
-from controller.devcluster.apiserver.negotiation import content_type, decode_object
 from controller.devcluster.apiserver.port_forward import PortForward
 from controller.devcluster.apiserver.representation import WholeObjects
 from controller.devcluster.apiserver.status import (
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.messages import ApiRequest, ApiResponse
     from controller.devcluster.apiserver.paths import ResourcePath
-    from controller.devcluster.apiserver.resource import ApiResource
+    from controller.devcluster.apiserver.resource_call import ResourceCall
     from controller.devcluster.apiserver.store import ObjectStore
 
 
@@ -88,125 +87,107 @@ class Subresources:
         self._hooks = hooks
         self._wall = wall
 
-    async def answer(
-        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
-    ) -> ApiResponse:
+    async def answer(self, call: ResourceCall) -> ApiResponse:
         """Answer one request.
 
         Raises:
             ApiError: the request fails.
         """
-        if where.subresource in CONNECTIONS:
-            self.connect(request, where, resource, (request.query.get("command", ""),))
+        if call.where.subresource in CONNECTIONS:
+            self.connect(call, (call.request.query.get("command", ""),))
             raise bad_request(
                 "Upgrade request required: a WebSocket or SPDY/3.1, of v4.channel.k8s.io"
             )
-        if where.subresource in {"log", "proxy"}:
-            return await self._hooked(request, where, resource)
-        if (request.method, where.subresource) == ("POST", "token"):
-            return self._issue_token(request, where, resource)
-        if (request.method, where.subresource) == ("POST", "binding"):
-            return self._bind(request, where, resource)
-        if (request.method, where.subresource) == ("POST", "eviction"):
-            return self._evict(where, resource)
-        if (request.method, where.subresource) == ("PUT", "finalize"):
-            return self._finalize(request, where, resource)
+        if call.where.subresource in {"log", "proxy"}:
+            return await self._hooked(call)
+        if (call.request.method, call.where.subresource) == ("POST", "token"):
+            return self._issue_token(call)
+        if (call.request.method, call.where.subresource) == ("POST", "binding"):
+            return self._bind(call)
+        if (call.request.method, call.where.subresource) == ("POST", "eviction"):
+            return self._evict(call)
+        if (call.request.method, call.where.subresource) == ("PUT", "finalize"):
+            return self._finalize(call)
         raise method_not_allowed()
 
-    def connect(
-        self,
-        request: ApiRequest,
-        where: ResourcePath,
-        resource: ApiResource,
-        command: Sequence[str],
-    ) -> Session | PortForward:
+    def connect(self, call: ResourceCall, command: Sequence[str]) -> Session | PortForward:
         """Prepare a two-way connection to a pod.
 
         Raises:
             ApiError: it is not possible.
         """
-        pod = self._require(where, resource)
+        pod = self._require(call)
         if self._hooks.pod_connection is None:
-            raise _no_connections(where.subresource)
-        if where.subresource == "portforward":
+            raise _no_connections(call.where.subresource)
+        if call.where.subresource == "portforward":
             address = child(pod, "status").get("podIP", "")
             if not address:
-                raise bad_request(f"pod {where.name} has no address yet")
+                raise bad_request(f"pod {call.where.name} has no address yet")
             return PortForward(address)
         return self._hooks.pod_connection(
-            ConnectionRequest(where, pod, request.query, tuple(command))
+            ConnectionRequest(call.where, pod, call.request.query, tuple(command))
         )
 
-    async def _hooked(
-        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
-    ) -> ApiResponse:
-        self._require(replace(where, name=_proxied(where.name)), resource)
-        hook = getattr(self._hooks, f"{resource.singular}_{where.subresource}")
+    async def _hooked(self, call: ResourceCall) -> ApiResponse:
+        self._require(call._replace(where=replace(call.where, name=_proxied(call.where.name))))
+        hook = getattr(self._hooks, f"{call.resource.singular}_{call.where.subresource}")
         if hook is None:
             raise ApiError(503, "ServiceUnavailable", "no kubelet or proxy is attached")
-        return await hook(request, where)
+        return await hook(call.request, call.where)
 
-    def _require(self, where: ResourcePath, resource: ApiResource) -> Json:
-        key = resource.key(where.namespace, where.name)
-        stored = self._store.table(resource.table).items.get(key)
+    def _require(self, call: ResourceCall) -> Json:
+        stored = self._store.table(call.resource.table).items.get(call.key)
         if stored is None:
-            raise not_found(resource.name, where.name)
+            raise not_found(call.resource.name, call.where.name)
         return stored.object
 
-    def _issue_token(
-        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
-    ) -> ApiResponse:
+    def _issue_token(self, call: ResourceCall) -> ApiResponse:
         tokens = self._hooks.tokens
         if tokens is None:
             raise ApiError(503, "ServiceUnavailable", "this server issues no tokens")
-        if not tokens.exists(where.namespace, where.name):
-            raise not_found(resource.name, where.name)
-        wanted = decode_object(request.body, content_type(request.headers))
-        return json_response(201, tokens.issue(where.namespace, where.name, wanted))
+        if not tokens.exists(call.where.namespace, call.where.name):
+            raise not_found(call.resource.name, call.where.name)
+        wanted = call.body
+        return json_response(201, tokens.issue(call.where.namespace, call.where.name, wanted))
 
-    def _bind(self, request: ApiRequest, where: ResourcePath, resource: ApiResource) -> ApiResponse:
-        binding = decode_object(request.body, content_type(request.headers))
-        pod = self._require(where, resource)
+    def _bind(self, call: ResourceCall) -> ApiResponse:
+        binding = call.body
+        pod = self._require(call)
         name = ResourceName("", "pods/binding", "Binding")
         node = child(binding, "target").get("name", "")
         if pod["metadata"].get("deletionTimestamp"):
-            why = f"pod {where.name} is being deleted, cannot be assigned to a host"
-            raise conflict(name, where.name, why)
+            why = f"pod {call.where.name} is being deleted, cannot be assigned to a host"
+            raise conflict(name, call.where.name, why)
         if bound := pod["spec"].get("nodeName"):
-            why = f'pod {where.name} is already assigned to node "{bound}"'
-            raise conflict(name, where.name, why)
+            why = f'pod {call.where.name} is already assigned to node "{bound}"'
+            raise conflict(name, call.where.name, why)
         scheduled = {
             "type": "PodScheduled",
             "status": "True",
             "lastProbeTime": None,
             "lastTransitionTime": timestamp(self._wall()),
         }
-        self._store.put(
-            resource.table, resource.key(where.namespace, where.name), _bound(pod, node, scheduled)
-        )
+        self._store.put(call.resource.table, call.key, _bound(pod, node, scheduled))
         return json_response(201, _CREATED)
 
-    def _evict(self, where: ResourcePath, resource: ApiResource) -> ApiResponse:
-        self._deleter.delete(resource, where.namespace, where.name, DeleteOptions())
+    def _evict(self, call: ResourceCall) -> ApiResponse:
+        self._deleter.delete(*call.target, DeleteOptions())
         return json_response(201, _CREATED)
 
-    def _finalize(
-        self, request: ApiRequest, where: ResourcePath, resource: ApiResource
-    ) -> ApiResponse:
-        wanted = decode_object(request.body, content_type(request.headers))
-        current = self._require(where, resource)
-        key = resource.key(where.namespace, where.name)
+    def _finalize(self, call: ResourceCall) -> ApiResponse:
+        wanted = call.body
+        current = self._require(call)
         new = current | {
             "metadata": dict(current["metadata"]),
             "spec": {"finalizers": entries(child(wanted, "spec"), "finalizers")},
         }
         if not new["spec"]["finalizers"]:
             new["spec"] = {}
-        if resource.strategy.can_be_removed(new):
-            stored = self._store.remove(resource.table, key, new)
+        if call.resource.strategy.can_be_removed(new):
+            stored = self._store.remove(call.resource.table, call.key, new)
         else:
-            stored = self._store.put(resource.table, key, new)
-        return bytes_response(200, WholeObjects(resource).one(stored))
+            stored = self._store.put(call.resource.table, call.key, new)
+        return bytes_response(200, WholeObjects(call.resource).one(stored))
 
 
 def _no_connections(subresource: str) -> ApiError:
