@@ -8,25 +8,22 @@ happened, and if nothing was left behind.
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from controller.command.development.demos.cluster import NAMESPACE, OPERATOR, cluster_informers
-from controller.command.development.demos.steps import Step, StepFailed, Steps
+from controller.command.development.demos.real_ray import demo_with_real_ray
+from controller.command.development.demos.steps import Step, Steps
 from controller.command.development.embedded_cluster import embedded_cluster
-from controller.command.development.images import images_for
-from controller.command.development.process_node import process_node
-from controller.command.development.view import ClusterView, Screen, screen_for
+from controller.command.development.view import ClusterView, Screen
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
-from controller.kube.errors import ConfigurationError, KubeError
+from controller.kube.errors import ConfigurationError
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from controller.ray.api.ports import DASHBOARD_PORT
-from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -105,22 +102,13 @@ async def autoscaling_demo(
         ConfigurationError: the manifest is none that grows by itself, or Ray cannot be installed.
     """
     document, elastic = _read(manifest)
-    configure_logging(level="error", format="console")
-    loop = asyncio.get_running_loop()
-    start = loop.time()
-    screen = screen_for(lambda: loop.time() - start)
     summary = AutoscalingDemoSummary()
-    environments = await images_for(images, ray=True)
-    async with process_node(environments, isolation) as node:
-        try:
-            await _play(document, elastic, node, screen, summary)
-        except* (StepFailed, KubeError) as errors:
-            summary.failed = "; ".join(map(str, errors.exceptions))
-        finally:
-            screen.close()
-    summary.left_behind = node.left_behind()
-    sys.stdout.write(f"\n{summary.text()}\n")
-    return 0 if summary.worked else 1
+    return await demo_with_real_ray(
+        lambda node, screen: _play(document, elastic, node, screen, summary),
+        summary,
+        images,
+        isolation,
+    )
 
 
 def _read(manifest: Path) -> tuple[dict[str, Any], _Elastic]:

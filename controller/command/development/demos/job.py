@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import random
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from controller.command.development.demos.job_log import JobLog
-from controller.command.development.demos.steps import Step, StepFailed, Steps
+from controller.command.development.demos.real_ray import demo_with_real_ray
+from controller.command.development.demos.steps import Step, Steps
 from controller.command.development.embedded_cluster import embedded_cluster
-from controller.command.development.images import images_for
-from controller.command.development.process_node import process_node
-from controller.command.development.view import JobView, ObjectHandler, Screen, in_short, screen_for
+from controller.command.development.view import JobView, ObjectHandler, Screen, in_short
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
-from controller.kube.errors import ConfigurationError, KubeError, NotFound
+from controller.kube.errors import ConfigurationError, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
 from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
-from controller.runtime.logs import configure_logging
 from controller.runtime.settings import Settings
 from informers import Codec, SharedInformer
 
@@ -95,22 +92,10 @@ async def job_demo(manifest: Path, images: Sequence[str], isolation: IsolationOp
     """
     documents = load(manifest)
     _check(documents, manifest)
-    configure_logging(level="error", format="console")
     summary = JobDemoSummary()
-    environments = await images_for(images, ray=True)
-    async with process_node(environments, isolation) as node:
-        loop = asyncio.get_running_loop()
-        start = loop.time()
-        screen = screen_for(lambda: loop.time() - start)
-        try:
-            await _play(documents, node, screen, summary)
-        except* (StepFailed, KubeError) as errors:
-            summary.failed = "; ".join(map(str, errors.exceptions))
-        finally:
-            screen.close()
-    summary.left_behind = node.left_behind()
-    sys.stdout.write(f"\n{summary.text()}\n")
-    return 0 if summary.worked else 1
+    return await demo_with_real_ray(
+        lambda node, screen: _play(documents, node, screen, summary), summary, images, isolation
+    )
 
 
 def _check(documents: list[Json], manifest: Path) -> None:
