@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 Definition = dict[str, Any]
 Column = tuple[str, str, str, int]
 
+_AGE: Final = ("age", "date", ".metadata.creationTimestamp", 0)
+_READY_REASON: Final = (
+    "reason",
+    "string",
+    '.status.conditions[?(@.type=="Ready")].reason',
+    0,
+)
+
 _RAYCLUSTER_COLUMNS: Final = (
     ("desired workers", "integer", ".status.desiredWorkerReplicas", 0),
     ("available workers", "integer", ".status.availableWorkerReplicas", 0),
@@ -29,10 +37,10 @@ _RAYCLUSTER_COLUMNS: Final = (
     ("gpus", "string", ".status.desiredGPU", 0),
     ("tpus", "string", ".status.desiredTPU", 1),
     ("status", "string", ".status.state", 0),
-    ("age", "date", ".metadata.creationTimestamp", 0),
+    _AGE,
     ("head pod IP", "string", ".status.head.podIP", 1),
     ("head service IP", "string", ".status.head.serviceIP", 1),
-    ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
+    _READY_REASON,
 )
 """KubeRay's columns in its order, then the reason why the cluster is not ready."""
 
@@ -43,7 +51,7 @@ _RAYJOB_COLUMNS: Final = (
     ("ray cluster name", "string", ".status.rayClusterName", 0),
     ("start time", "string", ".status.startTime", 0),
     ("end time", "string", ".status.endTime", 0),
-    ("age", "date", ".metadata.creationTimestamp", 0),
+    _AGE,
     ("failed attempts", "integer", ".status.failed", 0),
     ("reason", "string", ".status.reason", 0),
 )
@@ -53,9 +61,9 @@ _RAYCRONJOB_COLUMNS: Final = (
     ("schedule", "string", ".spec.schedule", 0),
     ("timezone", "string", ".spec.timeZone", 0),
     ("last schedule", "date", ".status.lastScheduleTime", 0),
-    ("age", "date", ".metadata.creationTimestamp", 0),
+    _AGE,
     ("suspend", "boolean", ".spec.suspend", 0),
-    ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
+    _READY_REASON,
 )
 """KubeRay's columns in its order, then the reason why no jobs are created."""
 
