@@ -8,20 +8,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 import yaml
 
 from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS, CRDS
 from controller.runtime.settings import Settings
-from examples.kinds.widget.api import WIDGETS
+from examples.kinds.widget.api import WIDGETS, Widget
+from examples.kinds.widget.kind import SCOPE, WidgetKind
 from examples.kinds.widget.operator import widget_operator
-from tests.fakes.worlds import embedded_server, virtual_wall
+from tests.fakes.reads import FakeReads
+from tests.fakes.worlds import EPOCH, embedded_server, virtual_wall
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from controller.kube.objects import ConfigMap
+    from controller.runtime.reconcile.plan import Plan
 
 FOLDER = Path(__file__).parents[2] / "examples" / "kinds" / "widget"
 
@@ -59,6 +63,26 @@ async def ready_reason(user: Client) -> str:
 async def copies(user: Client) -> dict[str, ConfigMap]:
     listed = await user.list(CONFIG_MAPS, "default", label_selector="example.dev/widget")
     return {copy.metadata.name: copy for copy in listed.items}
+
+
+def plan(*, unsettled: frozenset[str] = frozenset()) -> Plan:
+    """What the kind would do about the example, of which nothing exists yet."""
+    widget = msgspec.convert(manifest("widget.yaml"), Widget)
+    metadata = msgspec.structs.replace(widget.metadata, namespace="default", uid="uid-hello")
+    reads = FakeReads(WidgetKind(), unsettled=unsettled).add(
+        WIDGETS, msgspec.structs.replace(widget, metadata=metadata)
+    )
+    seen = WidgetKind().observe("default/hello", reads)
+    assert seen is not None
+    return WidgetKind().plan(seen, EPOCH)
+
+
+def test_missing_copies_are_planned():
+    assert [write.target.name for write in plan().stages[0]] == ["hello-0", "hello-1", "hello-2"]
+
+
+def test_nothing_is_planned_while_a_write_has_an_unknown_outcome():
+    assert plan(unsettled=frozenset({SCOPE})).stages == ((),)
 
 
 async def test_a_widget_gets_its_copies_follows_its_spec_and_says_what_is_wrong():
