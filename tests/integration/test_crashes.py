@@ -27,13 +27,13 @@ pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
 
 LAG_SECONDS = 10.0
 
-SHARDS = 4
+SHARDS = 8
 in_shards = pytest.mark.parametrize(
     "shard",
     [0, *[pytest.param(number, marks=pytest.mark.slow) for number in range(1, SHARDS)]],
     ids=lambda number: f"shard{number}",
 )
-"""Each shard takes every fourth place; `make test` plays at most the first of them."""
+"""Each shard takes every eighth place; `make test` plays at most the first of them."""
 
 
 def lag() -> Rule:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tests.neighbours.kinds import KINDS
+from tests.neighbours.sicknesses import SICKNESSES
 
 if TYPE_CHECKING:
     import pytest
 
+    from tests.neighbours.kinds import Column
+    from tests.neighbours.sickness import Sickness
+
 PROPERTY = "cell"
 """Name of the property by which a test reports row, column, known fault and findings."""
+
+
+NOT_RUN = "not run"
+
+Cells: TypeAlias = dict[tuple[str, str], tuple[str, list[str]]]
+"""Known fault and findings by row and column."""
 
 
 def print_table(reporter: pytest.TerminalReporter) -> None:
@@ -19,20 +29,23 @@ def print_table(reporter: pytest.TerminalReporter) -> None:
     if not cells:
         return
     reporter.section("neighbours: sicknesses and what became of the healthy tenant beside them")
-    columns = [str(column) for column in KINDS]
-    rows = list(dict.fromkeys(row for row, _ in cells))
+    rows = {row for row, _ in cells}
     width = max(map(len, rows))
-    reporter.write_line(" " * width + "".join(f"  {column:<12}" for column in columns))
-    for row in rows:
-        words = "".join(f"  {_word(cells.get((row, column))):<12}" for column in columns)
-        reporter.write_line(f"{row:<{width}}{words}".rstrip())
+    reporter.write_line(" " * width + "".join(f"  {column!s:<12}" for column in KINDS))
+    for sickness in sorted(SICKNESSES, key=lambda sickness: sickness.name):
+        if sickness.name in rows:
+            words = "".join(f"  {_word(cells, sickness, column):<12}" for column in KINDS)
+            reporter.write_line(f"{sickness.name:<{width}}{words}".rstrip())
+    if reporter.config.option.markexpr == "not slow":
+        slow = "; ".join(sickness.name for sickness in SICKNESSES if sickness.slow)
+        reporter.write_line(f"{NOT_RUN}: left for `make test-all`, as are these rows: {slow}")
     for (row, column), (_fault, findings) in cells.items():
         for finding in findings:
             reporter.write_line(f"{row}, {column}: {finding}")
 
 
-def _cells(reporter: pytest.TerminalReporter) -> dict[tuple[str, str], tuple[str, list[str]]]:
-    found: dict[tuple[str, str], tuple[str, list[str]]] = {}
+def _cells(reporter: pytest.TerminalReporter) -> Cells:
+    found: Cells = {}
     for outcome in ("passed", "failed", "xfailed", "xpassed"):
         for report in reporter.stats.get(outcome, []):
             for name, value in getattr(report, "user_properties", ()):
@@ -42,8 +55,11 @@ def _cells(reporter: pytest.TerminalReporter) -> dict[tuple[str, str], tuple[str
     return dict(sorted(found.items()))
 
 
-def _word(cell: tuple[str, list[str]] | None) -> str:
-    if cell is None:
+def _word(cells: Cells, sickness: Sickness, column: Column) -> str:
+    if not sickness.concerns(column):
         return "-"
-    fault, findings = cell
+    played = cells.get((sickness.name, str(column)))
+    if played is None:
+        return NOT_RUN
+    fault, findings = played
     return fault or ("BROKEN" if findings else "ok")
