@@ -22,7 +22,7 @@ from controller.devcluster.processes.environment import (
 )
 from controller.devcluster.processes.grace_period import RECHECK_SECONDS, GracePeriod, wait_at_most
 from controller.devcluster.processes.images import UnknownImage
-from controller.devcluster.processes.isolation.protocols import Mount
+from controller.devcluster.processes.isolation.protocols import ContainerConfig, Mount
 from controller.devcluster.processes.pod_runtime import oom_kills
 from controller.devcluster.processes.probes import ContainerProbes
 from controller.kube.errors import KubeError
@@ -175,7 +175,7 @@ class ContainerRuns:
         mounts = context.volumes.mounts(self.container, call.env)
         mounts.append(Mount(self._message, self.container.termination_message_path))
         container_dir = await context.sandbox.create_container_dir(
-            name, cwd=call.cwd, env=call.env, mounts=mounts
+            name, ContainerConfig(call.cwd, call.env, mounts)
         )
         try:
             run = await self._spawn(container_dir, call)

@@ -17,6 +17,7 @@ import pytest
 from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
 from controller.devcluster.processes.isolation.preload_library import build_library
 from controller.devcluster.processes.isolation.process_tags import tagged_processes
+from controller.devcluster.processes.isolation.protocols import ContainerConfig
 from controller.devcluster.processes.isolation.selection import OPENERS
 from controller.devcluster.processes.isolation.shared import SharedIsolation
 from controller.devcluster.processes.isolation.shim import ShimIsolation
@@ -98,7 +99,7 @@ async def container_dir(
     sandbox, *, cwd: str = "", env: dict[str, str] | None = None, mounts=()
 ) -> ContainerDir:
     return await sandbox.create_container_dir(
-        "main", cwd=cwd, env={"PATH": PATH, **(env or {})}, mounts=mounts
+        "main", ContainerConfig(cwd, {"PATH": PATH, **(env or {})}, mounts)
     )
 
 

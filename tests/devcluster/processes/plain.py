@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from controller.devcluster.processes.isolation.protocols import Mode, Mount
+    from controller.devcluster.processes.isolation.protocols import ContainerConfig, Mode, Mount
 
 _SCRIPT = 'echo $$ >>"$PIDS"; cd "$DIR" && exec "$@"'
 
@@ -61,13 +61,11 @@ class PlainSandbox:
     ip: str = "127.0.0.1"
     container_dirs: int = 0
 
-    async def create_container_dir(
-        self, container: str, *, cwd: str, env: Mapping[str, str], mounts: Sequence[Mount]
-    ) -> PlainRoom:
+    async def create_container_dir(self, container: str, config: ContainerConfig) -> PlainRoom:
         self.container_dirs += 1
         root = self.root / f"{container}.{self.container_dirs}"
         root.mkdir()
-        return PlainRoom(root, cwd, env, mounts)
+        return PlainRoom(root, config.cwd, config.env, config.mounts)
 
 
 @dataclass

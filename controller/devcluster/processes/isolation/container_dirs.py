@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from controller.devcluster.processes.isolation.protocols import Mount
+    from controller.devcluster.processes.isolation.protocols import ContainerConfig
 
 
 _LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
@@ -89,12 +89,7 @@ class ProcessContainerDir:
 
 
 def create_container_dir(
-    setting: SandboxConfig,
-    number: int,
-    *,
-    cwd: str,
-    env: Mapping[str, str],
-    mounts: Sequence[Mount],
+    setting: SandboxConfig, number: int, config: ContainerConfig
 ) -> ProcessContainerDir:
     """Create the directory of a container, with the supervisor's configuration.
 
@@ -109,17 +104,17 @@ def create_container_dir(
         "pod": setting.pod,
         "host_network": setting.host_network,
         "network": str(setting.network or ""),
-        "cwd": cwd,
+        "cwd": config.cwd,
         "namespaced": setting.namespaced,
         "hostname": setting.hostname,
-        "env": {**env, **_joined(setting.env, env), TAG_VARIABLE: f"{root}/"},
+        "env": {**config.env, **_joined(setting.env, config.env), TAG_VARIABLE: f"{root}/"},
         "mounts": [
             {
                 "source": str(mount.source.resolve(strict=True)),
                 "target": os.path.normpath(mount.target),
                 "read_only": mount.read_only,
             }
-            for mount in mounts
+            for mount in config.mounts
         ],
     }
     file = os.open(root / "container.json", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -36,6 +36,21 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerConfig:
+    """What the processes of a container see.
+
+    Attributes:
+        cwd: working directory in the container, made if it is missing; "" means the root.
+        env: the container's whole environment; the mode may add to it what it needs.
+        mounts: volumes, any order.
+    """
+
+    cwd: str
+    env: Mapping[str, str]
+    mounts: Sequence[Mount] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """What to start with `asyncio.create_subprocess_exec(*argv, env=env, cwd=cwd)`.
 
@@ -100,21 +115,12 @@ class PodSandbox(Protocol):
         """Private folder with a short path, for volumes; removed by `Isolation.close_pod`."""
         ...
 
-    async def create_container_dir(
-        self,
-        container: str,
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        mounts: Sequence[Mount],
-    ) -> ContainerDir:
+    async def create_container_dir(self, container: str, config: ContainerConfig) -> ContainerDir:
         """A new directory for the next run of `container`.
 
         Args:
             container: its name.
-            cwd: working directory in the container, made if it is missing; "" means the root.
-            env: the container's whole environment; the mode may add to it what it needs.
-            mounts: volumes, any order.
+            config: what it is to see.
 
         Raises:
             OSError: it cannot be made; the text says why.

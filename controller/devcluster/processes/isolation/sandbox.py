@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,10 @@ from controller.devcluster.processes.isolation.protocols import Mount
 from controller.devcluster.processes.network.names import hosts_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from controller.devcluster.processes.isolation.container_dirs import ProcessContainerDir
+    from controller.devcluster.processes.isolation.protocols import ContainerConfig
 
 _PRIVATE = (Path("/tmp"), Path("/run"), Path("/dev"))  # noqa: S108 - a container has its own
 RESOLV = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n"
@@ -55,19 +56,12 @@ class ProcessSandbox:
         new.replace(self.network / "hosts")
 
     async def create_container_dir(
-        self,
-        container: str,
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        mounts: Sequence[Mount],
+        self, container: str, config: ContainerConfig
     ) -> ProcessContainerDir:
         """A new directory for the next run of `container`."""
         del container  # its processes share nothing but the pod's network with other runs
-        visible = [*path_mounts(env), *mounts]
-        return create_container_dir(
-            self.setting, next(self.numbers), cwd=cwd, env=env, mounts=visible
-        )
+        visible = replace(config, mounts=[*path_mounts(config.env), *config.mounts])
+        return create_container_dir(self.setting, next(self.numbers), visible)
 
 
 def path_mounts(env: Mapping[str, str]) -> list[Mount]:

@@ -7,6 +7,8 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controller.devcluster.processes.isolation.protocols import ContainerConfig
+
 if TYPE_CHECKING:
     from controller.devcluster.processes.isolation.protocols import Isolation, Launch, PodSandbox
 
@@ -61,9 +63,9 @@ async def self_test(isolation: Isolation, python: str) -> None:
 
 async def _connect_pods(server: PodSandbox, client: PodSandbox, python: str) -> None:
     # on PATH, so that it is seen also where it lies in a folder that containers have for themselves
-    env = {"PATH": f"{Path(python).parent}:/usr/bin:/bin"}
-    answering = await server.create_container_dir("server", cwd="", env=env, mounts=[])
-    asking = await client.create_container_dir("client", cwd="", env=env, mounts=[])
+    config = ContainerConfig("", {"PATH": f"{Path(python).parent}:/usr/bin:/bin"})
+    answering = await server.create_container_dir("server", config)
+    asking = await client.create_container_dir("client", config)
     listener = await _spawn(answering.command([python, "-I", "-S", "-c", _ANSWER]))
     try:
         asker = await _spawn(asking.command([python, "-I", "-S", "-c", _ASK, server.ip]))

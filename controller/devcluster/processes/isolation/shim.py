@@ -24,16 +24,17 @@ from controller.devcluster.processes.isolation.container_dirs import (
 )
 from controller.devcluster.processes.isolation.preload_library import build_library
 from controller.devcluster.processes.isolation.process_isolation import ProcessIsolation
+from controller.devcluster.processes.isolation.protocols import ContainerConfig
 from controller.devcluster.processes.isolation.sandbox import RESOLV, ProcessSandbox
 from controller.devcluster.processes.isolation.supervisor_command import supervisor_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from collections.abc import Set as AbstractSet
 
     from controller.devcluster.processes.isolation.cluster_dir import ClusterDir
     from controller.devcluster.processes.isolation.container_dirs import ProcessContainerDir
-    from controller.devcluster.processes.isolation.protocols import Mode, Mount
+    from controller.devcluster.processes.isolation.protocols import Mode
 
 _PODS, _SERVICES = 64, 96
 """Second byte of the first cluster's addresses, 127.64.x.y and 127.96.x.y."""
@@ -52,32 +53,26 @@ class ShimSandbox(ProcessSandbox):
     translate: Callable[[str], str]
 
     async def create_container_dir(
-        self,
-        container: str,
-        *,
-        cwd: str,
-        env: Mapping[str, str],
-        mounts: Sequence[Mount],
+        self, container: str, config: ContainerConfig
     ) -> ProcessContainerDir:
         """A new directory for the next run of `container`."""
         if self.setting.namespaced:
-            return await ProcessSandbox.create_container_dir(
-                self, container, cwd=cwd, env=env, mounts=mounts
-            )
+            return await ProcessSandbox.create_container_dir(self, container, config)
         number = next(self.numbers)
-        paths = {mount.target.rstrip("/"): str(mount.source) for mount in mounts}
+        paths = {mount.target.rstrip("/"): str(mount.source) for mount in config.mounts}
 
         def here(text: str) -> str:
             return self.translate(_substituted(text, paths))
 
         temporary = self.setting.root / str(number) / "t"
-        variables = {name: here(value) for name, value in env.items()}
+        variables = {name: here(value) for name, value in config.env.items()}
         container_dir = create_container_dir(
             self.setting,
             number,
-            cwd=_folder(here(cwd)) or str(temporary),
-            env={**variables, "TMPDIR": str(temporary), "RAY_TMPDIR": str(temporary)},
-            mounts=(),
+            ContainerConfig(
+                _folder(here(config.cwd)) or str(temporary),
+                {**variables, "TMPDIR": str(temporary), "RAY_TMPDIR": str(temporary)},
+            ),
         )
         temporary.mkdir()
         container_dir.translate = here
@@ -230,7 +225,7 @@ async def namespaces_permitted(cluster_dir: ClusterDir) -> bool:
     setting = SandboxConfig(
         folder, cluster_dir.lifeline, network=folder / "network", hostname="trial"
     )
-    container_dir = create_container_dir(setting, 0, cwd="", env={}, mounts=())
+    container_dir = create_container_dir(setting, 0, ContainerConfig("", {}))
     process = await asyncio.create_subprocess_exec(
         *supervisor_command("try", str(container_dir.root)),
         stdin=asyncio.subprocess.DEVNULL,
