@@ -30,7 +30,7 @@ class Channels(Protocol):
         ...
 
 
-class Pipe(Protocol):
+class ByteStream(Protocol):
     """The client's end of a connection of bytes."""
 
     async def receive(self) -> bytes | None:

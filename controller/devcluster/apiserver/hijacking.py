@@ -39,7 +39,7 @@ async def hijack(request: web.Request, headers: Mapping[str, str]) -> HijackedCo
 
 
 class HijackedConnection:
-    """See `Pipe`.
+    """See `ByteStream`.
 
     Attributes:
         response: what the handler must answer.
@@ -56,13 +56,13 @@ class HijackedConnection:
         self._writer = writer
 
     async def receive(self) -> bytes | None:
-        """See `Pipe`."""
+        """See `ByteStream`."""
         with suppress(OSError):
             return await self._reader.read(_CHUNK) or None
         return None
 
     async def send(self, data: bytes) -> None:
-        """See `Pipe`."""
+        """See `ByteStream`."""
         if not self._writer.is_closing():
             with suppress(OSError):
                 self._writer.write(data)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from controller.devcluster.apiserver.spdy import SpdyConnection
 
 if TYPE_CHECKING:
-    from controller.devcluster.apiserver.connections import Pipe
+    from controller.devcluster.apiserver.connections import ByteStream
     from controller.devcluster.apiserver.spdy import SpdyStream
 
 _CHUNK = 32 * 1024
@@ -31,7 +31,7 @@ class PortForward:
         self._unpaired: dict[str, SpdyStream] = {}
         self._connections: set[asyncio.Task[None]] = set()
 
-    async def __call__(self, pipe: Pipe) -> None:
+    async def __call__(self, pipe: ByteStream) -> None:
         """Serve it until it has gone; then all its connections are cut.
 
         Raises:

@@ -18,7 +18,7 @@ from controller.devcluster.apiserver.spdy import SpdyConnection, SpdyError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.devcluster.apiserver.connections import Pipe, Session
+    from controller.devcluster.apiserver.connections import ByteStream, Session
     from controller.devcluster.apiserver.spdy import SpdyStream
 
 _CHANNELS = {
@@ -49,7 +49,7 @@ class SpdyChannels:
         wanted: channels for which the client opens a stream; what is sent on others is dropped.
     """
 
-    def __init__(self, pipe: Pipe, wanted: frozenset[int]) -> None:
+    def __init__(self, pipe: ByteStream, wanted: frozenset[int]) -> None:
         self._connection = SpdyConnection(pipe, self._accept)
         self._wanted = wanted
         self._streams: dict[int, SpdyStream] = {}

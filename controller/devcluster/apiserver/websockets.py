@@ -54,7 +54,7 @@ async def serve_session(request: web.Request, session: Session | PortForward) ->
 
 
 class _Pipe:
-    """See `Pipe`."""
+    """See `ByteStream`."""
 
     def __init__(self, socket: web.WebSocketResponse) -> None:
         self._socket = socket

@@ -24,7 +24,7 @@ from controller.devcluster.apiserver.spdy.frames import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from controller.devcluster.apiserver.connections import Pipe
+    from controller.devcluster.apiserver.connections import ByteStream
 
 _WAITING = 1024 * 1024
 """Bytes of a stream that wait for its reader; then the whole connection waits."""
@@ -105,7 +105,7 @@ class SpdyConnection:
         accept: called with each new stream; may raise `SpdyError`.
     """
 
-    def __init__(self, pipe: Pipe, accept: Callable[[SpdyStream], None]) -> None:
+    def __init__(self, pipe: ByteStream, accept: Callable[[SpdyStream], None]) -> None:
         self._pipe = pipe
         self._accept = accept
         self._frames = FrameDecoder()
