@@ -1,0 +1,225 @@
+"""How an expectation goes on: by answers, by live reads, and by what the store shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.expectations.owners import Owner
+from controller.runtime.expectations.tracker import (
+    FIRST_LIVE_READ,
+    LIVE_ONLY_INTERVAL,
+    MAX_LIVE_READ_INTERVAL,
+)
+from tests.runtime.kit import OWNER, Book, child, create, delete, patch
+
+if TYPE_CHECKING:
+    from controller.runtime.expectations.expectation import Expectation
+
+
+def expectation(book: Book, name: str = "a") -> Expectation[Any]:
+    found = book.expectations.get(book.ledger_reference(name))
+    assert found is not None
+    return found
+
+
+def due(book: Book, name: str = "a") -> float:
+    return book.expectations.next_live_read(expectation(book, name))
+
+
+def test_each_step_of_a_write_is_a_change():
+    book = Book()
+    book.expectations.expect(OWNER, create("a"))
+    assert expectation(book).version == 1
+    book.expectations.confirm(OWNER, create("a"), child("a", 10))
+    assert expectation(book).version == 2
+    book.expectations.mark_unknown(OWNER, patch("a"))
+    assert expectation(book).version == 3
+
+
+def test_T213_live_reads_become_rarer_until_the_next_write():
+    book = Book()
+    book.time = 1000.0
+    book.make("a", 10)
+    assert due(book) == FIRST_LIVE_READ
+    for interval in (60, 120, 240, 480, MAX_LIVE_READ_INTERVAL):
+        book.answer("a", child("a", 10))
+        assert due(book) == interval
+    book.time = 1100.0
+    assert due(book) == MAX_LIVE_READ_INTERVAL - 100
+    book.expectations.confirm(OWNER, patch("a"), child("a", 11))
+    assert due(book) == FIRST_LIVE_READ
+
+
+def test_what_the_store_cannot_settle_is_read_at_once_and_asked_for_once():
+    book = Book()
+    book.make("a", 10)
+    book.asked.clear()
+    book.bookmark(11)
+    book.bookmark(12)
+    assert due(book) == 0
+    assert book.questions == ["a"]
+    assert book.expectations.statistics().need_live_read == 1
+    book.expectations.expect(OWNER, patch("a"))
+    book.show(child("a", 13))
+    assert book.expectations.statistics().need_live_read == 0
+
+
+def test_EXP24_an_object_outside_the_selection_is_read_every_half_minute():
+    book = Book()
+    book.show(child("a", 2))
+    book.remove(child("a", 2), 20)
+    for _ in range(3):
+        book.time += 100
+        book.answer("a", child("a", 10))
+        assert due(book) == LIVE_ONLY_INTERVAL
+    warnings = book.expectations.reader.consistency_warnings
+    assert len(warnings(OWNER.uid)) == 1
+    book.expectations.expect(OWNER, patch("a"))
+    book.show(child("a", 30))
+    assert warnings(OWNER.uid) == (), "it is back"
+    assert book.entries == 1
+
+
+def test_EXP24_what_ended_outside_the_selection_is_not_kept():
+    book = Book()
+    book.show(child("a", 2))
+    book.remove(child("a", 2), 20)
+    book.answer("a", child("a", 10))
+    book.expectations.confirm_gone(OWNER, delete("a"), "uid-a")
+    assert (book.names(), book.entries) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "alive"),
+    [
+        (child("a", 10, terminating=True), False),
+        (child("a", 10), True),
+        (child("a", 10, uid="uid-next"), True),
+        (child("a", 10, uid="uid-next", terminating=True), False),
+    ],
+    ids=["terminating", "restored", "a namesake", "a terminating namesake"],
+)
+def test_a_live_read_says_what_became_of_a_deletion(found: Any, alive: bool):
+    book = Book()
+    book.show(child("a", 2))
+    book.unmake("a")
+    book.answer("a", found)
+    shown = book.get()
+    assert shown is found
+    assert (book.live() == ["a"]) is alive
+
+
+def test_an_older_answer_does_not_replace_a_newer_one():
+    book = Book()
+    book.make("a", 10)
+    book.expectations.confirm(OWNER, patch("a"), child("a", 12))
+    book.expectations.confirm(OWNER, patch("a"), child("a", 11))
+    shown = book.get()
+    assert shown is not None
+    assert shown.metadata.resource_version == "12"
+
+
+def test_EXP33_a_name_is_taken_until_a_live_read_shows_our_object():
+    book = Book()
+    taken = book.expectations.reader.has_name_conflict
+    book.expectations.name_conflict(OWNER, create("a"))
+    book.answer("a", child("a", 10, owner="uid-else"))
+    assert taken(CONFIG_MAPS, "default/a")
+    book.answer("a", child("a", 11))
+    assert not taken(CONFIG_MAPS, "default/a")
+
+
+def test_EXP43_a_warning_ends_when_its_object_is_gone():
+    book = Book()
+    book.make("a", 10)
+    book.expectations.admission_mismatch(OWNER, create("a"), "a is odd", blocking=True)
+    book.show(child("a", 10))
+    book.answer("a", child("a", 10))
+    reads = book.expectations.reader
+    assert reads.consistency_warnings(OWNER.uid) == ("a is odd",)
+    assert reads.pending_scopes(OWNER.uid) == {"children"}
+    book.answer("a", None)
+    assert reads.consistency_warnings(OWNER.uid) == ()
+    assert reads.pending_scopes(OWNER.uid) == frozenset()
+    assert book.names() == []
+
+
+def test_what_was_looked_up_is_shown_where_the_store_is_behind():
+    book = Book()
+    book.expectations.record_lookup(OWNER, create("a").target, child("a", 10))
+    assert book.names() == ["a"]
+    book.show(child("a", 10))
+    assert book.entries == 0
+
+
+def test_unseen_answers_have_an_age_from_the_first_on():
+    book = Book()
+
+    def unseen() -> float:
+        return book.expectations.statistics().oldest_unseen
+
+    book.expectations.expect(OWNER, create("a"))
+    book.time = 10.0
+    assert unseen() == 0, "nothing was answered"
+    book.expectations.confirm(OWNER, create("a"), child("a", 10))
+    book.time = 15.0
+    book.expectations.confirm(OWNER, patch("a"), child("a", 12))
+    assert unseen() == 5
+    book.expectations.expect(OWNER, patch("a"))
+    book.show(child("a", 12))
+    assert unseen() == 0
+    book.time = 20.0
+    book.expectations.confirm(OWNER, patch("a"), child("a", 20))
+    book.time = 21.0
+    assert unseen() == 1, "a new answer, a new age"
+
+
+def test_T209_pending_writes_have_an_age_from_the_first_on():
+    book = Book()
+    book.time = 10.0
+    book.expectations.expect(OWNER, create("a"))
+    book.time = 12.0
+    book.expectations.confirm(OWNER, create("a"), child("a", 10))
+    book.time = 15.0
+    assert book.expectations.statistics().oldest_age == 5
+
+
+def test_EXP29_what_two_owners_expect_stays_for_the_one_that_is_left():
+    book = Book()
+    other = Owner("uid-other", "default/o", "others")
+    book.expectations.add_owner(other)
+    book.make("a", 10)
+    book.make("b", 11)
+    book.expectations.confirm(other, patch("a"), child("a", 12))
+    book.expectations.remove_owner(OWNER.controller, OWNER.key)
+    assert expectation(book).owners == {other.uid: None}
+    assert book.expectations.get(book.ledger_reference("b")) is None
+    book.show(child("a", 12))
+    assert book.entries == 0
+
+
+def test_EXP45_after_a_reset_any_revision_of_the_same_object_is_believed():
+    book = Book(revision="1000")
+    book.make("a", 1010)
+    book.store.replace([], "20")
+    book.expectations.observe_reset(CONFIG_MAPS)
+    book.expectations.confirm(OWNER, patch("a"), child("a", 15))
+    shown = book.get()
+    assert shown is not None
+    assert shown.metadata.resource_version == "15"
+    book.expectations.confirm(OWNER, patch("a"), child("a", 14))
+    shown = book.get()
+    assert shown is not None
+    assert shown.metadata.resource_version == "15", "from then on revisions count again"
+
+
+def test_a_deletion_that_a_namesake_follows_is_over():
+    book = Book()
+    book.show(child("a", 2))
+    book.unmake("a")
+    book.show(child("a", 5, uid="uid-next"))
+    assert (book.live(), book.entries) == (["a"], 0)
+    assert book.expectations.statistics().resolved_by == {"uid": 1}
