@@ -18,13 +18,22 @@ if TYPE_CHECKING:
     from tests.neighbours.sickness import Course
 
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", KubeObject)
-DENIED = 'admission webhook "validate.example.com" denied the request: every object needs a team'
-DOWN = (
+DENIES = ErrorResponse(
+    400,
+    "BadRequest",
+    'admission webhook "validate.example.com" denied the request: every object needs a team',
+)
+IS_DOWN = ErrorResponse(
+    500,
+    "InternalError",
     'Internal error occurred: failed calling webhook "validate.example.com": failed to call '
     'webhook: Post "https://policies.example.svc:443/validate?timeout=10s": dial tcp 10.0.0.7:443: '
-    "connect: connection refused"
+    "connect: connection refused",
 )
 VARYING = 'admission webhook "validate.example.com" denied the request: request {n} refused'
+NEEDS_TEAM = "every object needs a team"
+UNAVAILABLE = "AdmissionUnavailable.*validate.example.com"
+NO_RIGHT = "Forbidden.*allow system:serviceaccount:manta:manta-operator the verb "
 RIGHT = (
     'pods is forbidden: User "system:serviceaccount:manta:manta-operator" cannot {verb} resource '
     '"{plural}" in API group "{group}" in the namespace "sick"'
@@ -87,13 +96,13 @@ SICKNESSES = (
     ),
     Sickness(
         name="a webhook denies what the kind creates",
-        course=children_refused(ErrorResponse(400, "BadRequest", DENIED)),
-        named="every object needs a team",
+        course=children_refused(DENIES),
+        named=NEEDS_TEAM,
     ),
     Sickness(
         name="a webhook denies services",
-        course=refused(ErrorResponse(400, "BadRequest", DENIED), "services", "create"),
-        named="every object needs a team",
+        course=refused(DENIES, "services", "create"),
+        named=NEEDS_TEAM,
     ),
     Sickness(
         name="a webhook denies in varying words",
@@ -102,22 +111,22 @@ SICKNESSES = (
     ),
     Sickness(
         name="a webhook is down for what the kind creates",
-        course=children_refused(ErrorResponse(500, "InternalError", DOWN)),
-        named="AdmissionUnavailable.*validate.example.com",
+        course=children_refused(IS_DOWN),
+        named=UNAVAILABLE,
     ),
     Sickness(
         name="a webhook is down for pods",
-        course=refused(ErrorResponse(500, "InternalError", DOWN), "pods", "create"),
-        named="AdmissionUnavailable.*validate.example.com",
+        course=refused(IS_DOWN, "pods", "create"),
+        named=UNAVAILABLE,
     ),
     Sickness(
         name="a webhook is down for services",
-        course=refused(ErrorResponse(500, "InternalError", DOWN), "services", "create"),
-        named="AdmissionUnavailable.*validate.example.com",
+        course=refused(IS_DOWN, "services", "create"),
+        named=UNAVAILABLE,
     ),
     Sickness(
         name="a webhook is down for updates of the kind",
-        course=own_refused(ErrorResponse(500, "InternalError", DOWN), "patch", "update"),
+        course=own_refused(IS_DOWN, "patch", "update"),
         named="FailedUpdate.*validate.example.com",
     ),
     Sickness(
@@ -125,12 +134,12 @@ SICKNESSES = (
         course=lambda sick: sick.disturbed(
             no_right("create", sick.column.creates), sick.column.creates, "create"
         ),
-        named="Forbidden.*allow system:serviceaccount:manta:manta-operator the verb create",
+        named=f"{NO_RIGHT}create",
     ),
     Sickness(
         name="no right to create services",
         course=refused(no_right("create", "services"), "services", "create"),
-        named="Forbidden.*allow system:serviceaccount:manta:manta-operator the verb create",
+        named=f"{NO_RIGHT}create",
     ),
     Sickness(
         name="no right to write the kind's status",
@@ -153,17 +162,17 @@ SICKNESSES = (
     ),
     Sickness(
         name="a webhook is down for deletions",
-        course=deletions_refused(ErrorResponse(500, "InternalError", DOWN)),
+        course=deletions_refused(IS_DOWN),
         only=frozenset({"RayCluster"}),
         late=True,
-        named="AdmissionUnavailable.*validate.example.com",
+        named=UNAVAILABLE,
     ),
     Sickness(
         name="no right to delete pods",
         course=deletions_refused(no_right("delete", "pods")),
         only=frozenset({"RayCluster"}),
         late=True,
-        named="Forbidden.*allow system:serviceaccount:manta:manta-operator the verb delete",
+        named=f"{NO_RIGHT}delete",
     ),
     Sickness(
         name="each status conflicts",
