@@ -209,6 +209,7 @@ async def test_every_part_gets_what_concerns_it(monkeypatch: pytest.MonkeyPatch)
         world.client,
         {PODS, WIDGETS, GADGETS},
         on_change=operator._schema_changed,
+        reread=caches.reread,
     )
     on_watch(WIDGETS)
     assert schemas.calls == [("check_soon",)]
