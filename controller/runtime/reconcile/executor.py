@@ -27,6 +27,7 @@ from controller.runtime.reconcile.plan import (
     MergePatch,
     StatusPatch,
     Target,
+    subresource_of,
     verb_of,
 )
 from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repair, Repairs
@@ -190,14 +191,13 @@ class Executor:
 
     async def _look_up(self, execution: PlanExecution) -> PlanOutcome:
         async with asyncio.TaskGroup() as group:
-            lookups = execution.plan.lookups
-            tasks = [
-                group.create_task(self._lookups.look_up(execution.owner, lookup))
-                for lookup in lookups
+            reads = [
+                (lookup, group.create_task(self._lookups.look_up(execution.owner, lookup)))
+                for lookup in execution.plan.lookups
             ]
         notes = [
             f"cannot read {subject_of(lookup)}, so nothing is done: {error}"
-            for lookup, task in zip(lookups, tasks, strict=True)
+            for lookup, task in reads
             if (error := task.result()) is not None
         ]
         for note in notes:
@@ -216,7 +216,7 @@ class Executor:
         result = await self._write_primary(run, commit)
         if result.outcome in {WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN}:
             run.ended = True
-        if result.outcome is WriteOutcome.DONE and getattr(commit, "subresource", "") == "status":
+        if result.outcome is WriteOutcome.DONE and commit.subresource == "status":
             self._status_written[run.primary.metadata.uid] = self._now()
         return result.outcome is WriteOutcome.DONE
 
@@ -456,7 +456,7 @@ def _verb(write: Write) -> str:
     verb = verb_of(write)
     if verb != "update":
         return verb
-    return "status" if getattr(write, "subresource", "") == "status" else "patch"
+    return subresource_of(write) or "patch"
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

@@ -1,0 +1,504 @@
+"""The execution of a plan, step by step: what is written, said and remembered for the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from controller.kube.errors import KubeError, OutcomeUnknown
+from controller.kube.objects import ObjectMeta
+from controller.runtime.reconcile.executor import (
+    BATCH,
+    MESSAGE_INTERVAL,
+    Executor,
+    PlanExecution,
+    PlanOutcome,
+    Result,
+)
+from controller.runtime.reconcile.plan import (
+    Event,
+    Failure,
+    Lookup,
+    MergePatch,
+    Plan,
+    Replace,
+    StatusPatch,
+    Target,
+)
+from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER
+from controller.runtime.reconcile.writer import WriteOutcome, WriteResult
+from tests.runtime.kit import NOW, OWNER, create, delete, patch, status_error, target
+from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
+
+if TYPE_CHECKING:
+    from controller.runtime.reconcile.plan import Write
+
+META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5", generation=7)
+WIDGET = Target(WIDGETS, "default", "f")
+COMMIT = MergePatch(WIDGET, OWNER.uid, {"metadata": {"annotations": {"k": "v"}}})
+STATUS_COMMIT = MergePatch(WIDGET, OWNER.uid, {"status": {"phase": "on"}}, subresource="status")
+REFUSED = status_error(403, "Forbidden", message="no right")
+STATUS = StatusPatch({"children": 3})
+READY = {"type": "Ready", "status": "True", "reason": "Counted", "message": ""}
+
+
+@dataclass
+class Bench:
+    """An executor whose writer answers as the test says, by the name of what is written.
+
+    `outcomes` has a `WriteOutcome` or an error for each name; all other writes succeed. The
+    present object has `status`; a write of it returns `stored`.
+    """
+
+    outcomes: dict[str, Any] = field(default_factory=dict[str, Any])
+    status: Any = field(default_factory=WidgetStatus)
+    stored: Widget | None = None
+    now: float = 0.0
+    generation: int = 7
+    failing: bool = False
+    overdue: tuple[Failure, ...] = ()
+    after: StatusPatch | None = None
+    unreadable: dict[str, KubeError] = field(default_factory=dict[str, KubeError])
+    sent: list[Write] = field(default_factory=list[Any])
+    emitted: list[Event] = field(default_factory=list[Event])
+    told: list[tuple[Failure, ...]] = field(default_factory=list[Any])
+    submitted: int = 0
+
+    def __post_init__(self) -> None:
+        double: Any = self
+        self.executor = Executor(double, double, now=lambda: self.now)
+
+    async def execute(self, plan: Plan) -> PlanOutcome:
+        self.sent.clear()
+        self.emitted.clear()
+        metadata = msgspec.structs.replace(META, generation=self.generation)
+        return await self.executor.execute(
+            PlanExecution(
+                owner=OWNER,
+                resource=WIDGETS,
+                primary=Widget(metadata=metadata, status=self.status),
+                plan=plan,
+                status_after=self._status_after,
+                emit=self.emitted.append,
+                wall=lambda: NOW + timedelta(seconds=self.now),
+                submit=self._submit,
+                failing=self.failing,
+                overdue=lambda: self.overdue,
+            )
+        )
+
+    async def perform(self, owner: Any, write: Write) -> WriteResult:
+        assert owner is OWNER
+        self.sent.append(write)
+        answer = self.outcomes.get(write.target.name, WriteOutcome.DONE)
+        if isinstance(answer, OutcomeUnknown):
+            return WriteResult(write, WriteOutcome.UNKNOWN, error=answer)
+        if isinstance(answer, KubeError):
+            return WriteResult(write, WriteOutcome.FAILED, error=answer)
+        if answer is WriteOutcome.DONE and write.target.resource is WIDGETS:
+            return WriteResult(write, answer, self.stored)
+        return WriteResult(write, answer, error=None if answer is WriteOutcome.DONE else REFUSED)
+
+    async def look_up(self, owner: Any, lookup: Lookup) -> KubeError | None:
+        assert owner is OWNER
+        return self.unreadable.get(lookup.target.name)
+
+    async def other_writer(self, target: Target, path: Any) -> str:
+        return f"another writer of {target.name} {'.'.join(path)}"
+
+    def _status_after(self, failures: tuple[Failure, ...]) -> StatusPatch | None:
+        self.told.append(failures)
+        return self.after
+
+    def _submit(self) -> None:
+        self.submitted += 1
+
+    @property
+    def names(self) -> list[str]:
+        return [write.target.name for write in self.sent]
+
+
+def failure(write: Write, **options: Any) -> Failure:
+    return Failure(write, "Forbidden", "no right", **options)
+
+
+async def test_reads_that_fail_are_said_one_by_one():
+    bench = Bench(unreadable={"b": OutcomeUnknown("reset"), "c": REFUSED})
+    lookups = tuple(Lookup(target(name)) for name in "abc")
+    outcome = await bench.execute(Plan(lookups=lookups, requeue_after=7.0))
+    notes = [
+        "cannot read ConfigMap b, so nothing is done: reset",
+        "cannot read ConfigMap c, so nothing is done: no right",
+    ]
+    assert outcome == PlanOutcome(Result.FAILED, 7.0, error=notes[0])
+    assert bench.emitted == [
+        Event("Warning", "FailedRead", "Reconcile", note, quotes=True) for note in notes
+    ]
+    bench.unreadable.clear()
+    assert await bench.execute(Plan(lookups=lookups, requeue_after=7.0)) == PlanOutcome(Result.MORE)
+
+
+async def test_the_outcome_of_a_plan_names_writes_failures_and_the_next_time():
+    bench = Bench({"c": REFUSED}, after=replace(STATUS, valid_for=5.0))
+    made = replace(create("a"), target=target("a", "another scope"))
+    writes = (made, patch("b"), delete("c"), Replace(target("d"), "uid-d", {}))
+    outcome = await bench.execute(
+        Plan(commit=STATUS_COMMIT, stages=(writes,), requeue_after=7.0, status=STATUS)
+    )
+    assert outcome == PlanOutcome(
+        Result.FAILED,
+        5.0,
+        writes={"status": 2, "create": 1, "patch": 2, "delete": 1},
+        failures=(failure(delete("c")),),
+        report="5",
+    )
+    assert bench.told == [(failure(delete("c")),)]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "result"),
+    [
+        ({"a": REFUSED, "b": WriteOutcome.CONFLICT}, Result.FAILED),
+        ({"a": WriteOutcome.CONFLICT, "b": OutcomeUnknown("reset")}, Result.AGAIN),
+        ({"a": WriteOutcome.NAME_CONFLICT}, Result.AGAIN),
+        ({"a": OutcomeUnknown(""), "b": WriteOutcome.NAMESPACE_TERMINATING}, Result.WAIT),
+        ({"a": WriteOutcome.NAMESPACE_TERMINATING}, Result.DONE),
+        ({}, Result.DONE),
+    ],
+)
+async def test_the_worst_outcome_of_a_write_decides_what_follows(
+    outcomes: dict[str, Any], result: Result
+):
+    bench = Bench(outcomes)
+    stages = ((patch("a"), patch("b")), (patch("c"),))
+    assert (await bench.execute(Plan(stages=stages))).result is result
+    assert ("c" in bench.names) is not outcomes, "a stage follows only if all of the last succeeded"
+
+
+@pytest.mark.parametrize("answer", [WriteOutcome.CONFLICT, OutcomeUnknown("reset")])
+async def test_a_commit_that_is_not_known_to_be_stored_ends_the_reconcile(answer: Any):
+    bench = Bench({"f": answer})
+    outcome = await bench.execute(Plan(commit=COMMIT, status=STATUS, requeue_after=7.0))
+    assert outcome.requeue_after == 7.0
+    assert bench.sent == [COMMIT]
+    assert bench.submitted == 0
+
+
+async def test_commands_follow_the_commit():
+    bench = Bench()
+    await bench.execute(Plan(commit=COMMIT))
+    assert bench.submitted == 1
+    bench = Bench({"f": REFUSED})
+    await bench.execute(Plan(commit=COMMIT))
+    assert bench.submitted == 0
+
+
+async def test_a_commit_that_another_writer_reverts_waits_and_so_does_all_that_follows():
+    bench = Bench()
+    plan = Plan(commit=COMMIT, stages=((create("a"),),))
+    await bench.execute(plan)
+    outcome = await bench.execute(plan)
+    assert bench.sent == []
+    assert bench.submitted == 1
+    assert (outcome.result, outcome.requeue_after) == (Result.DONE, 1.0)
+
+
+async def test_a_commit_of_the_status_counts_as_a_write_of_it():
+    quiet = StatusPatch({"children": 3}, urgent=False, interval=10.0)
+    for commit, written in ((STATUS_COMMIT, False), (COMMIT, True)):
+        bench = Bench()
+        outcome = await bench.execute(Plan(commit=commit, status=quiet))
+        assert (len(bench.sent) == 2) is written
+        assert outcome.requeue_after == (None if written else 10.0)
+    refused = Bench({"f": REFUSED}, after=quiet)
+    await refused.execute(Plan(commit=STATUS_COMMIT, status=quiet))
+    assert len(refused.sent) == 2
+
+
+@pytest.mark.parametrize(("count", "result"), [(64, Result.DONE), (65, Result.MORE)])
+async def test_a_batch_has_64_writes(count: int, result: Result):
+    bench = Bench()
+    writes = tuple(patch(f"a{number}") for number in range(count))
+    outcome = await bench.execute(
+        Plan(stages=(writes, (patch("next"),)) if count > BATCH else (writes,))
+    )
+    assert outcome.result is result
+    assert bench.sent == [*writes[:64]]
+
+
+async def test_a_commit_is_a_part_of_the_batch():
+    bench = Bench()
+    writes = tuple(patch(f"a{number}") for number in range(64))
+    assert (await bench.execute(Plan(commit=COMMIT, stages=(writes,)))).result is Result.MORE
+    assert bench.sent == [COMMIT, *writes[:63]]
+
+
+FIRST, SECOND = patch("first"), patch("second")
+
+
+async def test_writes_that_keep_failing_take_turns_until_one_succeeds():
+    bench = Bench({"first": REFUSED, "second": REFUSED})
+    plan = Plan(stages=((FIRST, SECOND, patch("third")),))
+    sent: list[list[str]] = []
+    for _ in range(3):
+        bench.now += 3600.0
+        outcome = await bench.execute(plan)
+        sent.append(bench.names)
+        assert outcome.failures == (failure(FIRST), failure(SECOND))
+    assert sent == [["first", "second", "third"], ["first", "third"], ["second", "third"]]
+    bench.outcomes.clear()
+    bench.now += 3600.0
+    assert (await bench.execute(plan)).result is Result.DONE
+    assert bench.names == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("release", ["generation", "forget"])
+async def test_an_edit_or_a_new_object_releases_what_waits(release: str):
+    bench = Bench({"first": REFUSED, "second": REFUSED})
+    plan = Plan(stages=((FIRST, SECOND),), independent=(patch("third"),))
+    await bench.execute(plan)
+    if release == "generation":
+        bench.generation += 1
+    else:
+        bench.executor.forget(OWNER.uid)
+    await bench.execute(plan)
+    assert bench.names == ["first", "second", "third"]
+
+
+async def test_independent_writes_take_turns_too():
+    bench = Bench({"first": REFUSED, "second": REFUSED})
+    plan = Plan(independent=(FIRST, SECOND))
+    await bench.execute(plan)
+    outcome = await bench.execute(plan)
+    assert bench.sent == [FIRST]
+    assert outcome.result is Result.FAILED
+    assert outcome.failures == (failure(FIRST), failure(SECOND))
+
+
+async def test_the_events_of_a_plan_come_first_and_those_of_its_writes_together():
+    made = Event("Normal", "Made", "Create", "made a", aggregate_note="made {count}")
+    bench = Bench()
+    planned = Event("Normal", "Planned", "Reconcile", "")
+    writes = tuple(replace(patch(name), on_success=made) for name in "abcde")
+    await bench.execute(Plan(stages=(writes,), events=(planned,)))
+    assert bench.emitted == [planned, replace(made, note="made 5")]
+
+
+async def test_from_the_third_repair_on_the_other_writer_is_named_by_an_event_and_a_condition():
+    bench = Bench()
+    plan = Plan(stages=((patch("a", colour="red"),),), status=StatusPatch({"conditions": [READY]}))
+    sentence = (
+        "another writer of a data.colour keeps changing data.colour of ConfigMap a; it is repaired "
+        "once a minute at most: configure or stop one of the two writers"
+    )
+    for at in (0.0, 1.0, 3.0):
+        bench.now = at
+        outcome = await bench.execute(plan)
+    assert bench.emitted == [Event("Warning", "FieldContested", "Update", sentence)]
+    status = bench.sent[-1].patch["status"]  # type: ignore[union-attr]
+    assert status["conditions"][1]["message"] == sentence
+    assert status["conditions"][1]["observedGeneration"] == 7
+    assert status["conditions"][1]["lastTransitionTime"] == "2026-01-01T00:00:03Z"
+    assert outcome.requeue_after == FORGOTTEN_AFTER, "so that the condition goes"
+    bench.now = 4.0
+    outcome = await bench.execute(Plan(stages=plan.stages))
+    assert (bench.sent, outcome.requeue_after) == ([], 3.0)
+    bench.executor.forget(OWNER.uid)
+    await bench.execute(Plan(stages=plan.stages))
+    assert bench.names == ["a"]
+
+
+async def test_a_status_write_is_a_patch_with_the_preconditions_that_it_needs():
+    bench = Bench()
+    stamped = replace(STATUS, stamps={"updated": "now"})
+    await bench.execute(Plan(status=stamped))
+    where = Target(WIDGETS, "default", "f", scope="status")
+    assert bench.sent == [
+        MergePatch(
+            where,
+            OWNER.uid,
+            {"status": {"children": 3, "updated": "now"}},
+            subresource="status",
+        )
+    ]
+    await bench.execute(Plan(status=StatusPatch({"conditions": [READY]})))
+    assert bench.sent == [
+        MergePatch(
+            where,
+            OWNER.uid,
+            {"status": {"conditions": [READY]}},
+            subresource="status",
+            resource_version="5",
+        )
+    ]
+
+
+async def test_without_a_status_there_is_no_request_and_the_next_time_is_the_plans():
+    bench = Bench()
+    assert (await bench.execute(Plan(requeue_after=7.0))).requeue_after == 7.0
+    present = Bench(status=WidgetStatus(children=3))
+    outcome = await present.execute(Plan(requeue_after=7.0, status=STATUS))
+    assert outcome.requeue_after == 7.0
+    assert bench.sent == present.sent == []
+
+
+@pytest.mark.parametrize(("now", "rest"), [(9.5, 0.5), (10.0, None), (11.0, None)])
+async def test_a_status_that_is_not_urgent_waits_for_its_interval(now: float, rest: float | None):
+    bench = Bench()
+    quiet = StatusPatch({"children": 3}, urgent=False, interval=10.0)
+    await bench.execute(Plan(status=quiet))
+    assert len(bench.sent) == 1
+    bench.now = now
+    more = replace(quiet, wanted={"children": 4})
+    outcome = await bench.execute(Plan(status=more))
+    assert (bench.sent == []) is (rest is not None)
+    assert outcome.requeue_after == rest
+    bench.now = 9.5
+    bench.executor.forget(OWNER.uid)
+    await bench.execute(Plan(status=replace(quiet, wanted={"children": 5})))
+    assert len(bench.sent) == 1, "another object"
+
+
+def refused_for(number: str) -> StatusPatch:
+    message = f"refused for the reason {number}"
+    return StatusPatch({"conditions": [{**READY, "status": "False", "message": message}]})
+
+
+@pytest.mark.parametrize("failing", ["the plan", "a write", "an earlier write"])
+@pytest.mark.parametrize(("passed", "written"), [(MESSAGE_INTERVAL - 1, 0), (MESSAGE_INTERVAL, 1)])
+async def test_a_failing_object_changes_its_messages_seldom(
+    failing: str, passed: float, written: int
+):
+    bench = Bench(failing=failing == "the plan")
+    plan = Plan(status=refused_for("one"), requeue_after=7.0)
+    if failing == "a write":
+        bench.outcomes["a"] = REFUSED
+        plan = replace(plan, stages=((patch("a"),),))
+    if failing == "an earlier write":
+        bench.overdue = (failure(patch("a"), unknown=True, overdue=True),)
+    bench.after = refused_for("one")
+    await bench.execute(plan)
+    bench.status = refused_for("one").wanted
+    bench.now, bench.after = passed, refused_for("two")
+    outcome = await bench.execute(replace(plan, status=refused_for("two")))
+    assert [write.target.name for write in bench.sent].count("f") == written
+    assert outcome.requeue_after == 7.0
+
+
+async def test_the_message_of_a_failing_object_stays_if_only_numbers_in_it_change():
+    bench = Bench(failing=True, status=refused_for("101").wanted, now=1e6)
+    await bench.execute(Plan(status=refused_for("102")))
+    assert bench.sent == []
+    bench.failing = False
+    await bench.execute(Plan(status=refused_for("102")))
+    assert len(bench.sent) == 1
+
+
+async def test_overdue_writes_are_told_with_the_failures_of_the_plan():
+    lost = OutcomeUnknown("reset")
+    bench = Bench({"a": lost, "b": REFUSED, "c": lost})
+    late = Failure(patch("a"), "AdmissionUnavailable", "webhook", unknown=True, overdue=True)
+    other = replace(late, write=patch("d"))
+    refused = replace(late, write=patch("b"))
+    bench.overdue = (other, late, refused)
+    await bench.execute(Plan(stages=((patch("a"), patch("b"), patch("c")),)))
+    unknown = Failure(patch("c"), "OutcomeUnknown", "reset", unknown=True)
+    assert bench.told == [(late, failure(patch("b")), unknown, other, refused)]
+
+
+async def test_failures_are_told_in_the_order_of_the_plan():
+    bench = Bench({"a": REFUSED, "b": REFUSED, "c": REFUSED, "f": REFUSED})
+    made = replace(create("a"), target=target("a", "another scope"))
+    plan = Plan(stages=((made, delete("b")),), independent=(patch("c"),))
+    outcome = await bench.execute(plan)
+    assert bench.names == ["b", "a", "c"]
+    assert [each.write.target.name for each in outcome.failures] == ["a", "b", "c"]
+
+
+def stored(revision: str, status: Any) -> Widget:
+    return Widget(metadata=msgspec.structs.replace(META, resource_version=revision), status=status)
+
+
+@pytest.mark.parametrize(
+    ("condition", "report"), [("Ready", "6"), ("Allowed", "")], ids=["reports", "decides"]
+)
+async def test_a_status_write_on_which_no_plan_depends_is_a_report(condition: str, report: str):
+    wanted = {"conditions": [{**READY, "type": condition}]}
+    bench = Bench(stored=stored("6", wanted))
+    assert (await bench.execute(Plan(status=StatusPatch(wanted)))).report == report
+    bench = Bench({"f": REFUSED})
+    assert (await bench.execute(Plan(status=StatusPatch(wanted)))).report == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (WriteOutcome.DONE, True),
+        (REFUSED, True),
+        (OutcomeUnknown("reset"), True),
+        (WriteOutcome.CONFLICT, False),
+    ],
+)
+async def test_the_events_of_a_status_come_with_it_unless_it_is_planned_again(
+    answer: Any, *, told: bool
+):
+    ready = Event("Normal", "Ready", "Reconcile", "")
+    bench = Bench({"f": answer})
+    await bench.execute(Plan(status=replace(STATUS, events=(ready,))))
+    assert (ready in bench.emitted) is told
+
+
+async def test_fields_that_the_server_prunes_are_written_again_only_after_a_new_definition():
+    wanted = StatusPatch({"children": 3, "phase": "on"})
+    bench = Bench(stored=stored("6", {"children": 3}))
+    await bench.execute(Plan(status=wanted))
+    assert len(bench.sent) == 1
+    bench.status, bench.now = {"children": 3}, 3600.0
+    await bench.execute(Plan(status=wanted))
+    assert bench.sent == []
+    bench.executor.forget_pruned_fields()
+    await bench.execute(Plan(status=wanted))
+    assert len(bench.sent) == 1
+    bench.stored, bench.now = stored("7", wanted.wanted), 7200.0
+    bench.executor.forget_pruned_fields()
+    await bench.execute(Plan(status=wanted))
+    bench.now = 10_800.0
+    await bench.execute(Plan(status=wanted))
+    assert len(bench.sent) == 1, "it is stored now, so that nothing is remembered"
+
+
+async def test_an_object_that_cannot_be_written_is_said_until_it_can():
+    bench = Bench({"f": REFUSED})
+    said: list[int] = []
+    for answer in (REFUSED, REFUSED, WriteOutcome.DONE, REFUSED, WriteOutcome.CONFLICT):
+        bench.outcomes["f"] = answer
+        bench.now += 3600.0
+        await bench.execute(Plan(commit=COMMIT))
+        said.append(len(bench.emitted))
+    assert said == [1, 0, 0, 1, 0]
+    bench.outcomes["f"] = REFUSED
+    bench.executor.forget(OWNER.uid)
+    await bench.execute(Plan(commit=COMMIT))
+    (event,) = bench.emitted
+    assert event.reason == "FailedUpdate"
+
+
+async def test_the_speed_of_a_growing_plan_is_forgotten_with_its_object():
+    bench = Bench()
+    grow = Plan(stages=(tuple(create(f"a{number}") for number in range(200)),))
+    for forget, calls in ((False, 64), (True, 1)):
+        bench.outcomes.clear()
+        await bench.execute(grow)
+        if forget:
+            bench.executor.forget(OWNER.uid)
+        bench.outcomes.update({f"a{number}": REFUSED for number in range(200)})
+        assert (await bench.execute(grow)).writes["create"] == calls
+        bench.executor.forget(OWNER.uid)
+
+
+def test_nothing_is_known_of_an_object_that_was_never_written():
+    Bench().executor.forget("another uid")
