@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from controller.devcluster.apiserver.access.escalation import EscalationCheck
+from controller.devcluster.apiserver.access.rbac import Rbac
 from controller.devcluster.apiserver.audit import Attributes
 from controller.devcluster.apiserver.deletion import Deleter
 from controller.devcluster.apiserver.kinds import Quotas
@@ -104,9 +106,15 @@ class ResourceHandler:
         if resource.namespaced and not where.namespace and verb not in {"list", "watch"}:
             return plain_not_found() if resource.custom else error_response(method_not_allowed())
         if verb in WRITES.values():
-            return self._writes.write(verb, call)
+            return self._writes.write(verb, call, self._admission(call))
         reads = {"get": self._reads.get, "list": self._reads.list, "watch": self._reads.watch}
         return reads.get(verb, self._writes.delete)(call)
+
+    def _admission(self, call: ResourceCall) -> EscalationCheck | None:
+        rbac, where = self._audit.authorizer, call.where
+        if not isinstance(rbac, Rbac):
+            return None
+        return EscalationCheck(rbac, call.request.user, where.namespace, where.name)
 
     def connect(
         self,

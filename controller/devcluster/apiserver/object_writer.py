@@ -97,6 +97,7 @@ class ObjectWriter:
         decode(resource, object_, options, patched=False)
         if resource.namespaced:
             require_living_namespace(self._store, resource, namespace, object_)
+        options.check(resource, object_, None)
         sent = self._owners.sent(resource, object_, options)
         self._prepare_create(resource, namespace, object_, options)
         metadata: Json = object_["metadata"]
@@ -157,6 +158,7 @@ class ObjectWriter:
         new["apiVersion"] = old["apiVersion"]
         decode(resource, new, options, patched=patched)
         check_identity(resource, name, new, old, patched=patched or applied)
+        options.check(resource, new, old)
         causes = validate_metadata_update(new["metadata"], old["metadata"])
         keep_system_fields(new, old)
         if subresource == "status":

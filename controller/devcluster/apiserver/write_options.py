@@ -13,7 +13,10 @@ from controller.devcluster.apiserver.status import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from controller.devcluster.apiserver.jsondata import Json
+    from controller.devcluster.apiserver.resource import ApiResource
 
 
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
@@ -29,6 +32,7 @@ class WriteOptions:
         field_manager: who writes, for managedFields.
         manager_given: whether the client itself said who writes.
         force: whether server-side apply takes over what others own.
+        admit: checks what is stored instead of what; None allows everything.
         warnings: sentences for the `Warning` header, added while the request is worked on.
     """
 
@@ -37,8 +41,18 @@ class WriteOptions:
     field_manager: str = ""
     manager_given: bool = False
     force: bool = False
+    admit: Callable[[ApiResource, Json, Json | None], None] | None = None
 
     warnings: list[str] = field(default_factory=list[str])
+
+    def check(self, resource: ApiResource, new: Json, old: Json | None) -> None:
+        """Refuse what must not be stored.
+
+        Raises:
+            ApiError: as `admit` raises it.
+        """
+        if self.admit is not None:
+            self.admit(resource, new, old)
 
     @classmethod
     def parse(cls, query: Mapping[str, str], user_agent: str, verb: str) -> WriteOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from controller.devcluster.apiserver.delete_options import DeleteOptions
@@ -22,6 +23,7 @@ from controller.devcluster.apiserver.status import (
 from controller.devcluster.apiserver.write_options import WriteOptions
 
 if TYPE_CHECKING:
+    from controller.devcluster.apiserver.access.escalation import EscalationCheck
     from controller.devcluster.apiserver.deletion import Deleter
     from controller.devcluster.apiserver.jsondata import Json
     from controller.devcluster.apiserver.messages import ApiResponse
@@ -45,15 +47,16 @@ class Writes:
         self._writer = writer
         self._deleter = deleter
 
-    def write(self, verb: str, call: ResourceCall) -> ApiResponse:
-        """Create, update or patch an object.
+    def write(self, verb: str, call: ResourceCall, admit: EscalationCheck | None) -> ApiResponse:
+        """Create, update or patch an object, unless `admit` refuses it.
 
         Raises:
             ApiError: the query or the type of the body is unusable.
         """
         if verb == "patch":
             check_patch_type(call.resource, call.media_type)
-        options = WriteOptions.parse(call.request.query, call.request.user_agent, verb)
+        parsed = WriteOptions.parse(call.request.query, call.request.user_agent, verb)
+        options = replace(parsed, admit=admit)
         write = {"create": self._create, "update": self._update, "patch": self._patch}[verb]
         try:
             written = write(call, options)

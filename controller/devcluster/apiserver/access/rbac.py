@@ -1,7 +1,4 @@
-"""Role-based access control: the roles in the store decide what users may do.
-
-As upstream, except that whoever may write roles may also grant what they themselves may not.
-"""
+"""Role-based access control: the roles in the store decide what users may do."""
 
 from __future__ import annotations
 
@@ -48,12 +45,15 @@ class Rbac:
                 yield stored.object
 
     def _rules_of(self, binding: Json, namespace: str) -> list[Json]:
-        role = child(binding, "roleRef")
+        return self.rules_of_role(child(binding, "roleRef"), namespace) or []
+
+    def rules_of_role(self, role: Json, namespace: str) -> list[Json] | None:
+        """The rules of the role that a `roleRef` names; None if there is none."""
         key, plural = str(role.get("name", "")), "clusterroles"
         if role.get("kind") == "Role":
             key, plural = f"{namespace}/{key}", "roles"
         found = self._store.table(f"{plural}.rbac.authorization.k8s.io").items.get(key)
-        return entries(found.object, "rules") if found else []
+        return entries(found.object, "rules") if found else None
 
 
 def _binds(binding: Json, user: str, groups: tuple[str, ...]) -> bool:

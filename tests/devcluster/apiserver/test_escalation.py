@@ -1,0 +1,142 @@
+"""Nobody grants what they do not hold, unless a role lets them: the same on a real server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controller.devcluster.apiserver.access import Rbac
+
+GROUP = "rbac.authorization.k8s.io"
+RBAC = f"{GROUP}/v1"
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+STRONG = [
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "delete", "list"]},
+    {"apiGroups": ["apps"], "resources": ["deployments/scale"], "verbs": ["*"]},
+    {"apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"], "verbs": ["get", "patch"]},
+]
+REFUSED = (
+    'user "alice" (groups=["system:authenticated"]) is attempting to grant RBAC permissions not '
+    "currently held:\n"
+    '{APIGroups:[""], Resources:["pods"], ResourceNames:["a"], Verbs:["patch"]}\n'
+    '{APIGroups:[""], Resources:["pods"], Verbs:["delete" "list"]}\n'
+    '{APIGroups:["apps"], Resources:["deployments/scale"], Verbs:["*"]}'
+)
+
+
+class Alice:
+    """She writes roles and bindings, and reads pods."""
+
+    def __init__(self, api: Any) -> None:
+        self.api = api
+
+    async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
+        """The status, and the message of a refusal."""
+        patch = "application/merge-patch+json"
+        headers = {
+            "Content-Type": patch if method == "PATCH" else "application/json",
+            "Accept": "application/json",
+            "Impersonate-User": "alice",
+        }
+        raw = None if body is None else json.dumps(body).encode()
+        status, _, chunks = await self.api.send(method, path, {}, headers, raw)
+        answer = json.loads(b"".join([chunk async for chunk in chunks]))
+        return status, answer.get("message", "")
+
+    async def writes(self, plural: str, body: dict[str, Any]) -> tuple[int, str]:
+        return await self.ask("POST", self.api.path(plural, group=RBAC), body)
+
+    async def patches(self, plural: str, name: str, body: dict[str, Any]) -> tuple[int, str]:
+        return await self.ask("PATCH", self.api.path(plural, name, group=RBAC), body)
+
+    async def may(self, name: str, *rules: dict[str, Any]) -> None:
+        """An administrator gives her a role."""
+        subject = {"apiGroup": GROUP, "kind": "User", "name": "alice"}
+        for plural, body in (
+            ("roles", role(name, *rules)),
+            ("rolebindings", binding(name, name) | {"subjects": [subject]}),
+        ):
+            answer = await self.api.create(self.api.path(plural, group=RBAC), body)
+            assert answer.status == 201, answer.body
+
+
+def role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "rules": list(rules)}
+
+
+def binding(name: str, role: str, kind: str = "Role") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": role},
+        "subjects": [{"apiGroup": GROUP, "kind": "User", "name": "bob"}],
+    }
+
+
+def special(verb: str, *names: str) -> dict[str, Any]:
+    return {"apiGroups": [GROUP], "resources": ["*"], "verbs": [verb]} | (
+        {"resourceNames": list(names)} if names else {}
+    )
+
+
+@pytest.fixture
+async def alice(api: Any) -> Alice:
+    if not api.is_real:
+        api.server.audit.authorizer = Rbac(api.server.store)
+    found = Alice(api)
+    await found.may("writer", PODS, *(special(verb) for verb in ("create", "update", "patch")))
+    answer = await api.create(api.path("roles", group=RBAC), role("strong", *STRONG))
+    assert answer.status == 201
+    return found
+
+
+async def test_a_role_may_have_what_its_writer_holds_and_nothing_else(alice: Alice):
+    named = PODS | {"resourceNames": ["a"]}
+    assert (await alice.writes("roles", role("weak", PODS, named)))[0] == 201
+    why = f'roles.{GROUP} "more" is forbidden: {REFUSED}'
+    assert await alice.writes("roles", role("more", *STRONG)) == (403, why)
+
+
+async def test_a_role_that_exists_is_checked_whatever_of_it_changes(alice: Alice):
+    why = f'roles.{GROUP} "strong" is forbidden: {REFUSED}'
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    assert await alice.patches("roles", "strong", labels) == (403, why)
+    body = role("strong", *STRONG[:1])
+    path = alice.api.path("roles", "strong", group=RBAC)
+    assert (await alice.ask("PUT", path, body))[0] == 403
+    assert (await alice.ask("PUT", path, role("strong", PODS)))[0] == 200
+
+
+async def test_finalizers_may_be_changed_by_anybody_who_may_write_the_role(alice: Alice):
+    finalizers = {"metadata": {"finalizers": ["example.org/a"]}}
+    assert (await alice.patches("roles", "strong", finalizers))[0] == 200
+    assert (await alice.patches("roles", "strong", {"metadata": {"finalizers": None}}))[0] == 200
+
+
+async def test_a_binding_needs_what_its_role_grants(alice: Alice):
+    assert (await alice.writes("roles", role("weak", PODS)))[0] == 201
+    assert (await alice.writes("rolebindings", binding("weak", "weak")))[0] == 201
+    why = f'rolebindings.{GROUP} "b" is forbidden: {REFUSED}'
+    assert await alice.writes("rolebindings", binding("b", "strong")) == (403, why)
+    for kind in ("Role", "ClusterRole"):
+        missing = await alice.writes("rolebindings", binding("b", "none", kind))
+        assert missing == (404, f'rolebindings.{GROUP} "none" not found')
+
+
+async def test_the_verbs_bind_and_escalate_allow_it(alice: Alice):
+    await alice.may("binder", special("bind", "strong"))
+    assert (await alice.writes("rolebindings", binding("b", "strong")))[0] == 201
+    assert (await alice.writes("roles", role("more", *STRONG)))[0] == 403
+    await alice.may("escalator", special("escalate"))
+    assert (await alice.writes("roles", role("more", *STRONG)))[0] == 201
+
+
+async def test_an_administrator_of_the_namespace_may_not_grant_for_the_cluster(alice: Alice):
+    name = f"of-{alice.api.namespace}"
+    path = f"/apis/{RBAC}/clusterroles"
+    status, why = await alice.ask("POST", path, role(name, PODS))
+    assert (status, why.partition(" cannot ")[0]) == (
+        403,
+        f'clusterroles.{GROUP} is forbidden: User "alice"',
+    )
