@@ -61,7 +61,9 @@ class ProcessConnections:
             raise bad_request(f"container {name} of pod {meta['name']} is not running")
         process, output = running
         if request.where.subresource == "attach":
-            return _Attachment(process, output, with_stderr=not request.wants("tty"))
+            return _Attachment(
+                process, output, feeds=request.wants("stdin"), with_stderr=not request.wants("tty")
+            )
         if request.where.subresource == "exec":
             if not request.command:
                 raise bad_request("you must specify at least 1 command for the container")
@@ -79,15 +81,39 @@ def _container(request: ConnectionRequest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Attachment:
-    """The output of a running container, until it ends or the client has gone."""
+    """The output of a running container, and its input, until it ends or the client has gone."""
 
     process: ContainerProcess
     output: Output
+    feeds: bool
     with_stderr: bool
 
     async def __call__(self, channels: Channels) -> None:
-        if await _unless_gone(channels, asyncio.create_task(self._send_all(channels))):
+        """Pass on what both sides send, until the container ends or the client has gone."""
+        output = asyncio.create_task(self._send_all(channels))
+        input_ = asyncio.create_task(self._feed(channels))
+        try:
+            await asyncio.wait({output, input_}, return_when=asyncio.FIRST_COMPLETED)
+            ended = output.done()
+        finally:
+            for one in (output, input_):
+                one.cancel()
+            await asyncio.wait({output, input_})
+        if ended:
             await channels.send(ERROR, msgspec.json.encode(_SUCCESS))
+
+    async def _feed(self, channels: Channels) -> None:
+        """Pass on what the client sends, until it has gone; an empty message ends it."""
+        try:
+            while (message := await channels.receive()) is not None:
+                channel, data = message
+                if self.feeds and channel == STDIN:
+                    if not data:
+                        self.process.end_input()
+                    await self.process.feed(data)
+        finally:
+            if self.feeds:
+                self.process.end_input()
 
     async def _send_all(self, channels: Channels) -> None:
         async with asyncio.TaskGroup() as group:
@@ -101,23 +127,6 @@ class _Attachment:
         )
         async for chunk in read(self.output, wanted):
             await channels.send(channel, chunk)
-
-
-async def _unless_gone(channels: Channels, work: asyncio.Task[None]) -> bool:
-    """Wait for the end of the work, or of the client; returns whether the work has ended."""
-    gone = asyncio.create_task(_until_gone(channels))
-    try:
-        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-        return work.done()
-    finally:
-        for one in (work, gone):
-            one.cancel()
-        await asyncio.wait({work, gone})
-
-
-async def _until_gone(channels: Channels) -> None:
-    while await channels.receive() is not None:
-        pass
 
 
 class _Execution:

@@ -198,7 +198,10 @@ class ContainerRuns:
         uid, name = self._context.pod.metadata.uid, self.container.name
         output = self._context.runtime.outputs.begin(uid, name)
         try:
-            run = await ContainerProcess.start(container_dir, call.argv, output)
+            run = await ContainerProcess.start(
+                container_dir, call.argv, output, stdin=self.container.stdin
+            )
+            run.input_ends_with_client = self.container.stdin_once
         except BaseException:
             self._context.runtime.outputs.abandon(uid, name)
             raise

@@ -42,6 +42,7 @@ class ContainerProcess:
     """A running container. Made by `start`.
 
     Attributes:
+        input_ends_with_client: whether its standard input is closed after the first `attach -i`.
         exited: gives the exit code, 128 + n after signal n, when the process has ended and its
             output is complete.
         was_killed: whether it was killed by us.
@@ -58,14 +59,20 @@ class ContainerProcess:
         self._launch = launch
         self._process = process
         self._pipes = pipes
+        self.input_ends_with_client = False
         self.was_killed = False
         self.exited: asyncio.Task[int] = asyncio.create_task(self._wait())
 
     @classmethod
     async def start(
-        cls, container_dir: ContainerDir, argv: Sequence[str], output: Output
+        cls,
+        container_dir: ContainerDir,
+        argv: Sequence[str],
+        output: Output,
+        *,
+        stdin: bool = False,
     ) -> ContainerProcess:
-        """Start `argv` in `container_dir`.
+        """Start `argv` in `container_dir`; without `stdin` its standard input is empty.
 
         Raises:
             OSError: the machine cannot start another process.
@@ -77,7 +84,7 @@ class ContainerProcess:
                 *launch.argv,
                 env=launch.env,
                 cwd=launch.cwd,
-                stdin=DEVNULL,
+                stdin=PIPE if stdin else DEVNULL,
                 stdout=pipes[0].writer,
                 stderr=pipes[1].writer,
                 start_new_session=True,
@@ -94,6 +101,18 @@ class ContainerProcess:
     def start_error(self) -> str:
         """Why the command could not be started; empty if it could."""
         return self._container_dir.start_error()
+
+    async def feed(self, data: bytes) -> None:
+        """Write to its standard input, if it has one and reads it."""
+        if self._process.stdin is not None and not self._process.stdin.is_closing():
+            with suppress(ConnectionError):
+                self._process.stdin.write(data)
+                await self._process.stdin.drain()
+
+    def end_input(self) -> None:
+        """A client that has fed it is gone: close its standard input, if nobody is to follow."""
+        if self._process.stdin is not None and self.input_ends_with_client:
+            self._process.stdin.close()
 
     def terminate(self) -> None:
         """Send SIGTERM."""

@@ -22,12 +22,12 @@ PATH = "/api/v1/namespaces/default/pods/a"
 
 
 @asynccontextmanager
-async def running(world, command: str = "sleep 60"):
+async def running(world, command: str = "sleep 60", **more):
     """A running pod, and the node's part of connections."""
     async with world.node():
         world.server.hooks.pod_connection = ProcessConnections(world.kubelet)
         await world.create(
-            "a", {"name": "main", "image": "python", "command": ["sh", "-c", command]}
+            "a", {"name": "main", "image": "python", "command": ["sh", "-c", command], **more}
         )
         await world.until("a", lambda pod: pod.status.phase == "Running")
         yield world
@@ -134,6 +134,39 @@ async def test_attach_shows_output_from_now_on_until_the_container_ends(world):
         await asyncio.wait_for(serving, 20)
         assert client.received[STDOUT].endswith(b"later\n")
         assert client.received[STDERR] == b"worse\n"
+
+
+async def attached(world, *messages: bytes, until: bytes = b"", **query: str) -> Client:
+    """Send this to the container, wait for an answer, and go."""
+    client = Client()
+    serving = asyncio.create_task(session(world, "attach", **query)(client))
+    for message in messages:
+        client.sent.put_nowait((STDIN, message))
+    await client.until(STDOUT, until)
+    client.sent.put_nowait(None)
+    await asyncio.wait_for(serving, 20)
+    return client
+
+
+async def test_attach_feeds_a_container_that_takes_input(world):
+    command = "while read line; do echo got $line; done; echo over"
+    async with running(world, command, stdin=True):
+        await attached(world, b"a\n", b"", until=b"got a", stdin="true")
+        await attached(world, b"b\n", until=b"got b", stdin="true")
+        done = await executed(world, "true")
+        assert done.status["status"] == "Success"
+
+
+async def test_the_input_of_a_container_ends_with_its_first_client_if_it_says_so(world):
+    command = "while read line; do echo got $line; done; echo over"
+    async with running(world, command, stdin=True, stdinOnce=True):
+        await attached(world, b"a\n", b"", until=b"over", stdin="true")
+
+
+async def test_a_container_without_input_is_not_fed(world):
+    async with running(world, "cat; echo empty; sleep 60"):
+        await world.until("a", lambda pod: pod.status.phase == "Running")
+        await attached(world, b"a\n", b"", stdin="true")
 
 
 async def test_what_does_not_run_is_refused(world):
