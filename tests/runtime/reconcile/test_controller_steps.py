@@ -20,7 +20,8 @@ from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.errors import Terminal
 from controller.runtime.expectations.owners import Owner
 from controller.runtime.metrics import RuntimeMetrics
-from controller.runtime.reconcile.controller import Controller
+from controller.runtime.reconcile import controller as module
+from controller.runtime.reconcile.controller import BACKOFF, WORKER_PATIENCE, Controller
 from controller.runtime.reconcile.executor import PlanOutcome, Result
 from controller.runtime.reconcile.external import ExternalCommand, Subscription
 from controller.runtime.reconcile.plan import Event, Failure, Plan, StatusPatch
@@ -95,8 +96,10 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.name, self.external_source = "widgets", self.external
-        self.queue, self.recorder = Queue(), Notes()
+        self.queue, self.recorder, self.queue_metrics = Queue(), Notes(), Notes()
         self.forgotten: list[str] = []
+        self.clock = SimpleNamespace(time=lambda: self.seconds)
+        self.rng = random.Random(1)
         self.registry = CollectorRegistry()
         self.reader = SimpleNamespace(
             get=self._get,
@@ -110,7 +113,8 @@ class Bench:
             "executor": self,
             "recorder": self.recorder,
             "metrics": RuntimeMetrics(self.registry, version="").controller("widgets", 2),
-            "clock": SimpleNamespace(time=lambda: self.seconds),
+            "queue_metrics": self.queue_metrics,
+            "clock": self.clock,
             "wall": lambda: NOW + timedelta(seconds=self.seconds),
         }
         kind: Any = SimpleNamespace(
@@ -125,7 +129,7 @@ class Bench:
             kind,
             workers=2,
             slow_reconciles=3,
-            rng=random.Random(1),
+            rng=self.rng,
             timeout=self.timeout,
             **parts,
         )
@@ -607,3 +611,47 @@ async def test_keys_are_woken_from_outside():
         ("add", "default/b", {"priority": LOW_PRIORITY}),
         ("close",),
     ]
+
+
+async def test_queue_and_workers_get_what_concerns_them(monkeypatch: pytest.MonkeyPatch):
+    made: dict[str, Any] = {}
+
+    class Made:
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            made[type(self).__name__] = (self, arguments, options)
+
+        async def run(self) -> None:
+            ran.append("workers")
+
+    class Closing(Notes):
+        async def aclose(self) -> None:
+            ran.append("external source")
+
+    ran: list[str] = []
+    monkeypatch.setattr(module, "WorkQueue", type("WorkQueue", (Made,), {}))
+    monkeypatch.setattr(module, "Workers", type("Workers", (Made,), {"busy": 5, "released": 6}))
+    bench = Bench(external=Closing())
+    queue, *of_queue = made["WorkQueue"]
+    assert of_queue == [
+        ("widgets",),
+        {
+            "clock": bench.clock,
+            "rng": bench.rng,
+            "metrics": bench.queue_metrics,
+            "backoff": BACKOFF,
+        },
+    ]
+    _, *of_workers = made["Workers"]
+    assert of_workers == [
+        (queue, bench.controller._process_key, 2),
+        {
+            "name": "widgets worker",
+            "clock": bench.clock,
+            "patience": WORKER_PATIENCE,
+            "limit": 3,
+        },
+    ]
+    assert bench.value("controller_runtime_active_workers") == 5
+    assert bench.value("manta_slow_reconciles") == 6
+    await bench.controller.run()
+    assert ran == ["workers", "external source"]
