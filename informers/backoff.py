@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ class RetryBackoff:
         self._settings = settings
         self._rng = rng
         self._step = settings.base
-        self._quiet_since = float("-inf")
+        self._quiet_since = math.inf  # there was no delay yet
 
     def delay(self, now: float, *, at_least: float = 0.0) -> float:
         """Return the seconds to wait from `now`, and increase the next delay.

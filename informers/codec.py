@@ -126,7 +126,6 @@ class Codec(Generic[T]):
     """
 
     def __init__(self, view: type[T]) -> None:
-        self.view = view
         self._pool = InternPool()
         decoders = cast("_Decoders[T]", _decoders(view))
         self._salvage = decoders.salvage
@@ -170,7 +169,7 @@ class Codec(Generic[T]):
             case _Error(status):
                 raise _error_of(status)
             case _ if self._salvage.nests_too_deeply(event.object):
-                return self._odd_event(line, "")
+                return self._odd_event(line)
             case _:
                 return self._change(event.object, deleted=isinstance(event, _Deleted))
 
@@ -183,7 +182,7 @@ class Codec(Generic[T]):
         except _UNDECODABLE as error:
             return self._salvage.decode(raw, str(error))
         if self._salvage.nests_too_deeply(obj):
-            return self._salvage.decode(raw, "")
+            return self._salvage.decode(raw)
         return obj if obj.metadata.name else _NAMELESS
 
     def _page_by_item(self, body: bytes) -> Page[T]:
@@ -204,7 +203,7 @@ class Codec(Generic[T]):
                 objects.append(self._shared(item))
         return _page_of(kind, metadata, objects, tuple(undecodable))
 
-    def _odd_event(self, line: bytes, reason: str) -> WatchEvent[T]:
+    def _odd_event(self, line: bytes, reason: str = "") -> WatchEvent[T]:
         """Decode an event that did not decode as a whole."""
         try:
             members = dict(split_json(line))

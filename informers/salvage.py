@@ -62,7 +62,7 @@ class Salvage(Generic[T]):
         """Whether a field of plain data of a decoded object exceeds `MAX_DEPTH`."""
         return any(_exceeds(getattr(obj, name), MAX_DEPTH) for name in self._plain)
 
-    def decode(self, raw: bytes, reason: str) -> T | Undecodable:
+    def decode(self, raw: bytes, reason: str = "") -> T | Undecodable:
         """Decode an object that could not be decoded as a whole, for that reason.
 
         It is complete if the fault lies in fields that the type does not have.

@@ -12,6 +12,7 @@ complete table from errors to actions (INF-14, INF-23).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -49,7 +50,7 @@ class ReflectorContext:
     at_quorum: bool = False
     paginates: bool = False
     attempts: int = 0
-    paged_until: float = float("-inf")
+    paged_until: float = -math.inf
     paged_for: float = 0.0
     internal_errors: tuple[float, float] | None = None
 
@@ -205,7 +206,7 @@ class Transition:
 
 def first_state(settings: ReflectorSettings) -> ActiveState:
     """Return the initial state of a reflector."""
-    return _initial_sync(ReflectorContext(), float("-inf"), settings)
+    return _initial_sync(ReflectorContext(), -math.inf, settings)
 
 
 def step(

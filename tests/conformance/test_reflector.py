@@ -862,9 +862,19 @@ class TestConsistencyCheck:
             await informer_of(source, settings=settings).run()
         [error] = failed.value.exceptions
         assert isinstance(error, InconsistentState)
-        assert "ns/b@3" in str(error)
-        [asked] = source.queries("list")
-        assert (asked["resourceVersion"], asked["resourceVersionMatch"]) == ("5", "Exact")
+        assert str(error) == "things in all namespaces at 5: 1 differ: ns/b@3"
+        assert source.queries("list") == [
+            {"resourceVersion": "5", "resourceVersionMatch": "Exact", "limit": "500"}
+        ]
+
+    async def test_T031_of_many_differences_the_first_are_named(self):
+        settings = ReflectorSettings(check_consistency=True)
+        stream = [*(added(name, 2) for name in "gfedcba"), end_bookmark(5), Hang]
+        source = ScriptedSource(lists=[page([], 5)], watches=[stream])
+        with pytest.raises(ExceptionGroup) as failed:
+            await informer_of(source, settings=settings).run()
+        named = ", ".join(f"ns/{name}@2" for name in "abcde")
+        assert str(failed.value.exceptions[0]).endswith(f" at 5: 7 differ: {named}")
 
     async def test_T031_equal_states_pass(self):
         settings = ReflectorSettings(check_consistency=True)

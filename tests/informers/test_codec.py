@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from informers import Codec, Expired, Failed, InternalError, Malformed, Throttled
+from informers import (
+    Codec,
+    Expired,
+    Failed,
+    InternalError,
+    Malformed,
+    ResourceVersionTooLarge,
+    Throttled,
+    error_from_status,
+)
 from informers.events import Bookmark, Ignored, Removed, Undecodable, Upserted
 from tests.informers.doubles import (
     Meta,
@@ -45,6 +54,7 @@ def listing(*items: bytes) -> bytes:
 
 
 A = Thing(Meta("a", "ns", "uid-a", "5"), "red")
+TOO_LARGE = "Too large resource version: 7, current: 5"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +112,11 @@ def test_what_cannot_be_used_is_ignored_with_a_reason(line):
         (status(410, "Expired", "too old"), Expired),
         (status(410, "Gone"), Expired),
         (status(0, "Expired"), Expired),
+        (status(0, "Gone"), Expired),
+        (status(504, causes=[{"reason": "ResourceVersionTooLarge"}]), ResourceVersionTooLarge),
+        (status(504, causes=[{"message": TOO_LARGE}]), ResourceVersionTooLarge),
+        (status(504, "Timeout", TOO_LARGE), ResourceVersionTooLarge),
+        (status(504, "Timeout", causes=[{"reason": "Other", "message": "slow"}]), Failed),
         (status(429, "TooManyRequests", retryAfterSeconds=7), Throttled),
         (status(500, "InternalError"), InternalError),
         (status(503, "Unavailable", details=None), Failed),
@@ -112,6 +127,13 @@ def test_error_events_are_raised_as_what_their_status_stands_for(line, error):
     with pytest.raises(error) as raised:
         CODEC.event(line)
     assert raised.value.retry_after == (7 if error is Throttled else 0)
+
+
+def test_an_error_says_what_the_server_said():
+    with pytest.raises(Expired, match=r"^too old$"):
+        CODEC.event(status(410, "Expired", "too old"))
+    assert str(error_from_status(403, "Forbidden", "not you")) == "403 Forbidden: not you"
+    assert str(error_from_status(503)) == "503"
 
 
 @pytest.mark.parametrize("line", [b"<html>", b"{", b"[]", b'"text"', b"\xff", b'{"object": {}}'])
@@ -192,6 +214,65 @@ def test_what_a_type_does_not_read_may_be_anything(spec: bytes, _reason: str):
     whole = Thing(Meta("a", "ns", "u", "7", {"l": "v"}), "red")
     assert CODEC.event(b'{"type":"ADDED","object":%b}' % raw) == Upserted(whole)
     assert CODEC.page(listing(raw)).objects == [whole]
+
+
+class Inner(msgspec.Struct, frozen=True):
+    config: Any = None
+
+
+class Outer(msgspec.Struct, frozen=True):
+    metadata: Meta = Meta()
+    inner: Inner = Inner()
+
+
+def test_plain_data_deep_inside_of_a_field_are_not_shared_but_taken():
+    raw = plain(b'"inner":{"config":%b}' % nested(600))
+    decoded = Codec(Outer).event(b'{"type":"ADDED","object":%b}' % raw)
+    assert isinstance(decoded, Upserted)
+    assert decoded.object.metadata.name == "a"
+
+
+def test_only_what_does_not_fit_is_decoded_field_by_field(monkeypatch: pytest.MonkeyPatch):
+    codec, salvaged = Codec(Thing), list[bytes]()
+    salvage = codec._salvage.decode
+    monkeypatch.setattr(
+        codec._salvage, "decode", lambda raw, reason="": salvaged.append(raw) or salvage(raw)
+    )
+    odd = plain(b'"size":"large"')
+    codec.event(added("a", 1))
+    codec.page(page([thing("a", 1)], 9))
+    codec.page(listing(plain(b"", name=b"b"), odd, plain(b"", name=b"c")))
+    assert salvaged == [odd]
+
+
+FAULT = b'"fault":NaN'  # in no field of ours, but no decoder takes it
+
+
+@pytest.mark.parametrize(("kind", "change"), [("ADDED", Upserted), ("DELETED", Removed)])
+def test_a_fault_beside_the_object_of_an_event_does_not_matter(kind: str, change: type):
+    raw = plain(b'"colour":"red"')
+    line = b'{"type":"%b",%b,"object":%b}' % (kind.encode(), FAULT, raw)
+    assert CODEC.event(line) == change(Thing(Meta("a", "ns", "u", "7", {"l": "v"}), "red"))
+
+
+@pytest.mark.parametrize("items", [b"", b',"items":null', b',"items":[]'])
+def test_a_fault_beside_the_items_of_a_list_does_not_matter(items: bytes):
+    head = b'"kind":"ThingList","metadata":{"resourceVersion":"9","continue":"c"}'
+    decoded = CODEC.page(b"{%b,%b%b}" % (head, FAULT, items))
+    assert (decoded.objects, decoded.revision, decoded.continue_) == ([], "9", "c")
+
+
+@pytest.mark.parametrize(
+    ("head", "text"),
+    [
+        (b'"metadata":{"resourceVersion":"9"}', "asked for a list, got an object without a kind"),
+        (b'"kind":"ThingList"', "a list without a resource version"),
+    ],
+)
+def test_a_list_with_a_fault_needs_its_kind_and_revision_too(head: bytes, text: str):
+    with pytest.raises(Malformed) as raised:
+        CODEC.page(b"{%b,%b}" % (head, FAULT))
+    assert str(raised.value) == text
 
 
 def test_a_hundred_levels_are_decoded():

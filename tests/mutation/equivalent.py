@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from tests.mutation.mutant import Change
 
 LIST = Path(__file__).with_suffix(".toml")
+
+_CAST = re.compile(r'\bcast\((?:None|"[^"]*"), ')
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,11 @@ class Equivalent:
     function: str
     change: Change
     reason: str
+
+
+def is_for_type_checkers(change: Change) -> bool:
+    """Return whether only the type of a `cast` changes, which does nothing at run time."""
+    return _CAST.sub("cast(", change.before) == _CAST.sub("cast(", change.after)
 
 
 def listed(path: Path = LIST) -> list[Equivalent]:

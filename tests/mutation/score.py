@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from tests.mutation.equivalent import is_for_type_checkers
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -92,7 +94,7 @@ def score(results: Results, listed: Sequence[Equivalent]) -> Score:
         seen.add(key)
         if key in keys and mutant.killed:
             wrong.append(f"killed, but listed as equivalent: {_words(key)}")
-        elif key in keys:
+        elif key in keys or (is_for_type_checkers(change) and not mutant.killed):
             equivalent.append(mutant)
         elif not mutant.killed:
             survivors.append((mutant, change))

@@ -60,6 +60,13 @@ def test_equivalent_mutants_do_not_count():
     assert found.table()[1].split() == ["workqueue.heap", "2", "1", "0", "100.0%"]
 
 
+@pytest.mark.parametrize("after", ['cast("XXTXX", x)', "cast(None, x)"])
+def test_types_of_casts_need_no_entry(after: str):
+    change = Change('return cast("T", x)', f"return {after}")
+    assert score(Tried([("survived", change)]), []).passed
+    assert not score(Tried([("survived", Change(change.before, "return y"))]), []).passed
+
+
 def test_mutants_that_were_not_tried_do_not_count_and_are_told():
     found = score(Tried([("killed", LESS), ("not checked", MORE)]), [])
     assert (found.share(), found.untried) == (1, 1)
