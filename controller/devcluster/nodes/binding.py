@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.pods import PODS, SCHEDULED
+from controller.devcluster.nodes.pods import PODS, PodConditionType
 from controller.devcluster.nodes.statuses import ConditionUpdate, status_patch, with_conditions
 from controller.devcluster.nodes.timestamps import timestamp
 from controller.kube.resources import NODES
@@ -50,10 +50,12 @@ async def gated(client: Client, pod: KubeletPod, now: datetime) -> None:
     Raises:
         controller.kube.errors.KubeError: the status could not be written.
     """
-    present = pod.status.condition(SCHEDULED)
+    present = pod.status.condition(PodConditionType.SCHEDULED)
     if present and (present.status, present.reason) == ("False", GATED):
         return
-    verdict = ConditionUpdate(SCHEDULED, is_true=False, reason=GATED, message=GATED_MESSAGE)
+    verdict = ConditionUpdate(
+        PodConditionType.SCHEDULED, is_true=False, reason=GATED, message=GATED_MESSAGE
+    )
     conditions = with_conditions(pod.status.conditions, (verdict,), timestamp(now))
     meta = pod.metadata
     patch = {

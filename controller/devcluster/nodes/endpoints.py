@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from controller.devcluster.nodes.pods import READY
+from controller.devcluster.nodes.pods import PodConditionType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ def _named_port(name: str, protocol: str, pod: KubeletPod) -> int | None:
 
 
 def _endpoint(service: Service, pod: KubeletPod) -> dict[str, Any]:
-    serving = pod.status.is_true(READY)
+    serving = pod.status.is_true(PodConditionType.READY)
     terminating = pod.metadata.terminating
     ready = service.spec.publish_not_ready_addresses or (serving and not terminating)
     return {

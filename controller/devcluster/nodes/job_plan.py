@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.pods import FAILED, READY, SUCCEEDED
+from controller.devcluster.nodes.pods import PodConditionType, PodPhase
 from controller.devcluster.nodes.statuses import ConditionUpdate, with_conditions
 from controller.devcluster.nodes.timestamps import seconds_since, timestamp
 
@@ -71,8 +71,8 @@ class _Pods:
         return cls(
             active=tuple(pod for pod in staying if not pod.is_finished),
             terminating=tuple(p for p in pods if p.metadata.terminating and not p.is_finished),
-            succeeded=tuple(pod for pod in pods if pod.status.phase == SUCCEEDED),
-            failed=tuple(pod for pod in staying if pod.status.phase == FAILED),
+            succeeded=tuple(pod for pod in pods if pod.status.phase == PodPhase.SUCCEEDED),
+            failed=tuple(pod for pod in staying if pod.status.phase == PodPhase.FAILED),
         )
 
     @property
@@ -103,7 +103,7 @@ def _counted(status: ReportedJobStatus, pods: _Pods) -> ReportedJobStatus:
     return replace(
         status,
         active=len(pods.active),
-        ready=sum(pod.status.is_true(READY) for pod in pods.active),
+        ready=sum(pod.status.is_true(PodConditionType.READY) for pod in pods.active),
         terminating=len(pods.terminating),
         succeeded=max(status.succeeded, len(pods.succeeded)),
         failed=max(status.failed, len(pods.failed)),
@@ -227,7 +227,7 @@ def _wanted(spec: ControlledJobSpec, status: ReportedJobStatus) -> int:
 def _most_expendable(pods: tuple[KubeletPod, ...]) -> tuple[KubeletPod, ...]:
     """Order pods for deletion: not ready first, then newest."""
     by_age = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
-    return tuple(sorted(by_age, key=lambda pod: pod.status.is_true(READY)))
+    return tuple(sorted(by_age, key=lambda pod: pod.status.is_true(PodConditionType.READY)))
 
 
 def _pause_after_failure(pods: _Pods, settings: NodeSettings, now: datetime) -> float:

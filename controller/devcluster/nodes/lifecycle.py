@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from controller.devcluster.nodes import containers, transitions
 from controller.devcluster.nodes.behaviour import Outcome
 from controller.devcluster.nodes.binding import GATED, GATED_MESSAGE
-from controller.devcluster.nodes.pods import READY, RUNNING, SCHEDULED
+from controller.devcluster.nodes.pods import PodConditionType, PodPhase
 
 if TYPE_CHECKING:
     from controller.devcluster.nodes.behaviour import Behaviour
@@ -146,7 +146,7 @@ def _single_step(  # noqa: PLR0911  one line for each stage of life
         return Report(transitions.accepted(pod, here))
     if not pod.status.has_run:
         return _creating(pod, behaviour, settings, here)
-    if pod.status.phase != RUNNING:
+    if pod.status.phase != PodPhase.RUNNING:
         return _due(settings.init_delay, here) or Report(transitions.next_started(pod, here))
     going = [c for c in pod.status.container_statuses if not _is_over(c, pod.spec.restart_policy)]
     if going and all(container.state.running for container in going):
@@ -173,14 +173,14 @@ def _unbound(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> Step:
         )
     else:
         return Bind()
-    condition = pod.status.condition(SCHEDULED)
+    condition = pod.status.condition(PodConditionType.SCHEDULED)
     if condition and (condition.status, condition.reason) == ("False", reason):
         return Rest()
     return Report(transitions.unscheduled(pod, here, reason=reason, message=message))
 
 
 def _lost(pod: KubeletPod, settings: NodeSettings, here: StepContext) -> Step:
-    if pod.status.is_true(READY):
+    if pod.status.is_true(PodConditionType.READY):
         return Report(transitions.out_of_reach(pod, here))
     if pod.metadata.terminating or pod.is_finished:
         return Rest()
@@ -232,7 +232,7 @@ def _running(pod: KubeletPod, behaviour: Behaviour, here: StepContext) -> Step:
         waits.append(wait)
     whole = all(container.state.running for container in pod.status.container_statuses)
     may_be_ready = whole and behaviour.outcome is not Outcome.NEVER_READY
-    if may_be_ready and not pod.status.is_true(READY):
+    if may_be_ready and not pod.status.is_true(PodConditionType.READY):
         wait = _due(behaviour.ready_delay, here)
         if not wait:
             return Report(transitions.ready(pod, here))

@@ -6,6 +6,7 @@ status. Conditions that others write there (readiness gates) are kept.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -14,9 +15,23 @@ from controller.devcluster.nodes.statuses import ReportedCondition, StatusPart
 from controller.kube.objects import ContainerPort, KubeObject, View
 from controller.kube.resources import Resource
 
-PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
-SCHEDULED, INITIALIZED = "PodScheduled", "Initialized"
-CONTAINERS_READY, READY = "ContainersReady", "Ready"
+
+class PodPhase(StrEnum):
+    """`status.phase`."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class PodConditionType(StrEnum):
+    """`status.conditions[].type`."""
+
+    SCHEDULED = "PodScheduled"
+    INITIALIZED = "Initialized"
+    CONTAINERS_READY = "ContainersReady"
+    READY = "Ready"
 
 
 class Waiting(StatusPart, frozen=True):
@@ -149,7 +164,7 @@ class KubeletPod(KubeObject, frozen=True):
     @property
     def is_finished(self) -> bool:
         """Whether no container will ever run again."""
-        return self.status.phase in (SUCCEEDED, FAILED)
+        return self.status.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 PODS = Resource("", "v1", "pods", "Pod", KubeletPod)

@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.pods import (
-    CONTAINERS_READY,
-    FAILED,
-    INITIALIZED,
-    PENDING,
-    READY,
-    RUNNING,
-    SCHEDULED,
-    SUCCEEDED,
-    PodIP,
-)
+from controller.devcluster.nodes.pods import PodConditionType, PodIP, PodPhase
 from controller.devcluster.nodes.statuses import ConditionUpdate, with_conditions
 from controller.devcluster.nodes.timestamps import timestamp
 
@@ -64,8 +54,10 @@ def unscheduled(
     pod: KubeletPod, here: StepContext, *, reason: str, message: str
 ) -> ReportedPodStatus:
     """No node was found, and why."""
-    verdict = ConditionUpdate(SCHEDULED, is_true=False, reason=reason, message=message)
-    return _with_conditions(pod.status, here, verdict, phase=PENDING)
+    verdict = ConditionUpdate(
+        PodConditionType.SCHEDULED, is_true=False, reason=reason, message=message
+    )
+    return _with_conditions(pod.status, here, verdict, phase=PodPhase.PENDING)
 
 
 def accepted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
@@ -77,8 +69,8 @@ def accepted(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
         here,
         _initialised(spec.init_containers),
         *_unready(pod),
-        ConditionUpdate(SCHEDULED, is_true=True),
-        phase=PENDING,
+        ConditionUpdate(PodConditionType.SCHEDULED, is_true=True),
+        phase=PodPhase.PENDING,
     )
     return replace(
         status,
@@ -113,14 +105,19 @@ def next_started(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
             return status
     for present in status.container_statuses:
         status = _with_container(status, containers.started(present, uid, now))
-    return _with_conditions(status, here, ConditionUpdate(INITIALIZED, is_true=True), phase=RUNNING)
+    return _with_conditions(
+        status,
+        here,
+        ConditionUpdate(PodConditionType.INITIALIZED, is_true=True),
+        phase=PodPhase.RUNNING,
+    )
 
 
 def ready(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """All readiness probes have succeeded."""
     verdicts = (
-        ConditionUpdate(CONTAINERS_READY, is_true=True),
-        ConditionUpdate(READY, is_true=True),
+        ConditionUpdate(PodConditionType.CONTAINERS_READY, is_true=True),
+        ConditionUpdate(PodConditionType.READY, is_true=True),
     )
     return replace(
         _with_conditions(pod.status, here, *verdicts),
@@ -152,11 +149,13 @@ def ended(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodS
     succeeded = all(c.state.terminated and c.state.terminated.exit_code == 0 for c in statuses)
     reason = "PodCompleted" if succeeded else "PodFailed"
     verdicts = (
-        ConditionUpdate(READY, is_true=False, reason=reason),
-        ConditionUpdate(CONTAINERS_READY, is_true=False, reason=reason),
+        ConditionUpdate(PodConditionType.READY, is_true=False, reason=reason),
+        ConditionUpdate(PodConditionType.CONTAINERS_READY, is_true=False, reason=reason),
     )
     return replace(
-        _with_conditions(pod.status, here, *verdicts, phase=SUCCEEDED if succeeded else FAILED),
+        _with_conditions(
+            pod.status, here, *verdicts, phase=PodPhase.SUCCEEDED if succeeded else PodPhase.FAILED
+        ),
         container_statuses=statuses,
         init_container_statuses=_all_ended(pod.status.init_container_statuses, exit_code, here),
     )
@@ -164,7 +163,9 @@ def ended(pod: KubeletPod, here: StepContext, *, exit_code: int) -> ReportedPodS
 
 def out_of_reach(pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
     """The pod's node is lost."""
-    return _with_conditions(pod.status, here, ConditionUpdate(READY, is_true=False))
+    return _with_conditions(
+        pod.status, here, ConditionUpdate(PodConditionType.READY, is_true=False)
+    )
 
 
 def _restarted(status: ReportedPodStatus, pod: KubeletPod, here: StepContext) -> ReportedPodStatus:
@@ -216,10 +217,10 @@ def _with_container(
 
 def _initialised(init_containers: tuple[KubeletContainer, ...]) -> ConditionUpdate:
     if not init_containers:
-        return ConditionUpdate(INITIALIZED, is_true=True)
+        return ConditionUpdate(PodConditionType.INITIALIZED, is_true=True)
     names = " ".join(container.name for container in init_containers)
     return ConditionUpdate(
-        INITIALIZED,
+        PodConditionType.INITIALIZED,
         is_true=False,
         reason="ContainersNotInitialized",
         message=f"containers with incomplete status: [{names}]",
@@ -230,6 +231,8 @@ def _unready(pod: KubeletPod) -> tuple[ConditionUpdate, ConditionUpdate]:
     names = " ".join(container.name for container in pod.spec.containers)
     reason, message = "ContainersNotReady", f"containers with unready status: [{names}]"
     return (
-        ConditionUpdate(READY, is_true=False, reason=reason, message=message),
-        ConditionUpdate(CONTAINERS_READY, is_true=False, reason=reason, message=message),
+        ConditionUpdate(PodConditionType.READY, is_true=False, reason=reason, message=message),
+        ConditionUpdate(
+            PodConditionType.CONTAINERS_READY, is_true=False, reason=reason, message=message
+        ),
     )

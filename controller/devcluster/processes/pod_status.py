@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.pods import (
-    CONTAINERS_READY,
-    FAILED,
-    INITIALIZED,
-    PENDING,
-    READY,
-    RUNNING,
-    SCHEDULED,
-    SUCCEEDED,
-    PodIP,
-)
+from controller.devcluster.nodes.pods import PodConditionType, PodIP, PodPhase
 from controller.devcluster.nodes.statuses import ConditionUpdate, with_conditions
 
 if TYPE_CHECKING:
@@ -70,10 +60,10 @@ def pod_status(
     gates = [gate.condition_type for gate in pod.spec.readiness_gates]
     verdicts = (
         ConditionUpdate(READY_TO_START, is_true=facts.has_sandbox),
-        ConditionUpdate(SCHEDULED, is_true=True),
+        ConditionUpdate(PodConditionType.SCHEDULED, is_true=True),
         _initialised(pod, facts, phase),
-        _condition_update(READY, unready or _gated(gates, present)),
-        _condition_update(CONTAINERS_READY, unready),
+        _condition_update(PodConditionType.READY, unready or _gated(gates, present)),
+        _condition_update(PodConditionType.CONTAINERS_READY, unready),
     )
     return replace(
         present,
@@ -103,11 +93,11 @@ def _phase(pod: SpecifiedPod, facts: PodFacts) -> str:
     if facts.is_over:
         ends = [*facts.main, *_one_time(pod, facts)]
         has_failed = facts.reason or any(_last_code(status) != 0 for status in ends)
-        return FAILED if has_failed else SUCCEEDED
+        return PodPhase.FAILED if has_failed else PodPhase.SUCCEEDED
     waits = any(s.state.waiting and not s.last_state.terminated for s in facts.main)
     if waits or not all(_is_initialised(status, pod) for status in facts.init):
-        return PENDING
-    return RUNNING
+        return PodPhase.PENDING
+    return PodPhase.RUNNING
 
 
 def _last_code(status: ReportedContainerStatus) -> int | None:
@@ -127,13 +117,13 @@ def _is_initialised(status: ReportedContainerStatus, pod: SpecifiedPod) -> bool:
 
 
 def _initialised(pod: SpecifiedPod, facts: PodFacts, phase: str) -> ConditionUpdate:
-    if phase == SUCCEEDED:
-        return ConditionUpdate(INITIALIZED, is_true=True, reason="PodCompleted")
+    if phase == PodPhase.SUCCEEDED:
+        return ConditionUpdate(PodConditionType.INITIALIZED, is_true=True, reason="PodCompleted")
     names = [status.name for status in facts.init if not _is_initialised(status, pod)]
     if not names or any(s.state.running or s.last_state.terminated for s in facts.main):
-        return ConditionUpdate(INITIALIZED, is_true=True)
+        return ConditionUpdate(PodConditionType.INITIALIZED, is_true=True)
     return ConditionUpdate(
-        INITIALIZED,
+        PodConditionType.INITIALIZED,
         is_true=False,
         reason="ContainersNotInitialized",
         message=f"containers with incomplete status: [{' '.join(names)}]",
@@ -142,8 +132,8 @@ def _initialised(pod: SpecifiedPod, facts: PodFacts, phase: str) -> ConditionUpd
 
 def _unready(pod: SpecifiedPod, facts: PodFacts, phase: str) -> tuple[str, str] | None:
     """Why the containers are not ready, as reason and message; None if they are."""
-    if phase in (SUCCEEDED, FAILED):
-        return "PodCompleted" if phase == SUCCEEDED else "PodFailed", ""
+    if phase in (PodPhase.SUCCEEDED, PodPhase.FAILED):
+        return "PodCompleted" if phase == PodPhase.SUCCEEDED else "PodFailed", ""
     sidecars = {c.name for c in pod.spec.init_containers if c.is_sidecar}
     counted = [s for s in facts.init if s.name in sidecars] + list(facts.main)
     names = [status.name for status in counted if not status.ready]
