@@ -46,7 +46,7 @@ def repair_child(namespace: str, drift: Drift, now: datetime) -> Write | None:
         return MergePatch(target, meta.uid, patch, resource_version=revision, on_success=updated)
     if "update" in granted(child.resource):
         return Replace(target, meta.uid, patch, on_success=updated)
-    if _needs_recreation(drift) and not _is_new(drift.present, now):
+    if _needs_recreation(drift) and seconds_until_recreation(drift, now) is None:
         return _delete(target, drift.present, "to be recreated as specified")
     return None
 
@@ -58,20 +58,19 @@ def delete_child(namespace: str, resource: Resource[Any], obj: KubeObject) -> De
     return _delete(target, obj, "which is no longer specified")
 
 
-def is_too_new_to_recreate(drift: Drift, now: datetime) -> bool:
-    """Whether the repair waits for `RECREATE_INTERVAL`."""
-    return _needs_recreation(drift) and _is_new(drift.present, now)
+def seconds_until_recreation(drift: Drift, now: datetime) -> float | None:
+    """Seconds until a child is old enough to be recreated; None if no repair waits for that."""
+    created = drift.present.metadata.creation_timestamp
+    if created is None or not _needs_recreation(drift):
+        return None
+    seconds = (parse_rfc3339(created) + RECREATE_INTERVAL - now).total_seconds()
+    return seconds if seconds > 0 else None
 
 
 def _needs_recreation(drift: Drift) -> bool:
     """Whether more than metadata differs, and no granted verb can change it."""
     changing = {"patch", "update"} & set(granted(drift.child.resource))
     return not changing and bool(drift.patch.keys() - {"metadata"})
-
-
-def _is_new(obj: KubeObject, now: datetime) -> bool:
-    created = obj.metadata.creation_timestamp
-    return created is not None and now - parse_rfc3339(created) < RECREATE_INTERVAL
 
 
 def _delete(target: Target, obj: KubeObject, why: str) -> Delete:

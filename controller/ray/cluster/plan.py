@@ -16,7 +16,7 @@ from controller.ray.cluster.children.writes import (
     create_children,
     has_unconfirmed_children,
     repair_children,
-    repairs_wait,
+    seconds_until_repair,
 )
 from controller.ray.cluster.deletion.finalization import change_finalizer, finalize
 from controller.ray.cluster.heads import create_head, delete_heads, must_not_restart
@@ -138,16 +138,19 @@ def _scale(
     return [[*deletions, *workers], *hosts]
 
 
-def _is_blocked(seen: ClusterObservation, now: datetime) -> bool:
+def _is_blocked(seen: ClusterObservation) -> bool:
     """Whether something is in the way whose end may cause no event."""
-    blocked = seen.children.block_pods or bool(seen.unreadable) or bool(seen.children.notes)
-    return blocked or repairs_wait(seen, now)
+    return seen.children.block_pods or bool(seen.unreadable) or bool(seen.children.notes)
 
 
 def _seconds_until_unblocked(seen: ClusterObservation, now: datetime) -> float | None:
     """When something that causes no event may let more be done."""
     next_try = seen.history.seconds_until_next_try(now) if seen.history is not None else None
-    waits = (BLOCKED_RETRY if _is_blocked(seen, now) else None, next_try)
+    waits = (
+        BLOCKED_RETRY if _is_blocked(seen) else None,
+        next_try,
+        seconds_until_repair(seen, now),
+    )
     return min((seconds for seconds in waits if seconds is not None), default=None)
 
 

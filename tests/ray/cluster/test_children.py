@@ -352,5 +352,5 @@ def test_a_binding_that_somebody_changes_again_and_again_is_not_remade_in_haste(
         deletes = [write for write in made.independent if isinstance(write, Delete)]
         return [write.target.resource.kind for write in deletes], made.requeue_after
 
-    assert remade("2026-08-20T09:59:55Z") == ([], BLOCKED_RETRY)
+    assert remade("2026-08-20T09:59:55Z") == ([], 5.0)
     assert remade("2026-08-20T09:59:45Z") == (["RoleBinding"], None)

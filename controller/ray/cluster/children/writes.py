@@ -14,8 +14,8 @@ from controller.ray.children.child import child_scope
 from controller.ray.children.writes import (
     create_child,
     delete_child,
-    is_too_new_to_recreate,
     repair_child,
+    seconds_until_recreation,
 )
 from controller.ray.cluster.status.condition_types import CHILDREN_AS_SPECIFIED
 from controller.runtime.reconcile.plan import Event
@@ -73,6 +73,7 @@ def child_events(seen: ClusterObservation) -> Iterator[Event]:
             yield Event("Warning", note.event, "Reconcile", note.message)
 
 
-def repairs_wait(seen: ClusterObservation, now: datetime) -> bool:
-    """Whether a child is too new to be recreated."""
-    return any(is_too_new_to_recreate(drift, now) for drift in seen.children.drifted)
+def seconds_until_repair(seen: ClusterObservation, now: datetime) -> float | None:
+    """Seconds until a child is old enough to be recreated; None if no repair waits for that."""
+    waits = (seconds_until_recreation(drift, now) for drift in seen.children.drifted)
+    return min((seconds for seconds in waits if seconds is not None), default=None)
