@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.integration.harness import World
 
 
+pytestmark = pytest.mark.timeout(180)  # a real server may publish a schema half a minute late
+
 STATUS = "rayclusters.ray.io/status"
 
 

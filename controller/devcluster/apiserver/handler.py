@@ -81,7 +81,9 @@ class ResourceHandler:
         Raises:
             ApiError: the request fails.
         """
-        if resource.custom or not prefers_protobuf(request.headers.get("accept", "")):
+        is_served = not where.subresource or where.subresource in resource.subresources
+        accept = request.headers.get("accept", "")
+        if resource.custom or not is_served or not prefers_protobuf(accept):
             return await self._answer(request, where, resource)
         try:
             answer = await self._answer(request, where, resource)

@@ -22,7 +22,7 @@ async def test_health(api):
 async def test_version(api):
     answer = await api.get("/version")
     assert answer.body["major"] == "1"
-    assert answer.body["gitVersion"].startswith("v1.")
+    assert answer.body["gitVersion"].startswith("v")
 
 
 async def test_groups_and_versions(api):
@@ -108,3 +108,8 @@ async def test_openapi_has_the_schemas_of_custom_resources(embedded):
 )
 def test_stable_and_newer_versions_come_first(versions):
     assert sorted(set(versions), key=version_priority) == versions
+
+
+async def test_what_is_not_served_is_not_found_whatever_the_client_accepts(api):
+    answer = await api.get(api.path("configmaps", "a") + "/status", accept="text/html")
+    assert (answer.status, answer.body["reason"]) == (404, "NotFound")

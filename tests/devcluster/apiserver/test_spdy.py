@@ -31,6 +31,8 @@ from controller.devcluster.apiserver.spdy_channels import (
 )
 from tests.devcluster.spdy_client import Client
 
+pytestmark = pytest.mark.embedded_only
+
 WINDOW_UPDATE, SETTINGS, UNKNOWN = 9, 4, 77
 
 
