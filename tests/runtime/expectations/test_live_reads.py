@@ -115,6 +115,15 @@ def test_EXP45_what_the_store_held_itself_is_no_sign_of_an_older_server(revision
     assert signs == ([] if revision == 50 else [expected] * 2)
 
 
+def test_EXP45_what_existed_already_is_no_sign_of_an_older_server():
+    book = Book(revision="100")
+    signs: list[str] = []
+    book.expectations.on_rewound = lambda revision, _sign: signs.append(revision)
+    book.expectations.expect(OWNER, create("a"))
+    book.expectations.confirm(OWNER, create("a"), child("a", 90))
+    assert signs == []
+
+
 def namespaced(book: Book) -> Store[ConfigMap]:
     """A cache of one namespace, of a resource that nobody else watches."""
     store: Store[ConfigMap] = Store({})
