@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
@@ -16,6 +18,9 @@ from controller.runtime.reconcile.plan import (
 )
 from informers import Store
 from tests.runtime.kit import OWNER, Book, child, create, target
+
+if TYPE_CHECKING:
+    from controller.kube.objects import ConfigMap
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
 UNKNOWN = "uid-unknown"
@@ -116,6 +121,31 @@ def test_the_tail_of_a_log_is_known_to_its_owner(book: Book):
     book.expectations.record_log_tail(OWNER, lookup, LogText("text"))
     assert reads.log_tail(lookup, OWNER.uid) == LogText("text")
     assert reads.log_tail(lookup, STRANGER.uid) is None
+
+
+def test_what_a_plan_remembers_comes_with_what_was_created_since(book: Book):
+    reads, expectations = book.expectations.reader, book.expectations
+
+    def made(name: str, *, created: bool = True) -> ConfigMap:
+        obj = child(name, 10)
+        expectations.confirm(OWNER, create(name), obj, created=created)
+        return obj
+
+    made("before")
+    assert (reads.memory(OWNER.uid), reads.created(CONFIG_MAPS, OWNER.uid)) == (None, ())
+    expectations.remember(OWNER.uid, "first")
+    found = (made("a"), made("b"))
+    made("existed", created=False)
+    assert reads.memory(OWNER.uid) == "first"
+    assert reads.created(CONFIG_MAPS, OWNER.uid) == found
+    assert reads.created(SERVICES, OWNER.uid) == ()
+    assert (reads.memory(STRANGER.uid), reads.created(CONFIG_MAPS, STRANGER.uid)) == (None, ())
+    expectations.remember(OWNER.uid, "second")
+    assert (reads.memory(OWNER.uid), reads.created(CONFIG_MAPS, OWNER.uid)) == ("second", ())
+    expectations.remember(UNKNOWN, "nobody's")
+    stranger = Owner(UNKNOWN, "default/x", "widgets")
+    expectations.confirm(stranger, create("x"), child("x", 11), created=True)
+    assert (reads.memory(UNKNOWN), reads.created(CONFIG_MAPS, UNKNOWN)) == (None, ())
 
 
 def test_a_schema_that_nobody_reads_is_unknown(book: Book):
