@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import structlog
 
 from tests.neighbours.report import print_table
 from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
 LEFT_OUT = pytest.StashKey[int]()
 
@@ -74,6 +76,16 @@ def pytest_testnodedown(node: pytest.Session) -> None:
     """Take the count of a worker; every worker collects all tests."""
     if workeroutput := getattr(node, "workeroutput", None):  # none of a worker that crashed
         node.config.stash[LEFT_OUT] = workeroutput["left_out"]
+
+
+@pytest.fixture
+def silence() -> Iterator[None]:
+    """Log nothing meanwhile: nobody reads what hundreds of lives have to say."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+    structlog.reset_defaults()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -131,14 +131,22 @@ class World:
         seconds: float = 60.0,
         pause: float = 0.05,
     ) -> Any:
-        """Wait until `reached` gives something true; fail with its name after `seconds`."""
+        """Wait until `reached` gives something true; fail with its name after `seconds`.
+
+        A coroutine function asks the server: it is called when the server has changed, and once a
+        second.
+        """
         deadline = self.loop.time() + seconds
+        answered, again = None, 0.0
         while True:
-            result = reached()
-            if isinstance(result, asyncio.Future) or asyncio.iscoroutine(result):
-                result = await result
-            if result:
-                return result
+            revision = self.server.store.revision if self.server else None
+            if answered is None or answered != revision or self.loop.time() >= again:
+                result = reached()
+                if isinstance(result, asyncio.Future) or asyncio.iscoroutine(result):
+                    result = await result
+                    answered, again = revision, self.loop.time() + 1.0
+                if result:
+                    return result
             if self.loop.time() > deadline:
                 raise AssertionError(f"not reached within {seconds} s: {reached}")
             await asyncio.sleep(pause)

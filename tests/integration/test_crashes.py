@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator, World
 
-pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.embedded_only,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("silence"),
+]
 
 LAG_SECONDS = 10.0
 

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
     from tests.integration.harness import RunningOperator, World
 
-pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.embedded_only,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("silence"),
+]
 
 WORKERS = 2
 

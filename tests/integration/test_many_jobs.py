@@ -17,10 +17,16 @@ from tests.integration.harness import embedded_world
 
 LATENCY = 0.02
 JOBS, SILENT, NEW = 1000, 100, 50
+WATCHED = 120
+"""Seconds in which the actors are counted."""
 PAUSE = 0.05
 """Seconds between two creations."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.embedded_only,
+    pytest.mark.usefixtures("silence"),
+]
 
 
 @pytest.mark.timeout(1200)
@@ -42,7 +48,7 @@ async def test_a_hundred_dead_dashboards_of_a_thousand_delay_nothing_else():
         await crowd.create(LATER, NEW, pause=PAUSE)
         await crowd.accepted(JOBS - SILENT + NEW, seconds=60)
         assert world.loop.time() - start - NEW * PAUSE < 20, "as long as one alone takes"
-        most = await crowd.watch(300)
+        most = await crowd.watch(WATCHED)
         gc.collect()
 
         assert crowd.p99_wait(before) <= 1.01

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator
 
-pytestmark = [pytest.mark.embedded_only, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.embedded_only,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("silence"),
+]
 
 MODES = ["HTTPMode", "K8sJobMode"]
 
