@@ -29,7 +29,7 @@ from controller.runtime.reconcile.plan import (
     StatusPatch,
     Target,
 )
-from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER
+from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER, Repairs
 from controller.runtime.reconcile.writer import WriteOutcome, WriteResult
 from tests.runtime.kit import NOW, OWNER, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
@@ -186,6 +186,7 @@ async def test_a_commit_that_is_not_known_to_be_stored_ends_the_reconcile(answer
     assert outcome.requeue_after == 7.0
     assert bench.sent == [COMMIT]
     assert bench.submitted == 0
+    assert bench.emitted == [], "only a refusal is said"
 
 
 async def test_commands_follow_the_commit():
@@ -205,6 +206,26 @@ async def test_a_commit_that_another_writer_reverts_waits_and_so_does_all_that_f
     assert bench.sent == []
     assert bench.submitted == 1
     assert (outcome.result, outcome.requeue_after) == (Result.DONE, 1.0)
+
+
+async def test_of_several_repairs_that_wait_the_first_that_is_due_wakes_the_key():
+    bench = Bench()
+    once, often = patch("once", colour="red"), patch("often", colour="red")
+    for _ in range(2):
+        bench.executor._repairs.setdefault(OWNER.uid, Repairs()).record(often, 0.0)
+    plan = Plan(stages=((once, often),))
+    await bench.execute(plan)
+    assert bench.sent == [once]
+    outcome = await bench.execute(plan)
+    assert (bench.sent, outcome.requeue_after) == ([], 1.0)
+
+
+async def test_a_status_that_another_writer_reverts_waits_and_wakes_the_key():
+    bench = Bench(stored=stored("6", {"children": 3}))
+    await bench.execute(Plan(status=STATUS))
+    bench.now = 0.25
+    outcome = await bench.execute(Plan(status=STATUS, requeue_after=7.0))
+    assert (bench.sent, outcome.requeue_after) == ([], 0.75)
 
 
 async def test_a_commit_of_the_status_counts_as_a_write_of_it():
@@ -237,6 +258,13 @@ async def test_a_commit_is_a_part_of_the_batch():
     assert bench.sent == [COMMIT, *writes[:63]]
 
 
+async def test_all_stages_share_the_batch():
+    bench = Bench()
+    first, second = (tuple(patch(f"{name}{n}") for n in range(60)) for name in "ab")
+    assert (await bench.execute(Plan(stages=(first, second)))).result is Result.MORE
+    assert bench.sent == [*first, *second[:4]]
+
+
 FIRST, SECOND = patch("first"), patch("second")
 
 
@@ -254,6 +282,14 @@ async def test_writes_that_keep_failing_take_turns_until_one_succeeds():
     bench.now += 3600.0
     assert (await bench.execute(plan)).result is Result.DONE
     assert bench.names == ["first", "second", "third"]
+
+
+async def test_a_write_that_waits_for_its_turn_fails_even_if_the_outcome_of_the_other_is_unknown():
+    bench = Bench({"first": REFUSED, "second": REFUSED})
+    plan = Plan(stages=((FIRST, SECOND),))
+    await bench.execute(plan)
+    bench.outcomes["first"] = OutcomeUnknown("reset")
+    assert (await bench.execute(plan)).result is Result.FAILED
 
 
 @pytest.mark.parametrize("release", ["generation", "forget"])
@@ -357,6 +393,9 @@ async def test_a_status_that_is_not_urgent_waits_for_its_interval(now: float, re
     outcome = await bench.execute(Plan(status=more))
     assert (bench.sent == []) is (rest is not None)
     assert outcome.requeue_after == rest
+    bench.now, later = now + 0.25, replace(quiet, wanted={"children": 5})
+    outcome = await bench.execute(Plan(status=later, requeue_after=0.125))
+    assert outcome.requeue_after == 0.125
     bench.now = 9.5
     bench.executor.forget(OWNER.uid)
     await bench.execute(Plan(status=replace(quiet, wanted={"children": 5})))
@@ -430,6 +469,9 @@ async def test_a_status_write_on_which_no_plan_depends_is_a_report(condition: st
     wanted = {"conditions": [{**READY, "type": condition}]}
     bench = Bench(stored=stored("6", wanted))
     assert (await bench.execute(Plan(status=StatusPatch(wanted)))).report == report
+    bench = Bench(stored=stored("6", {}), status={"conditions": [{**READY, "type": condition}]})
+    wanted = {"conditions": [*wanted["conditions"], {**READY, "status": "Unknown"}]}
+    assert (await bench.execute(Plan(status=StatusPatch(wanted)))).report == "6"
     bench = Bench({"f": REFUSED})
     assert (await bench.execute(Plan(status=StatusPatch(wanted)))).report == ""
 
@@ -469,6 +511,17 @@ async def test_fields_that_the_server_prunes_are_written_again_only_after_a_new_
     bench.now = 10_800.0
     await bench.execute(Plan(status=wanted))
     assert len(bench.sent) == 1, "it is stored now, so that nothing is remembered"
+
+
+async def test_a_field_that_was_stored_once_is_not_one_that_the_server_prunes():
+    bench = Bench(stored=stored("6", {"children": 3}), status={"children": 3})
+    on, off = (StatusPatch({"children": 3, "phase": phase}) for phase in ("on", "off"))
+    await bench.execute(Plan(status=on))
+    bench.stored, bench.now = stored("7", off.wanted), 3600.0
+    await bench.execute(Plan(status=off))
+    bench.now = 7200.0
+    await bench.execute(Plan(status=on))
+    assert len(bench.sent) == 1
 
 
 async def test_an_object_that_cannot_be_written_is_said_until_it_can():
