@@ -93,6 +93,7 @@ async def test_a_server_that_went_back_is_told_with_the_sign_and_both_revisions(
 async def test_the_silence_of_a_server_that_sent_bookmarks_is_told(
     caplog: pytest.LogCaptureFixture,
 ):
+    await asyncio.sleep(7)
     source = ScriptedSource(lists=[EMPTY, EMPTY], watches=[[bookmark(9)], [Hang], [Hang]])
     async with running(informer_of(source, settings=PAGED)):
         await asyncio.sleep(151)

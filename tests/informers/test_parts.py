@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 
 from informers import (
     IndexFunctionError,
     InformerFactory,
+    InvalidResourceVersion,
     ReflectorSettings,
     SharedInformer,
     Transform,
+    Unsupported,
     WatchSelection,
+    error_from_status,
 )
-from informers.handlers import HandlerRegistration
-from informers.processor import Added
-from informers.revisions import is_newer, is_older
+from informers.events import Replaced, Undecodable, Upserted
+from informers.handlers import HandlerRegistration, HandlerStatistics
+from informers.initial import InitialState
+from informers.json_scanner import path_below, split_json
+from informers.processor import Added, Processor
+from informers.resync import Ticker
+from informers.revisions import compare_resource_versions, is_newer, is_older
+from informers.states import (
+    ReflectorContext,
+    Rewound,
+    Streaming,
+    Transition,
+    Watching,
+    step,
+)
 from informers.store import Store
 from tests.informers.doubles import (
     Hang,
     Meta,
+    Pause,
     Recorder,
     ScriptedSource,
     Thing,
@@ -31,6 +48,7 @@ from tests.informers.doubles import (
     page,
     running,
     settle,
+    status,
 )
 
 A = Thing(Meta("a", "ns", "uid-a", "5"), "red", 3)
@@ -43,6 +61,81 @@ def test_revisions_that_cannot_be_compared_are_new_and_never_old():
         assert not is_older(a, b)
     assert not is_newer("5", "5")
     assert not is_older("5", "5")
+
+
+def test_a_revision_that_cannot_be_compared_is_named():
+    with pytest.raises(
+        InvalidResourceVersion, match=r"^not a comparable resource version: 'opaque'$"
+    ):
+        compare_resource_versions("5", "opaque")
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(410, ""), (504, ""), (429, ""), (400, ""), (422, ""), (500, "InternalError"), (500, "Odd")],
+)
+def test_each_error_keeps_what_the_server_said_and_how_long_to_wait(code: int, reason: str):
+    error = error_from_status(code, reason, "Too large resource version", retry_after=3)
+    assert str(error).endswith("Too large resource version")
+    assert error.retry_after == 3
+
+
+def test_the_latest_state_in_an_initial_stream_counts():
+    odd = Undecodable("ns/a", "uid-a", "6", "odd")
+    state: InitialState[Thing] = InitialState()
+    state.apply(Upserted(A))
+    state.apply(odd)
+    assert state.complete("9", reset=False) == Replaced([], (odd,), "9")
+    state.apply(Upserted(A))
+    assert state.complete("9", reset=True) == Replaced([A], (), "9", reset=True)
+    state.apply(replace(odd, removed=True))
+    assert state.complete("9", reset=False) == Replaced([], (), "9")
+
+
+def test_only_members_of_objects_have_names():
+    assert list(split_json(b'["a": 1, 2]')) == [("", b'"a": 1'), ("", b"2")]
+    assert path_below(b'[{"a":1,[[[[', 3) == "[0].[0]"
+
+
+def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
+    processor = Processor(
+        Store[Thing]({"picky": lambda obj: [obj.colour.nothing]}), lambda obj: obj
+    )
+    assert processor.apply(Upserted(A)) == []
+    [odd] = processor.quarantined.values()
+    assert (odd.key, odd.uid, odd.revision, odd.metadata) == ("ns/a", "uid-a", "5", A.metadata)
+
+
+def test_a_server_that_went_back_is_listed_as_a_stream_if_it_may_be():
+    after = step(Watching(ReflectorContext()), Rewound("a sign"), 5.0, ReflectorSettings())
+    assert after == Transition(Streaming(ReflectorContext(at_quorum=True)), "rewound")
+
+
+async def test_the_shortest_watch_asks_for_five_minutes():
+    class Least(random.Random):
+        def random(self) -> float:
+            return 0.0
+
+    source = ScriptedSource(lists=[page([], 5)], watches=[[Hang]])
+    async with running(informer_of(source, settings=PAGED, rng=Least())):
+        await settle()
+    assert source.queries("watch")[0]["timeoutSeconds"] == "300"
+
+
+async def test_each_time_that_streaming_lists_are_given_up_counts():
+    source = ScriptedSource(
+        streams=[Unsupported(), Unsupported()],
+        lists=[page([], 5), page([], 6)],
+        watches=[[Pause(20), status(410)], [Hang]],
+    )
+    informer = informer_of(source, settings=ReflectorSettings(fall_back=10))
+    async with running(informer):
+        await asyncio.sleep(60)
+        assert informer.statistics().fall_backs == 2
+
+
+async def test_a_ticker_may_be_stopped_before_it_is_started():
+    Ticker(asyncio.get_running_loop(), 1.0, list).stop()
 
 
 def test_an_index_keeps_its_name_when_the_store_is_replaced():
@@ -65,6 +158,7 @@ def test_an_object_whose_transform_fails_is_stored_as_it_came_unless_it_must_be_
 async def test_a_handler_has_room_until_its_queue_is_longer_than_the_backlog():
     registration = HandlerRegistration(Recorder(), "h", 2, lambda _: None)
     registration.enqueue([Added(A), Added(A)])
+    assert registration.statistics() == HandlerStatistics("h", False, 2, 0)
     async with asyncio.timeout(1):
         await registration.wait_for_capacity()
     registration.enqueue([Added(A)])
@@ -119,6 +213,8 @@ async def test_a_factory_hands_on_what_it_was_given():
     run = asyncio.create_task(factory.run())
     await settle()
     assert [obj.colour for obj in informer.lister.by_index("colour", "blue")] == ["blue"]
+    factory.informer(selection, Thing, indexes={"name": lambda obj: [obj.metadata.name]})
+    assert informer.lister.keys_by_index("name", "a") == {"a"}
     run.cancel()
     await asyncio.wait([run])
     [found] = recorders
