@@ -95,6 +95,62 @@ async def test_ten_failing_children_cost_no_more_requests_than_one(world: World)
     await world.eventually(world.is_ready, seconds=60)
 
 
+async def at_most_thirty_requests(world: World, operator: RunningOperator, since: int) -> None:
+    """In the first seconds, and then in ten minutes."""
+    for seconds in (5, TEN_MINUTES):
+        await world.settle(seconds)
+        assert len(requests(operator, since)) <= MOST
+        since = len(operator.transport.journal.entries)
+
+
+async def grow(world: World, replicas: int) -> None:
+    """Have so many workers, whatever the largest number was."""
+    path = "/spec/workerGroupSpecs/0/maxReplicas"
+    patch = [{"op": "replace", "path": path, "value": replicas}]
+    await world.user.json_patch(RAYCLUSTERS, world.namespace, "example", patch)
+    await world.scale(replicas)
+
+
+async def has_workers(world: World, replicas: int) -> None:
+    await world.eventually(lambda: len(world.journal.ready_workers()) == replicas, seconds=60)
+
+
+@pytest.mark.parametrize("sort", ["forbidden", "failing", "lost"])
+async def test_dozens_of_deletes_that_fail_cost_no_more_requests_than_one(world: World, sort: str):
+    operator = await begin(world, "cluster")
+    await grow(world, 24)
+    await has_workers(world, 24)
+    operator.transport.rules = [Rule(SORTS[sort], "pods", frozenset({"delete"}))]
+    since = len(operator.transport.journal.entries)
+    await world.scale(0)
+    await at_most_thirty_requests(world, operator, since)
+    operator.transport.rules = []
+    await has_workers(world, 0)
+
+
+async def test_one_pod_that_must_not_be_deleted_keeps_no_other(world: World):
+    operator = await begin(world, "cluster")
+    await grow(world, 24)
+    await has_workers(world, 24)
+    kept = max(pod.metadata.name for pod in world.journal.workers())
+    protect = Rule(SORTS["forbidden"], "pods", frozenset({"delete"}), name=kept.__eq__)
+    operator.transport.rules = [protect]
+    await world.scale(0)
+    await world.settle(30)
+    assert [pod.metadata.name for pod in world.journal.workers()] == [kept]
+
+
+async def test_dozens_of_creates_that_stay_unknown_cost_no_more_requests_than_one(world: World):
+    operator = await begin(world, "cluster")
+    await has_workers(world, 2)
+    operator.transport.rules = [Rule(LostRequest(), "pods", CREATE, skip=7)]
+    since = len(operator.transport.journal.entries)
+    await grow(world, 40)
+    await at_most_thirty_requests(world, operator, since)
+    operator.transport.rules = []
+    await has_workers(world, 40)
+
+
 async def test_a_status_that_cannot_be_written_costs_few_requests(world: World):
     operator = await begin(world, "cluster")
     fault = ErrorResponse(500, "InternalError", f"failed calling webhook, {TRACE}")

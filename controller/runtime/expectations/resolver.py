@@ -2,7 +2,8 @@
 
 A lost create is repeated under the same name and a lost delete with the same uid, which is safe
 (EXP-32, EXP-33). Any other expectation is resolved by one live GET (EXP-24). The number of
-concurrent requests is bounded, failures back off, and no reconcile waits for any of it.
+concurrent requests is bounded, also for each owner, failures back off, and no reconcile waits for
+any of it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from controller.kube.errors import KubeError
+from controller.runtime.expectations.turns import BACKOFF, ResolverTurns
 from controller.runtime.reconcile.lookups import read_live
 from controller.runtime.reconcile.plan import Create, Delete, Target
 from controller.runtime.reconcile.writer import WriteOutcome
-from workqueue import Backoff, Workers, WorkQueue
+from workqueue import Workers, WorkQueue
 
 if TYPE_CHECKING:
     import random
@@ -69,9 +71,8 @@ class ExpectationResolver:
         self._client = client
         self._clock = clock
         self._writer = writer
-        self._queue: WorkQueue[ObjectReference] = WorkQueue(
-            clock=clock, rng=rng, backoff=Backoff(base=0.5, cap=30.0)
-        )
+        self._queue: WorkQueue[ObjectReference] = WorkQueue(clock=clock, rng=rng, backoff=BACKOFF)
+        self._turns = ResolverTurns(rng)
         self._in_progress: set[ObjectReference] = set()
         expectations.request_live_read = self._enqueue
 
@@ -97,15 +98,35 @@ class ExpectationResolver:
             self._queue.add_after(reference, delay)
 
     async def _process(self, reference: ObjectReference) -> None:
+        owner = self._owner_of_unknown(reference)
+        if owner and not self._turns.begin(owner, reference):
+            return
+        resolved = await self._try(reference)
+        if owner:
+            following, delay = self._turns.end(owner, reference, resolved=resolved)
+            for each in following:
+                self._queue.add_after(each, delay)
+        if resolved or not owner:
+            self._requeue(reference, resolved=resolved)
+
+    def _owner_of_unknown(self, reference: ObjectReference) -> str:
+        """Uid of the owner on whose behalf a write of unknown outcome was sent; else empty."""
+        expectation = self._expectations.get(reference)
+        if expectation is None or not expectation.outcome_unknown:
+            return ""
+        owner = self._expectations.writer_of(expectation)
+        return owner.uid if owner is not None else ""
+
+    async def _try(self, reference: ObjectReference) -> bool:
+        """Resolve the expectation of an object, whatever that raises; whether it succeeded."""
         self._in_progress.add(reference)
         try:
-            resolved = await self._resolve(reference)
+            return await self._resolve(reference)
         except Exception as error:  # noqa: BLE001  one object must not end the task
             _log.error("resolver.failed", target=str(reference), exc_info=error)
-            resolved = False
+            return False
         finally:
             self._in_progress.discard(reference)
-        self._requeue(reference, resolved=resolved)
 
     async def _resolve(self, reference: ObjectReference) -> bool:
         """Whether this succeeded; otherwise it is retried with back-off."""

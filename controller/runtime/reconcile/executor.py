@@ -22,7 +22,6 @@ from controller.runtime.reconcile.contested import CONTESTED_REASON, with_contes
 from controller.runtime.reconcile.failed_groups import FailedGroups
 from controller.runtime.reconcile.lookups import LookupReader, subject_of
 from controller.runtime.reconcile.plan import (
-    Create,
     Event,
     MergePatch,
     StatusPatch,
@@ -227,9 +226,10 @@ class Executor:
                 run.more = True
                 stage = stage[:capacity]  # noqa: PLW2901  the part of it that fits
             stage = await self._probe(run, stage)  # noqa: PLW2901  what is left of it
-            await self._concurrently(run, [w for w in stage if not isinstance(w, Create)])
-            creates = [write for write in stage if isinstance(write, Create)]
-            await run.slow_start.run(creates, partial(self._concurrently, run))
+            await self._concurrently(run, [w for w in stage if verb_of(w) == "update"])
+            for verb in ("delete", "create"):
+                alike = [write for write in stage if verb_of(write) == verb]
+                await run.slow_start.run(alike, partial(self._concurrently, run))
             if run.more or run.stopped:
                 return
 
@@ -246,7 +246,7 @@ class Executor:
                 run.write_held(failure)
             elif write is not probe:
                 left.append(write)
-        return tuple(left)
+        return tuple(run.failed_groups.in_order(left))
 
     async def _concurrently(self, run: _ExecutionState, writes: Sequence[Write]) -> None:
         async with asyncio.TaskGroup() as group:

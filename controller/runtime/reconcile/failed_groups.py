@@ -1,9 +1,11 @@
 """Lets the writes of one object that keep failing take turns.
 
-Creates of the same resource and scope are alike: one that fails predicts the others. Any other
-write is a group of its own. Once groups of an object have failed, each reconcile tries one of them
-by a single write, in turn. When that succeeds, all are released. An object so costs as few requests
-while ten things fail as while one does, and the end of a failure is noticed as soon.
+Creates of the same resource and scope are alike, and so are deletes: one that fails predicts the
+others. Any other write is a group of its own. Once groups of an object have failed, each reconcile
+tries one of them by a single write, in turn. When that succeeds, all are released. An object so
+costs as few requests while ten things fail as while one does, and the end of a failure is noticed
+as soon. Of deletes that fail another one is tried each time, and what has failed comes last: it may
+be one object alone that must not be deleted.
 """
 
 from __future__ import annotations
@@ -11,16 +13,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from controller.runtime.reconcile.plan import Create
+from controller.runtime.reconcile.plan import Delete, verb_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Failure, Plan, Write
+    from controller.runtime.reconcile.plan import Failure, Plan, Target, Write
 
-Group: TypeAlias = "tuple[Resource[Any], str, str]"
-"""Resource and scope of creates; those and the name for any other write."""
+Group: TypeAlias = "tuple[str, Resource[Any], str, str]"
+"""Verb, resource and scope; for updates also the name."""
 
 
 @dataclass(slots=True)
@@ -32,12 +34,14 @@ class FailedGroups:
         failures: the last failure of each group.
         turn: the group that is tried in this reconcile.
         waiting: the groups that are not.
+        undeleted: the objects whose deletion has failed, the one tried longest ago first.
     """
 
     generation: int
     failures: dict[Group, Failure] = field(default_factory=dict["Group", "Failure"])
     turn: Group | None = None
     waiting: set[Group] = field(default_factory=set["Group"])
+    undeleted: list[Target] = field(default_factory=list["Target"])
 
     def begin(self, plan: Plan, generation: int) -> None:
         """Choose the group of this reconcile; forget groups that the plan does not write."""
@@ -47,6 +51,7 @@ class FailedGroups:
         if generation != self.generation:
             self.generation = generation
             self.failures.clear()
+            self.undeleted.clear()
         self.failures = {group: last for group, last in self.failures.items() if group in planned}
         stage = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
         self.turn = next((g for g in self.failures if g in stage or g in independent), None)
@@ -59,7 +64,13 @@ class FailedGroups:
 
     def probe(self, writes: Sequence[Write]) -> Write | None:
         """The single write by which the failed group is tried before the others of these."""
-        return next((write for write in writes if _group_of(write) == self.turn), None)
+        tried = self.in_order(writes)
+        return next((write for write in tried if _group_of(write) == self.turn), None)
+
+    def in_order(self, writes: Sequence[Write]) -> list[Write]:
+        """The writes in their order, but last what could not be deleted before."""
+        ranks = {target: rank for rank, target in enumerate(self.undeleted)}
+        return sorted(writes, key=lambda write: ranks.get(write.target, -1))
 
     def succeeded(self, write: Write) -> None:
         """A write succeeded: if its group was tried, release all."""
@@ -73,8 +84,11 @@ class FailedGroups:
         group = _group_of(failure.write)
         self.failures.pop(group, None)
         self.failures[group] = failure
+        target = failure.write.target
+        if isinstance(failure.write, Delete):
+            self.undeleted = [each for each in self.undeleted if each != target] + [target]
 
 
 def _group_of(write: Write) -> Group:
-    target = write.target
-    return target.resource, target.scope, "" if isinstance(write, Create) else target.name
+    verb, target = verb_of(write), write.target
+    return verb, target.resource, target.scope, target.name if verb == "update" else ""

@@ -1,7 +1,7 @@
-"""Creates objects in growing steps: 1, 2, 4, ... at once (EXP-10).
+"""Creates and deletes objects in growing steps: 1, 2, 4, ... at once (EXP-10).
 
 A quota or an admission webhook that refuses every create then costs a few requests instead of a
-thousand.
+thousand, and so does one that refuses every delete.
 """
 
 from __future__ import annotations
@@ -9,24 +9,26 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from controller.runtime.reconcile.plan import verb_of
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from controller.kube.resources import Resource
-    from controller.runtime.reconcile.plan import Create, Write
+    from controller.runtime.reconcile.plan import Write
 
 MAX_WIDTH = 64
-"""Creates of one group that are sent at once, at most."""
+"""Writes of one group that are sent at once, at most."""
 
-SlowStartGroup: TypeAlias = "tuple[Resource[Any], str]"
-"""Resource and scope: creates that are alike, so that one failure predicts the others."""
+SlowStartGroup: TypeAlias = "tuple[str, Resource[Any], str]"
+"""Verb, resource and scope: writes that are alike, so that one failure predicts the others."""
 
 
 class SlowStart:
     """The slow start of one plan, group by group.
 
     Args:
-        widths: creates at once that each group has reached in the last batch of the plan.
+        widths: writes at once that each group has reached in the last batch of the plan.
     """
 
     def __init__(self, widths: Mapping[SlowStartGroup, int]) -> None:
@@ -35,25 +37,25 @@ class SlowStart:
 
     @property
     def widths(self) -> Mapping[SlowStartGroup, int]:
-        """Creates at once that each group has reached, for the next batch."""
+        """Writes at once that each group has reached, for the next batch."""
         return self._widths
 
     def record_failure(self, write: Write) -> None:
-        """Begin no more creates in the group of this write."""
+        """Begin no more writes in the group of this one."""
         self._failed.add(_group_of(write))
 
     async def run(
-        self, creates: Sequence[Create], send: Callable[[Sequence[Create]], Awaitable[None]]
+        self, writes: Sequence[Write], send: Callable[[Sequence[Write]], Awaitable[None]]
     ) -> None:
-        """Send all creates. The groups do not wait for each other.
+        """Send all writes. The groups do not wait for each other.
 
         Args:
-            creates: of any groups.
-            send: sends some creates at once, and calls `record_failure` for each that failed.
+            writes: of any groups.
+            send: sends some writes at once, and calls `record_failure` for each that failed.
         """
-        groups: dict[SlowStartGroup, list[Create]] = {}
-        for create in creates:
-            groups.setdefault(_group_of(create), []).append(create)
+        groups: dict[SlowStartGroup, list[Write]] = {}
+        for write in writes:
+            groups.setdefault(_group_of(write), []).append(write)
         async with asyncio.TaskGroup() as tasks:
             for group, members in groups.items():
                 tasks.create_task(self._run_group(group, members, send))
@@ -61,15 +63,15 @@ class SlowStart:
     async def _run_group(
         self,
         group: SlowStartGroup,
-        creates: Sequence[Create],
-        send: Callable[[Sequence[Create]], Awaitable[None]],
+        writes: Sequence[Write],
+        send: Callable[[Sequence[Write]], Awaitable[None]],
     ) -> None:
-        while creates and group not in self._failed:
+        while writes and group not in self._failed:
             width = self._widths.get(group, 1)
-            await send(creates[:width])
-            creates = creates[width:]
+            await send(writes[:width])
+            writes = writes[width:]
             self._widths[group] = min(2 * width, MAX_WIDTH)
 
 
 def _group_of(write: Write) -> SlowStartGroup:
-    return write.target.resource, write.target.scope
+    return verb_of(write), write.target.resource, write.target.scope

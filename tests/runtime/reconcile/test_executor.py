@@ -393,13 +393,14 @@ async def test_a_batch_counts_over_all_stages():
     assert len(bench.client.verbs("create")) == 64
 
 
-async def test_deletes_do_not_start_slowly():
+async def test_EXP_10_deletes_start_slowly_and_stop_at_the_first_failure():
     bench = Bench()
     for n in range(16):
         bench.book.show(child(f"a{n}", n + 2))
         bench.client.objects[f"a{n}"] = child(f"a{n}", n + 2)
     await bench.execute(Plan(stages=(tuple(delete(f"a{n}") for n in range(16)),)))
-    assert bench.client.most == 16
+    assert len(bench.client.verbs("delete")) == 16
+    assert bench.client.most == 8
 
 
 # -- single writes --------------------------------------------------------------------------------

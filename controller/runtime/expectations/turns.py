@@ -1,0 +1,81 @@
+"""Which of an owner's writes of unknown outcome are resolved now.
+
+A server that does not answer for one of them rarely does for the others. So they begin in growing
+steps, as creates do (EXP-10): one, two, four at a time. If one stays unknown, the others wait: one
+is tried after a back-off that is the owner's, each in turn. An owner so costs as few requests while
+sixty outcomes are unknown as while one is.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from workqueue import Backoff
+
+if TYPE_CHECKING:
+    import random
+
+    from controller.runtime.expectations.expectation import ObjectReference
+
+BACKOFF: Final = Backoff(base=0.5, cap=30.0)
+
+
+@dataclass(slots=True)
+class _Turns:
+    """One owner: objects that are being resolved or will be soon, and those that wait."""
+
+    width: int = 1
+    failures: int = 0
+    active: set[ObjectReference] = field(default_factory=set["ObjectReference"])
+    waiting: OrderedDict[ObjectReference, None] = field(
+        default_factory=OrderedDict["ObjectReference", None]
+    )
+
+
+class ResolverTurns:
+    """The turns of all owners, by uid.
+
+    Args:
+        rng: jitter of the back-off.
+    """
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._owners: dict[str, _Turns] = {}
+
+    def begin(self, owner: str, reference: ObjectReference) -> bool:
+        """Whether it is this object's turn; otherwise `end` returns it later."""
+        turns = self._owners.setdefault(owner, _Turns())
+        if reference not in turns.active and len(turns.active) >= turns.width:
+            turns.waiting[reference] = None
+            return False
+        turns.waiting.pop(reference, None)
+        turns.active.add(reference)
+        return True
+
+    def end(
+        self, owner: str, reference: ObjectReference, *, resolved: bool
+    ) -> tuple[list[ObjectReference], float]:
+        """The objects whose turn is next, this one too if it is not resolved, and in how long."""
+        turns = self._owners[owner]
+        turns.active.discard(reference)
+        if resolved:
+            turns.width, turns.failures = 2 * turns.width, 0
+        else:
+            turns.width, turns.failures = 1, turns.failures + 1
+            turns.waiting[reference] = None
+        following: list[ObjectReference] = []
+        while turns.waiting and len(turns.active) < turns.width:
+            first, _ = turns.waiting.popitem(last=False)
+            turns.active.add(first)
+            following.append(first)
+        if not turns.active:
+            del self._owners[owner]
+        return following, self._delay(turns.failures)
+
+    def _delay(self, failures: int) -> float:
+        if not failures:
+            return 0.0
+        return BACKOFF.delay(failures - 1) * (1 + BACKOFF.jitter * self._rng.random())
