@@ -12,6 +12,10 @@ in four ways:
 - by slowness: writes that hang, or whose flow's last write in the same lane did, hold a quarter at
   most. Reads pass no admission, and are never counted as slow.
 
+Nobody can tell beforehand that a write will hang. One that does gives its slot back after a second,
+so that many that begin to hang at once delay others for a few seconds instead of until they end.
+The number of those is bounded too, because the API server has a seat for each of them.
+
 Requests without a flow are bounded by the slots alone. A slot that becomes free goes to the
 namespace, and in it to the flow, that has waited longest, for its next request only.
 """
@@ -49,6 +53,16 @@ SLOW_SHARE = 0.25
 SLOW_AFTER = 1.0
 """Seconds after which a write counts as slow. Webhooks that work answer in a fraction of it."""
 
+LENT_FACTOR = 2
+"""Writes that hang and have given their slots back, at most, as a multiple of the slots.
+
+With 80 slots, 240 requests are in flight at most. By default, API Priority and Fairness has 245 of
+600 seats for service accounts (`workload-low`); what is beyond them waits in the API server.
+"""
+
+_MARGIN = 0.001
+"""Seconds by which a timer is later, so that what it waits for is due whatever the rounding."""
+
 _MOST_REMEMBERED = 10_000
 """Slow flows, by lane, that are remembered; then the first of them counts as quick again."""
 
@@ -69,6 +83,7 @@ class _Request:
     lane: Lane
     group: _Group
     slow: bool
+    lent: bool = False
     granted: asyncio.Future[None] | None = None
     since: float = 0.0
 
@@ -93,18 +108,21 @@ class FairLimiter:
         self._held: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()  # in flight, by namespace
         self._slow = 0  # writes in flight
+        self._lent = 0  # slow writes in flight that have given their slots back
+        self._most_lent = LENT_FACTOR * slots
+        self._timer: asyncio.TimerHandle | None = None
         self._quick: dict[_Request, None] = {}  # writes in flight that are not slow yet, by age
         self._slow_flows: OrderedDict[tuple[str, Lane], None] = OrderedDict()
         self._waiting: OrderedDict[_Group, _Flows] = OrderedDict()  # the next one first
 
     @property
     def in_flight(self) -> int:
-        """The number of slots that are held."""
-        return self._slots - self._free
+        """The number of requests in flight: slots that are held, or were given back early."""
+        return self._slots - self._free + self._lent
 
     @property
     def slow(self) -> int:
-        """The number of slots that slow writes hold."""
+        """The number of slow writes in flight."""
         self._find_slow()
         return self._slow
 
@@ -127,12 +145,14 @@ class FairLimiter:
         slow = (flow, lane) in self._slow_flows
         group = _Group(lane.namespace, lane.writes, slow) if flow else _Group("", False, False)
         request = _Request(flow, lane, group, slow)
+        self._grant_all()
         if flow not in self._waiting.get(group, ()) and self._may_take(flow, group):
             self._grant(request)
             return request
         request.granted = asyncio.get_running_loop().create_future()
         flows = self._waiting.setdefault(group, OrderedDict())
         flows.setdefault(flow, deque()).append(request)
+        self._set_timer()
         try:
             await request.granted
         except asyncio.CancelledError:
@@ -145,12 +165,33 @@ class FairLimiter:
 
     def release(self, request: _Request) -> None:
         """Give a slot back, to whoever is next."""
-        self._free += 1
         _decrease(self._held, request.flow)
         if request.group.writes:
             self._end_write(request)
+        if request.lent:
+            self._lent -= 1
+        else:
+            self._free += 1
+        self._grant_all()
+
+    def _grant_all(self) -> None:
+        """Grant the slots that are free to those who wait for them."""
+        self._find_slow()
         while (following := self._next()) is not None:
             self._serve(*following)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Look again when the oldest write becomes slow, if anybody waits for its slot."""
+        if self._timer is not None or not (self._waiting and self._quick):
+            return
+        oldest = next(iter(self._quick))
+        delay = oldest.since + SLOW_AFTER + _MARGIN - self._clock.time()
+        self._timer = asyncio.get_running_loop().call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._grant_all()
 
     def _next(self) -> tuple[_Group, str] | None:
         """The group and the flow that get the next slot, None if there is none for anybody."""
@@ -201,7 +242,8 @@ class FairLimiter:
 
     def _end_write(self, request: _Request) -> None:
         self._find_slow()
-        _decrease(self._writes, request.lane.namespace)
+        if not request.lent:
+            _decrease(self._writes, request.lane.namespace)
         if request.slow:
             self._slow -= 1
         else:
@@ -220,6 +262,15 @@ class FairLimiter:
             del self._quick[oldest]
             oldest.slow = True
             self._slow += 1
+            self._lend(oldest)
+
+    def _lend(self, request: _Request) -> None:
+        """Take back the slot of a write that hangs, for the others."""
+        if self._lent < self._most_lent:
+            request.lent = True
+            self._lent += 1
+            self._free += 1
+            _decrease(self._writes, request.lane.namespace)
 
     def _may_take(self, flow: str, group: _Group) -> bool:
         if not flow:

@@ -235,7 +235,7 @@ class ClientCollector(StateCollector["Client"]):
         limiter = current.limiter
         requests = GaugeMetricFamily(
             "manta_client_requests",
-            "Requests that wait for a slot, hold one, or hold one with a write that takes long",
+            "Requests that wait for a slot, those in flight, and writes in flight that take long",
             labels=("state",),
         )
         for state, count in (

@@ -179,7 +179,7 @@ async def test_metrics_show_who_waits_and_who_is_slow():
             state: registry.get_sample_value("manta_client_requests", {"state": state})
             for state in ("waiting", "in_flight", "slow")
         }
-        assert counts == {"waiting": 2, "in_flight": 2, "slow": 1}
+        assert counts == {"waiting": 1, "in_flight": 3, "slow": 1}
         transport.hold.set()
 
 
@@ -196,6 +196,40 @@ async def test_slow_flows_are_not_remembered_for_ever(monkeypatch: pytest.Monkey
     for name in "abcde":
         await hold(turns, name, [], SICK, 2)
     assert [flow for flow, _ in turns._slow_flows] == ["c", "d", "e"]
+
+
+async def test_bug_79_two_hundred_writes_that_begin_to_hang_at_once_delay_one_for_seconds():
+    turns, order = limiter(SLOTS), list[str]()
+    loop = asyncio.get_running_loop()
+    hanging = [
+        loop.create_task(hold(turns, f"sick {number}", order, CREATE, 10)) for number in range(200)
+    ]
+    await asyncio.sleep(0.5)
+    began = loop.time()
+    for _ in range(5):
+        await hold(turns, "healthy", [], CREATE, 0.02)
+    assert loop.time() - began < 4
+    assert turns.in_flight == len(hanging)
+    await asyncio.gather(*hanging)
+    assert (turns.in_flight, turns.waiting, turns.slow) == (0, 0, 0)
+
+
+async def test_the_number_of_writes_that_hang_is_bounded():
+    turns = limiter(10)
+    async with asyncio.TaskGroup() as group:
+        for number in range(100):
+            group.create_task(hold(turns, f"sick {number}", [], CREATE, 30))
+        await asyncio.sleep(20)
+        assert turns.in_flight == 30 - 3, "and a quarter is left to other namespaces"
+    assert turns.in_flight == 0
+
+
+async def test_nothing_is_waited_for_when_nobody_waits_for_a_slot():
+    turns = limiter(10)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(hold(turns, "slow", [], CREATE, 30))
+        await asyncio.sleep(1)
+        assert turns._timer is None
 
 
 async def test_bug_80_owners_with_long_queues_delay_nobody_else():
