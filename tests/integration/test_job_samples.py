@@ -123,7 +123,9 @@ def samples() -> list[Sample]:
     found: list[Sample] = []
     for path in sorted(SAMPLES.glob("*.yaml")):
         try:
-            documents = [each for each in yaml.safe_load_all(path.read_text()) if each]
+            documents = [
+                each for each in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader) if each
+            ]
         except yaml.YAMLError:
             continue  # a template of something else
         for document in documents:

@@ -47,7 +47,9 @@ def manifests() -> dict[str, list[Json]]:
     found: dict[str, list[Json]] = {}
     for file in sorted(SAMPLES.glob("*.yaml")):
         try:
-            documents = [each for each in yaml.safe_load_all(file.read_text()) if each]
+            documents = [
+                each for each in yaml.load_all(file.read_text(), Loader=yaml.CSafeLoader) if each
+            ]
         except yaml.YAMLError:
             continue  # a template of something else
         if any(each.get("kind") == "RayCluster" for each in documents):

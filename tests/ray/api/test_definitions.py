@@ -205,7 +205,7 @@ def test_pod_templates_and_the_old_version_are_kept_as_they_are():
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("raycluster*.yaml")), ids=lambda p: p.name)
 def test_the_examples_satisfy_the_schema_without_unknown_fields(example: Path):
     strict = closed(schema(definition()))
-    for document in yaml.safe_load_all(example.read_text()):
+    for document in yaml.load_all(example.read_text(), Loader=yaml.CSafeLoader):
         if document["kind"] == "RayCluster":
             defaulted = document | {"spec": with_defaults(document["spec"])}
             jsonschema.validate(defaulted, strict)

@@ -94,6 +94,6 @@ def test_an_object_that_cannot_be_decoded_is_a_problem_of_its_field(
 
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("raycluster*.yaml")), ids=lambda p: p.name)
 def test_the_examples_are_valid(example: Path):
-    for document in yaml.safe_load_all(example.read_text()):
+    for document in yaml.load_all(example.read_text(), Loader=yaml.CSafeLoader):
         if document["kind"] == "RayCluster":
             assert isinstance(validate_cluster(cluster(document)), ClusterSpec)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +29,15 @@ UID = "uid-of-example"
 
 def manifest(name: str = "raycluster.yaml") -> dict[str, Any]:
     """The RayCluster of one of our own examples, under the name `example`."""
-    raw = next(iter(yaml.safe_load_all((EXAMPLES / name).read_text())))
+    raw = deepcopy(_example(name))
     raw["metadata"]["name"] = "example"
     return raw
+
+
+@cache
+def _example(name: str) -> dict[str, Any]:
+    text = (EXAMPLES / name).read_text()
+    return next(iter(yaml.load_all(text, Loader=yaml.CSafeLoader)))
 
 
 def cluster(raw: dict[str, Any] | None = None, **spec: Any) -> RayCluster:

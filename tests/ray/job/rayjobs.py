@@ -83,7 +83,7 @@ def sample_jobs() -> list[dict[str, Any]]:
     found = [
         document
         for path in sorted(SAMPLES.glob("ray-job.*.yaml"))
-        for document in yaml.safe_load_all(path.read_text())
+        for document in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader)
         if document and document["kind"] == "RayJob"
     ]
     for document in found:

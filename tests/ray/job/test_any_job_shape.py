@@ -33,7 +33,9 @@ def variants(raw: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.parametrize("manifest", FEATURES, ids=lambda path: path.name.split(".")[0])
 def test_bug_32_a_job_of_any_shape_can_be_made_or_is_told_why_not(manifest: Path):
-    given = {each["kind"]: each for each in yaml.safe_load_all(manifest.read_text())}
+    given = {
+        each["kind"]: each for each in yaml.load_all(manifest.read_text(), Loader=yaml.CSafeLoader)
+    }
     existing = given.get("RayCluster")
     outcomes = {JobSpec: 0, Problem: 0}
     for raw in variants(given["RayJob"]):
@@ -47,7 +49,7 @@ def test_bug_32_a_job_of_any_shape_can_be_made_or_is_told_why_not(manifest: Path
 @pytest.mark.parametrize("template", [{}, {"spec": 5}, {"spec": {"containers": [None]}}])
 def test_bug_32_a_cluster_of_somebody_else_may_be_of_any_shape(template: dict[str, Any]):
     [manifest] = [path for path in FEATURES if path.name.startswith("existing")]
-    job, cluster = yaml.safe_load_all(manifest.read_text())
+    job, cluster = yaml.load_all(manifest.read_text(), Loader=yaml.CSafeLoader)
     cluster["spec"]["headGroupSpec"]["template"] = template
     (submitter,) = made_for(job, cluster)
     assert submitter["spec"]["template"]["spec"]["containers"][0]["image"] == ""
@@ -63,7 +65,7 @@ def test_bug_32_a_cluster_of_somebody_else_may_be_of_any_shape(template: dict[st
 )
 def test_bug_32_nothing_runs_on_a_cluster_of_somebody_else_that_cannot_be_read(head: Any):
     [manifest] = [path for path in FEATURES if path.name.startswith("existing")]
-    _, cluster = yaml.safe_load_all(manifest.read_text())
+    _, cluster = yaml.load_all(manifest.read_text(), Loader=yaml.CSafeLoader)
     assert read_cluster_spec(msgspec.convert(cluster, RayCluster)) is not None
     cluster["spec"]["headGroupSpec"] = head
     assert read_cluster_spec(msgspec.convert(cluster, RayCluster)) is None

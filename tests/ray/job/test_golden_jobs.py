@@ -21,7 +21,11 @@ WRITTEN = sorted((GOLDEN / "samples").glob("*.yaml"))
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+    return [
+        document
+        for document in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader)
+        if document
+    ]
 
 
 def made(path: Path) -> list[Any]:

@@ -22,7 +22,11 @@ SAMPLE_PODS = sorted((GOLDEN / "samples").glob("*.yaml"))
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+    return [
+        document
+        for document in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader)
+        if document
+    ]
 
 
 def the_cluster(path: Path) -> dict[str, Any]:
