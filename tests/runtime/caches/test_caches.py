@@ -122,6 +122,10 @@ async def test_CTL20_CTL21_events_enqueue_primaries_and_the_owners_of_children(w
         await world.child("c", other)
         await asyncio.sleep(1)
         assert served.added == [("default/f", 0), ("default/g", 0)]
+        served.added.clear()
+        await world.user.merge_patch(WIDGETS, "default", "f", {"spec": {"size": 3}})
+        await asyncio.sleep(1)
+        assert served.added == [("default/f", 0)]
         handlers = [
             handler.name
             for cache in world.caches.caches

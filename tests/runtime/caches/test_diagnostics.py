@@ -71,6 +71,7 @@ def test_words_that_end_with_a_full_stop_have_no_second_one():
 @pytest.mark.parametrize(("count", "more"), [(5, False), (6, True)])
 def test_five_caches_are_explained(count: int, more: bool):
     text = explain([cache(PODS, None)] * count, 5.0)
+    assert ("The same is true of" in text) is more
     assert ("The same is true of 1 more. See" in text) is more
 
 

@@ -39,6 +39,11 @@ def test_like_events_with_sentences_for_many_of_their_own_are_not_mixed():
     assert list(aggregate_events(events)) == events
 
 
+def test_events_that_are_never_aggregated_keep_their_order():
+    events = [Event("Normal", reason, "Create", f"{n}") for n in range(3) for reason in "AB"]
+    assert list(aggregate_events(events)) == events
+
+
 def test_batches_of_one_size_are_told_in_the_same_words():
     first, second = ([made(f"{batch}{n}") for n in range(64)] for batch in "ab")
     assert list(aggregate_events(first)) == list(aggregate_events(second)), (
