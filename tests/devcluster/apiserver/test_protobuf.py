@@ -28,7 +28,9 @@ from controller.devcluster.apiserver.protobuf.wire import bytes_field, read_fiel
 from tests.devcluster.apiserver.definitions import definition
 from tests.devcluster.apiserver.support import METADATA, config_map, pod
 
-OBJECTS = yaml.safe_load(Path(__file__).with_name("builtin_objects.yaml").read_text())
+OBJECTS = yaml.load(
+    Path(__file__).with_name("builtin_objects.yaml").read_text(), Loader=yaml.CSafeLoader
+)
 BY_DEFAULT = f"{MEDIA_TYPE},application/json"
 """What client-go accepts."""
 

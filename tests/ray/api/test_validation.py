@@ -41,8 +41,10 @@ def changed(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 HERE = Path(__file__).parent
-WRONG: list[dict[str, Any]] = yaml.safe_load((HERE / "invalid.yaml").read_text())
-RIGHT: list[dict[str, Any]] = yaml.safe_load((HERE / "valid.yaml").read_text())
+WRONG: list[dict[str, Any]] = yaml.load(
+    (HERE / "invalid.yaml").read_text(), Loader=yaml.CSafeLoader
+)
+RIGHT: list[dict[str, Any]] = yaml.load((HERE / "valid.yaml").read_text(), Loader=yaml.CSafeLoader)
 REASONS = {
     "metadata.name": "InvalidRayClusterMetadata",
     "status.conditions": "InvalidRayClusterStatus",

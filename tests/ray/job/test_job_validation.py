@@ -19,8 +19,10 @@ from controller.ray.api.validation.job import validate_job, validate_job_status
 from tests.ray.job.rayjobs import SAMPLES, changed, job_manifest, rayjob, sample_jobs, valid
 
 HERE = Path(__file__).parent
-WRONG: list[dict[str, Any]] = yaml.safe_load((HERE / "invalid.yaml").read_text())
-RIGHT: list[dict[str, Any]] = yaml.safe_load((HERE / "valid.yaml").read_text())
+WRONG: list[dict[str, Any]] = yaml.load(
+    (HERE / "invalid.yaml").read_text(), Loader=yaml.CSafeLoader
+)
+RIGHT: list[dict[str, Any]] = yaml.load((HERE / "valid.yaml").read_text(), Loader=yaml.CSafeLoader)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
