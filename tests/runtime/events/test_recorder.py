@@ -209,11 +209,21 @@ async def test_a_series_that_is_discarded_while_it_is_sent_costs_only_itself(
     with capture_logs():
         async with recording(Sink(fail)) as (recorder, sink):
             recorder.record(PODS, about("a"), event())
-            await asyncio.sleep(0)
-            recorder.record(PODS, about("b"), event())
+            await asyncio.sleep(0.005)
+            recorder.record(PODS, about("b"), event("of b"))
             await asyncio.sleep(1)
-            assert list(sink.events) == [f"b.{STAMP + 1:x}"]
+            assert sink.notes == ["of b"]
             assert (recorder.statistics.sent, recorder.statistics.unsent) == (1, 0)
+
+
+async def test_what_is_discarded_before_it_was_sent_is_no_longer_unsent(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 2)
+    async with recording(Sink(seconds=1.0)) as (recorder, _):
+        for name in "abc":
+            recorder.record(PODS, about(name), event())
+        assert recorder.statistics.unsent == 2
 
 
 async def test_what_is_discarded_after_it_was_sent_is_not_taken_for_unsent(
