@@ -111,7 +111,7 @@ class Controller(Generic[Observation]):
         wall: Callable[[], datetime],
         rng: random.Random,
         queue_metrics: QueueMetrics | None = None,
-        timeout: float = 0.0,
+        timeout: float,
     ) -> None:
         self.name = kind.name
         self.queue: WorkQueue[str] = WorkQueue(
@@ -314,7 +314,7 @@ class Controller(Generic[Observation]):
     def _on_success(self, key: str) -> None:
         """End the back-off, unless a write of unknown outcome kept this reconcile from failing."""
         failing = self.queue.num_requeues(key) > 0
-        if failing and self._expectations.reader.has_unknown_writes(self._uids.get(key, "")):
+        if failing and self._expectations.reader.has_unknown_writes(self._uids[key]):
             self.queue.add_rate_limited(key)
         else:
             self.queue.forget(key)

@@ -85,7 +85,7 @@ class Bench:
     external: Notes | None = None
     timeout: float = 0.0
     plan: Any = Plan(subscriptions=(Subscription(),), commands=(ExternalCommand(),))  # noqa: RUF009
-    seconds: float = 0.0  # of the clock
+    seconds: float = 100.0  # of the clock, which began at 100
     observing: float = 0.0
     planning: float = 0.0
     executing: float = 0.0
@@ -115,7 +115,7 @@ class Bench:
             "metrics": RuntimeMetrics(self.registry, version="").controller("widgets", 2),
             "queue_metrics": self.queue_metrics,
             "clock": self.clock,
-            "wall": lambda: NOW + timedelta(seconds=self.seconds),
+            "wall": lambda: NOW + timedelta(seconds=self.seconds - 100.0),
         }
         kind: Any = SimpleNamespace(
             name="widgets",
@@ -315,7 +315,7 @@ async def test_a_plan_is_made_of_the_observation_and_carried_out_for_its_owner()
         bench.plan,
     )
     assert not execution.failing
-    bench.seconds = 60.0
+    bench.seconds = 160.0
     later = NOW + timedelta(minutes=1)
     assert execution.wall() == later
     failures = (Failure(create(), "Invalid", "too wide"),)
@@ -375,6 +375,20 @@ async def test_EXP8_everything_about_an_object_that_is_gone_is_forgotten():
     assert bench.results == {"success": 2}
     await bench.reconcile()
     assert bench.forgotten == ["uid-f", ""]
+
+
+async def test_an_object_that_its_kind_does_not_observe_counts_as_gone():
+    bench = Bench()
+    bench.controller._kind.observe = lambda _key, _reader: None  # type: ignore[method-assign]
+    assert (await bench.reconcile())["result"] == "gone"
+    assert bench.executions == []
+
+
+def test_the_line_of_a_cluster_scoped_object_has_no_namespace():
+    bench = Bench()
+    with capture_logs() as logs:
+        bench.controller._log_reconcile(module._ReconcileLog("f", "id", 0))
+    assert (logs[0]["namespace"], logs[0]["name"]) == ("", "f")
 
 
 async def test_EXP8_an_object_that_was_made_anew_is_another_one():
@@ -599,8 +613,10 @@ async def test_keys_are_woken_from_outside():
     assert (controller.name, controller.primary) == ("widgets", WIDGETS)
     controller.enqueue(KEY)
     controller.retry(KEY)
+    assert bench.queue.changes == [("add", KEY)] * 2
     bench.queue.requeues = 1
     controller.retry(KEY)
+    assert bench.queue.changes == [("add", KEY)] * 2, "it is reconciled anyway"
     controller.reconsider(["default/a", "default/b"])
     controller.close()
     assert bench.forgotten == ["pruned fields"]
@@ -655,3 +671,10 @@ async def test_queue_and_workers_get_what_concerns_them(monkeypatch: pytest.Monk
     assert bench.value("manta_slow_reconciles") == 6
     await bench.controller.run()
     assert ran == ["workers", "external source"]
+
+
+async def test_what_a_plan_is_to_remember_is_kept_for_its_owner():
+    memory: Any = object()
+    bench = Bench(plan=Plan(memory=memory))
+    await bench.reconcile()
+    assert ("remember", "uid-f", memory) in bench.expectations.calls
