@@ -21,6 +21,7 @@ from informers import (
     error_from_status,
 )
 from informers.events import Bookmark, Ignored, Removed, Undecodable, Upserted
+from informers.salvage import Salvage
 from tests.informers.doubles import (
     Meta,
     Thing,
@@ -273,6 +274,22 @@ def test_a_list_with_a_fault_needs_its_kind_and_revision_too(head: bytes, text: 
     with pytest.raises(Malformed) as raised:
         CODEC.page(b"{%b,%b}" % (head, FAULT))
     assert str(raised.value) == text
+
+
+def test_what_is_kept_of_an_object_depends_on_its_type():
+    odd = plain(b'"spec":{"a":NaN},"other":{"kept":1}')
+    found = Salvage(Plain).decode(odd)
+    assert isinstance(found, Undecodable)
+    meta = Meta("a", "ns", "u", "7", {"l": "v"})
+    assert (found.metadata, found.partial) == (meta, Plain(meta, {}, {"kept": 1}, found.reason))
+    assert Salvage(Plain).nests_too_deeply(Plain(spec=json.loads(nested(101))))
+    assert not Salvage(Plain).nests_too_deeply(Plain(spec=json.loads(nested(100))))
+    without = Salvage(Thing).decode(plain(b'"size":"large"'))
+    assert isinstance(without, Undecodable)
+    assert (without.metadata, without.partial) == (meta, None)
+    assert Salvage(Thing).decode(b"{", "odd") == Undecodable(
+        "", "", "", "odd (a string or a bracket is not closed)"
+    )
 
 
 def test_a_hundred_levels_are_decoded():

@@ -27,9 +27,11 @@ from informers.processor import Added, Processor
 from informers.resync import Ticker
 from informers.revisions import compare_resource_versions, is_newer, is_older
 from informers.states import (
+    Listing,
     ReflectorContext,
     Rewound,
     Streaming,
+    Synced,
     Transition,
     Watching,
     step,
@@ -109,6 +111,14 @@ def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
 def test_a_server_that_went_back_is_listed_as_a_stream_if_it_may_be():
     after = step(Watching(ReflectorContext()), Rewound("a sign"), 5.0, ReflectorSettings())
     assert after == Transition(Streaming(ReflectorContext(at_quorum=True)), "rewound")
+
+
+def test_a_list_that_succeeds_ends_the_count_of_broken_streams():
+    context = ReflectorContext(attempts=1, paged_for=60.0)
+    after = step(Streaming(context), Synced(), 5.0, ReflectorSettings())
+    assert after.state == Watching(ReflectorContext())
+    after = step(Listing(context), Synced(), 5.0, ReflectorSettings())
+    assert after.state == Watching(ReflectorContext(paged_for=60.0))
 
 
 async def test_the_shortest_watch_asks_for_five_minutes():

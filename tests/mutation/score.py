@@ -86,12 +86,15 @@ def score(results: Results, listed: Sequence[Equivalent]) -> Score:
     equivalent: list[Mutant] = []
     wrong: list[str] = []
     seen: set[tuple[str, Change]] = set()
-    for mutant in mutants:
-        if mutant.killed and mutant.function not in functions:
+    for mutant in everything:
+        untried = mutant.fate == "not checked"
+        if (mutant.killed or untried) and mutant.function not in functions:
             continue
         change = results.change(mutant)
         key = (mutant.function, change)
         seen.add(key)
+        if untried:
+            continue
         if key in keys and mutant.killed:
             wrong.append(f"killed, but listed as equivalent: {_words(key)}")
         elif key in keys or (is_for_type_checkers(change) and not mutant.killed):

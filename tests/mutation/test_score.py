@@ -68,8 +68,10 @@ def test_types_of_casts_need_no_entry(after: str):
 
 
 def test_mutants_that_were_not_tried_do_not_count_and_are_told():
-    found = score(Tried([("killed", LESS), ("not checked", MORE)]), [])
-    assert (found.share(), found.untried) == (1, 1)
+    for entries in [], [Equivalent(POP, MORE, "why")]:
+        found = score(Tried([("killed", LESS), ("not checked", MORE)]), entries)
+        assert found.passed
+        assert (found.share(), found.untried) == (1, 1)
 
 
 @pytest.mark.parametrize(
