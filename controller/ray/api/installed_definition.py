@@ -14,7 +14,7 @@ from controller.runtime.reconcile.kind import InstalledSchema
 from controller.runtime.reconcile.plan import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from controller.apimachinery.conditions import ConditionSet
     from controller.apimachinery.object_schema import ObjectSchema
@@ -136,7 +136,7 @@ CLUSTER_FIELDS: Final = (
 )
 """Fields of a cluster's specification that decide how many workers it has."""
 
-JOB_FIELDS: Final = (
+_JOB_FIELDS: Final = (
     "suspend",
     "managedBy",
     "submissionMode",
@@ -144,11 +144,21 @@ JOB_FIELDS: Final = (
     "backoffLimit",
     "shutdownAfterJobFinishes",
     "ttlSecondsAfterFinished",
-    "deletionStrategy",
-    "deletionStrategy.deletionRules",
-    "deletionStrategy.deletionRules.condition.ttlSeconds",
     "rayClusterSpec",
     *(f"rayClusterSpec.{path}" for path in CLUSTER_FIELDS),
 )
 """Fields of a job's specification that decide whether, how often and on what it runs, and what is
 deleted after it."""
+
+_RULES: Final = "deletionStrategy.deletionRules"
+
+
+def job_fields(schema: ObjectSchema, path: str) -> Iterator[str]:
+    """The fields that the planner relies on in a job's specification at `path`.
+
+    Older definitions have no deletion rules: then nothing is deleted by them. Rules without their
+    delays would delete at once.
+    """
+    yield from (f"{path}.{field}" for field in _JOB_FIELDS)
+    if not schema.lacks(f"{path}.{_RULES}"):
+        yield f"{path}.{_RULES}.condition.ttlSeconds"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.api.installed_definition import JOB_FIELDS, DefinitionReader
+from controller.ray.api.installed_definition import DefinitionReader, job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 
@@ -32,7 +32,7 @@ class DefinitionsReader:
 
     def __init__(self) -> None:
         self._cron_jobs = DefinitionReader(RAYCRONJOBS, _relied_on, _CONSEQUENCE)
-        self._jobs = DefinitionReader(RAYJOBS, lambda _schema: _OF_JOBS, _CONSEQUENCE)
+        self._jobs = DefinitionReader(RAYJOBS, _relied_on_in_jobs, _CONSEQUENCE)
 
     def __call__(self, reads: CacheReader) -> InstalledDefinition:
         """That of RayCronJobs; that of RayJobs if only it lacks something."""
@@ -45,7 +45,9 @@ def _relied_on(schema: ObjectSchema) -> Iterator[str]:
     yield from _KUBERAYS
     if not schema.lacks("status.conditions"):
         yield from _OURS
-    yield from (f"spec.jobTemplate.{path}" for path in JOB_FIELDS)
+    yield from job_fields(schema, "spec.jobTemplate")
 
 
-_OF_JOBS: Final = (*_OF_RUNS, *(f"spec.{path}" for path in JOB_FIELDS))
+def _relied_on_in_jobs(schema: ObjectSchema) -> Iterator[str]:
+    yield from _OF_RUNS
+    yield from job_fields(schema, "spec")

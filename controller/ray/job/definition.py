@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from controller.ray.api.installed_definition import (
     EVENT_INTERVAL,
-    JOB_FIELDS,
     DefinitionReader,
+    job_fields,
 )
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.job.state_machine.states import State
 from controller.runtime.reconcile.plan import Event, Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.apimachinery.object_schema import ObjectSchema
     from controller.ray.job.observation import JobObservation
 
 STATUS_FIELDS: Final = (
@@ -35,17 +38,18 @@ STATUS_FIELDS: Final = (
 )
 """Fields of the status that tell an attempt from one that has not begun."""
 
-RELIED_ON: Final = (
-    *(f"status.{name}" for name in STATUS_FIELDS),
-    *(f"spec.{path}" for path in JOB_FIELDS),
-)
+
+def relied_on(schema: ObjectSchema) -> Iterator[str]:
+    """The fields that the planner relies on."""
+    yield from (f"status.{name}" for name in STATUS_FIELDS)
+    yield from job_fields(schema, "spec")
 
 
 def definition_reader() -> DefinitionReader:
     """Reads what the installed definition of RayJobs lacks."""
     return DefinitionReader(
         RAYJOBS,
-        lambda _schema: RELIED_ON,
+        relied_on,
         "RayJobs are left as they are, so that none is started, ended or deleted because of it",
     )
 

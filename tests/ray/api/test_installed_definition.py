@@ -14,7 +14,7 @@ import pytest
 from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
 from controller.command.manifests import load
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
-from controller.ray.api.installed_definition import CLUSTER_FIELDS, JOB_FIELDS
+from controller.ray.api.installed_definition import CLUSTER_FIELDS, job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.cluster.definition import RELIED_ON, explains
 from controller.ray.cluster.definition import definition_reader as of_clusters
@@ -75,6 +75,10 @@ def read(resource: Resource[Any], **installed: InstalledSchema) -> InstalledDefi
     return READERS[resource]()(reads)
 
 
+COMPLETE_JOB = published(RAYJOBS, own_schema(RAYJOBS))
+COMPLETE_CRON_JOB = published(RAYCRONJOBS, own_schema(RAYCRONJOBS))
+
+
 @KINDS
 def test_the_operators_own_definition_lacks_nothing(resource: Resource[Any]):
     found = read(resource, **{each.kind: without(each) for each in READERS})
@@ -114,9 +118,7 @@ def test_the_number_of_workers_follows_from_the_same_fields_in_every_kind():
     assert set(RELIED_ON) == {f"spec.{path}" for path in CLUSTER_FIELDS}
 
 
-@pytest.mark.parametrize(
-    "path", [*(f"spec.{path}" for path in JOB_FIELDS), "status", "status.jobId"]
-)
+@pytest.mark.parametrize("path", [*job_fields(COMPLETE_JOB, "spec"), "status", "status.jobId"])
 def test_a_rayjob_relies_on_what_starts_repeats_or_deletes_something(path: str):
     assert path in str(read(RAYJOBS, RayJob=without(RAYJOBS, path)).missing)
 
@@ -124,7 +126,7 @@ def test_a_rayjob_relies_on_what_starts_repeats_or_deletes_something(path: str):
 @pytest.mark.parametrize(
     ("resource", "path"),
     [
-        *((RAYCRONJOBS, f"spec.jobTemplate.{path}") for path in JOB_FIELDS),
+        *((RAYCRONJOBS, path) for path in job_fields(COMPLETE_CRON_JOB, "spec.jobTemplate")),
         (RAYCRONJOBS, "spec.suspend"),
         (RAYCRONJOBS, "spec.timeZone"),
         (RAYCRONJOBS, "spec.concurrencyPolicy"),
@@ -141,6 +143,16 @@ def test_a_raycronjob_relies_on_two_definitions(resource: Resource[Any], path: s
     found = read(RAYCRONJOBS, **schemas)
     assert found.missing == (path,)
     assert f"the installed definition of {resource.kind}s lacks {path}:" in found.problem
+
+
+@pytest.mark.parametrize("rules", ["deletionStrategy", "deletionStrategy.deletionRules"])
+def test_an_older_definition_without_deletion_rules_is_complete(rules: str):
+    jobs, cron_jobs = (
+        without(RAYJOBS, f"spec.{rules}"),
+        without(RAYCRONJOBS, f"spec.jobTemplate.{rules}"),
+    )
+    assert read(RAYJOBS, RayJob=jobs).problem == ""
+    assert read(RAYCRONJOBS, RayJob=jobs, RayCronJob=cron_jobs).problem == ""
 
 
 def test_cached_objects_may_still_lack_what_a_definition_has_regained():
