@@ -19,6 +19,7 @@ def restored_logging():
     root = logging.getLogger()
     before = root.handlers[:], root.level
     yield
+    logging.getLogger("aiohttp.access").setLevel(logging.NOTSET)
     root.handlers[:], level = before
     root.setLevel(level)
     structlog.reset_defaults()
@@ -63,7 +64,7 @@ def test_the_console_prints_tracebacks_without_local_variables():
 
 @pytest.mark.usefixtures("restored_logging")
 def test_logs_go_to_standard_error(capsys):
-    configure_logging(format="json")
+    configure_logging()
     structlog.stdlib.get_logger("manta.test").info("hello")
     sys.stderr.flush()
     captured = capsys.readouterr()
@@ -78,15 +79,16 @@ class Terminal(io.StringIO):
 
 @pytest.mark.usefixtures("restored_logging")
 @pytest.mark.parametrize(
-    ("format_", "out", "is_json"),
+    ("format_", "stream", "is_json"),
     [
-        ("auto", io.StringIO(), True),
-        ("auto", Terminal(), False),
-        ("json", Terminal(), True),
-        ("console", io.StringIO(), False),
+        ("auto", io.StringIO, True),
+        ("auto", Terminal, False),
+        ("json", Terminal, True),
+        ("console", io.StringIO, False),
     ],
 )
-def test_people_at_a_terminal_get_no_json(format_, out, *, is_json: bool):
+def test_people_at_a_terminal_get_no_json(format_, stream, *, is_json: bool):
+    out = stream()
     configure_logging(format=format_, stream=out)
     structlog.stdlib.get_logger("manta.test").info("hello")
     assert out.getvalue().startswith("{") is is_json

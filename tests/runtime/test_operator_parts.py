@@ -282,8 +282,8 @@ def test_after_a_jump_of_the_clock_all_objects_are_planned_anew(monkeypatch: pyt
     for part, kind in zip(world.made["Controller"], world.kinds, strict=True):
         part.primary = kind.primary
     with capture_logs() as logs:
-        world.operator._clock_jumped(3600.04, NOW)
-    assert logs == [{"event": "clock.jumped", "log_level": "warning", "seconds": 3600.0}]
+        world.operator._clock_jumped(3600.14, NOW)
+    assert logs == [{"event": "clock.jumped", "log_level": "warning", "seconds": 3600.1}]
     assert world.one("Expectations").reader.clock_jumped_at == NOW
     assert reconsidered(world) == all_keys(WIDGETS, GADGETS)
 

@@ -17,6 +17,7 @@ from controller.runtime.settings import Settings, parse_address
         ("127.0.0.1:0", ("127.0.0.1", 0)),
         ("[::1]:8080", ("::1", 8080)),
         (":65535", ("", 65535)),
+        ("X:0", ("X", 0)),
         ("", None),
         ("0", None),
     ],
