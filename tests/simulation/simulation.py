@@ -54,8 +54,9 @@ if TYPE_CHECKING:
     from tests.integration.harness import RunningOperator, World
     from tests.simulation.scenario import AnyAction
 
-CONVERGENCE = 300.0
-"""Seconds after the last fault until everything is as it should be."""
+CONVERGENCE = 600.0
+"""Seconds after the last fault until everything is as it should be. Pods that were lost again
+and again are replaced after five minutes at the latest."""
 
 CONVERGENCE_OF_JOBS = 1200.0
 """The same for scenarios with jobs: three attempts, each with a time limit that it may reach."""
