@@ -33,7 +33,10 @@ def after(*failed: Write, plan: Plan, generation: int = 1) -> FailedGroups:
 def test_creates_of_one_scope_are_alike_and_other_writes_are_not():
     plan = Plan(stages=((create("a"), create("b"), patch("c"), patch("d")),))
     groups = after(create("a"), patch("c"), plan=plan)
-    assert [*groups.failures] == [(CONFIG_MAPS, "children", ""), (CONFIG_MAPS, "children", "c")]
+    assert [*groups.failures] == [
+        ("create", CONFIG_MAPS, "children", ""),
+        ("update", CONFIG_MAPS, "children", "c"),
+    ]
     assert groups.probe((patch("d"), create("b"), create("a"))) == create("b")
     assert groups.held(patch("c")) == failure(patch("c"))
     assert groups.held(patch("d")) is None
