@@ -57,6 +57,7 @@ def settings_of(container: dict[str, Any]) -> Any:
     return parser().parse_args(rest)
 
 
+@pytest.mark.slow
 def test_the_chart_ships_the_definitions_that_manta_prints():
     shipped = list(yaml.safe_load_all((CHART / "crds" / "ray.io.yaml").read_text()))
     assert shipped == list(custom_resource_definitions())
@@ -83,6 +84,7 @@ def test_the_command_line_is_one_that_manta_understands():
     assert options.log_format == "json"
 
 
+@pytest.mark.slow
 @needs_helm
 def test_values_reach_the_command_line():
     gates = "featureGates[0].name=RayMultiHostIndexing", "featureGates[0].enabled=false"
@@ -134,6 +136,7 @@ def test_the_pod_satisfies_the_restricted_pod_security_standard():
     assert own["capabilities"] == {"drop": ["ALL"]}
 
 
+@pytest.mark.slow
 @needs_helm
 def test_the_pod_is_given_longer_than_the_operator_takes_to_stop():
     objects = render("gracePeriodSeconds=50")
@@ -142,6 +145,7 @@ def test_the_pod_is_given_longer_than_the_operator_takes_to_stop():
     assert pod["terminationGracePeriodSeconds"] > 50
 
 
+@pytest.mark.slow
 @needs_helm
 def test_rights_are_those_of_the_rules_file_and_go_to_the_pods_account():
     objects = render()

@@ -47,6 +47,7 @@ def test_the_image_holds_no_embedded_cluster(tree):
     assert not any((tree / name).exists() for name in LEFT_OUT)
 
 
+@pytest.mark.slow
 def test_help_works_without_the_embedded_cluster(tree):
     assert "run the operator" in manta(tree, "--help").stdout
     assert "--sync-timeout" in manta(tree, "run", "--help").stdout
@@ -103,6 +104,7 @@ def test_planning_against_a_server_does_without_the_embedded_cluster(tree, unrea
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_planning_offline_says_what_it_needs(tree):
     done = manta(tree, "plan", "--all", "--offline")
     assert done.returncode == 2

@@ -44,6 +44,8 @@ RUN_ELSEWHERE = {
     "ray job submit --address http://10.88.0.2:8265 -- python -c 'print(6 * 7)'": (
         "test_dev_with_ray.py, with the address that was printed"
     ),
+    "make mutate PACKAGES=workqueue": "test_make.py, for one module of it",
+    "make mutate PACKAGES=workqueue ARGS=--again": "test_make.py, with another argument",
     "make test": "it is what runs this",
     "make test LAYERS=tests/neighbours": "it runs tests that `make test` runs too",
     "manta dev": "test_kubectl.py",

@@ -53,6 +53,7 @@ def head_of(kubectl: Kubectl) -> str:
     return kubectl(*head, "jsonpath={.items[0].metadata.name}")
 
 
+@pytest.mark.slow
 def test_describe_shows_objects_with_their_events(dev: Kubectl):
     cluster = dev("describe", "raycluster", "example")
     assert "Kind:         RayCluster" in cluster
@@ -113,6 +114,7 @@ def test_resources_versions_and_permissions_can_be_asked_for(dev: Kubectl):
     assert "Server Version: v1." in dev("version")
 
 
+@pytest.mark.slow
 def test_get_prints_every_format_and_selects(dev: Kubectl):
     workers = ("get", "pods", "-l", "ray.io/node-type=worker")
     assert dev(*workers, "-o", "name").count("pod/") == 2

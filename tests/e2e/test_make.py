@@ -12,6 +12,9 @@ from tests.e2e.processes import ROOT
 
 pytestmark = pytest.mark.timeout(180)
 
+_OUTSIDE_OF_MAKE = {
+    name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
+}
 SLOW_ONE = "tests/integration/test_many_jobs.py"
 
 
@@ -39,12 +42,27 @@ def test_make_keeps_compiled_modules_whatever_the_environment_says():
     shown = subprocess.run(
         ["make", "--eval=shown: ; @echo $${PYTHONDONTWRITEBYTECODE:-unset}", "shown"],
         cwd=ROOT,
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        env=_OUTSIDE_OF_MAKE | {"PYTHONDONTWRITEBYTECODE": "1"},
         check=True,
         capture_output=True,
         text=True,
     )
     assert shown.stdout == "unset\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_make_mutate_tries_the_mutants_of_a_module_and_prints_the_score():
+    tried = subprocess.run(
+        ["make", "mutate", "PACKAGES=workqueue", "ARGS=--only heap"],
+        cwd=ROOT,
+        env=_OUTSIDE_OF_MAKE,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert tried.returncode == 0, tried.stdout[-2000:] + tried.stderr[-2000:]
+    assert "workqueue: 100.0% of the mutants are killed" in tried.stdout
 
 
 def test_ci_runs_every_test_once():

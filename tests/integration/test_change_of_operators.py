@@ -159,6 +159,7 @@ async def test_an_image_that_does_not_start_stops_everything_before_it_begins(
     await site.world.eventually(site.no_checks_left)
 
 
+@pytest.mark.slow
 async def test_an_image_that_takes_too_long_is_given_up(site: Site):
     site.outcome = "hang-pending"
     with pytest.raises(ChangeFailed, match="has not started after 120 s"):
@@ -195,6 +196,7 @@ async def test_an_interruption_puts_kuberay_back(site: Site):
     assert await site.replicas() == 2
 
 
+@pytest.mark.slow
 async def test_a_kuberay_that_does_not_stop_is_told_to_go_on(site: Site):
     site.stuck = True
     with pytest.raises(ChangeFailed, match="are still there after 120 s"):
@@ -228,6 +230,7 @@ async def test_back_with_kuberay_it_has_as_many_replicas_as_before(site: Site):
     assert not found.metadata.annotations
 
 
+@pytest.mark.slow
 async def test_a_kuberay_that_does_not_start_gives_manta_the_clusters_back(site: Site):
     await site.take_over()
     await site.open("manta-manta-operator", MANTA)

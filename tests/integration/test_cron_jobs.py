@@ -159,6 +159,7 @@ async def test_each_tick_makes_one_rayjob_in_its_second_with_two_requests(world:
     }
 
 
+@pytest.mark.slow
 @embedded_only
 async def test_between_ticks_nothing_is_asked_and_nothing_written(world: World):
     await prepare(world)
@@ -170,6 +171,7 @@ async def test_between_ticks_nothing_is_asked_and_nothing_written(world: World):
     assert requests(operator) == before
 
 
+@pytest.mark.slow
 @embedded_only
 async def test_after_an_hour_without_an_operator_one_rayjob_makes_up_for_it(world: World):
     await prepare(world)
@@ -416,6 +418,7 @@ async def test_where_rayjobs_are_not_served_it_is_said(world: World):
     assert await reason(world) == "WriteRefused"
 
 
+@pytest.mark.slow
 @embedded_only
 @pytest.mark.skipif(
     not SAMPLE.exists(), reason="SKIPPED, NOT PASSED: KubeRay's sample of a RayCronJob is not there"

@@ -115,6 +115,7 @@ async def has_workers(world: World, replicas: int) -> None:
     await world.eventually(lambda: len(world.journal.ready_workers()) == replicas, seconds=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sort", ["forbidden", "failing", "lost"])
 async def test_dozens_of_deletes_that_fail_cost_no_more_requests_than_one(world: World, sort: str):
     operator = await begin(world, "cluster")
@@ -128,6 +129,7 @@ async def test_dozens_of_deletes_that_fail_cost_no_more_requests_than_one(world:
     await has_workers(world, 0)
 
 
+@pytest.mark.slow
 async def test_one_pod_that_must_not_be_deleted_keeps_no_other(world: World):
     operator = await begin(world, "cluster")
     await grow(world, 24)
@@ -140,6 +142,7 @@ async def test_one_pod_that_must_not_be_deleted_keeps_no_other(world: World):
     assert [pod.metadata.name for pod in world.journal.workers()] == [kept]
 
 
+@pytest.mark.slow
 async def test_dozens_of_creates_that_stay_unknown_cost_no_more_requests_than_one(world: World):
     operator = await begin(world, "cluster")
     await has_workers(world, 2)
@@ -202,6 +205,7 @@ async def test_what_users_write_to_the_status_is_heeded_at_once(world: World):
     assert "create pods" in requests(operator, since)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sort", ["forbidden", "failing"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_end_of_25_minutes_of_refusals_is_noticed_within_a_minute(

@@ -74,6 +74,7 @@ TIMED_OUT = ErrorResponse(
 CREATE_PODS = frozenset({"create"})
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_bug_79_two_hundred_clusters_whose_creates_hang_delay_no_new_one():
     alone = await seconds_until_ready(sick=0)
@@ -114,6 +115,7 @@ async def seconds_until_ready(*, sick: int, incubation: float = 60) -> float:
         return world.loop.time() - began
 
 
+@pytest.mark.slow
 async def test_bug_79_forty_clusters_that_get_nowhere_keep_no_worker_from_the_next():
     async with embedded_world() as world:
         operator = world.start_operator(workers=1)

@@ -250,6 +250,7 @@ async def kill_for_memory(world: World, name: str) -> None:
     await world.user.merge_patch(PODS, world.namespace, name, patch, subresource="status")
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_only
 async def test_a_node_that_is_lost(world: World):
     world.start_operator()
@@ -282,6 +283,7 @@ async def lose(world: World, value: str | None) -> None:
     await world.user.merge_patch(NODES, "", "manta-node-0", patch)
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_only
 async def test_bug_78_a_refusal_stays_said_while_the_api_server_gives_no_answer(world: World):
     refused = Rule(ErrorResponse(403, "Forbidden", RIGHT), resource="pods", verbs=CREATE)

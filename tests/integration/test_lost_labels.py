@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.embedded_only
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["ray.io/node-type", "ray.io/cluster"])
 async def test_EXP24_a_pod_that_lost_a_label_keeps_its_place_and_the_operator_is_ready(
     world: World, label: str

@@ -41,6 +41,7 @@ async def test_pods_that_are_deleted_the_moment_they_are_made_are_replaced_with_
     assert said["reason"] == "PodDeleted"
 
 
+@pytest.mark.slow
 async def test_many_pods_that_are_evicted_at_once_are_replaced_at_once(world: World):
     world.start_operator()
     await world.create_cluster(replicas=8)

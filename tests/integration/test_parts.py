@@ -647,6 +647,7 @@ async def test_the_head_is_made_when_the_service_account_of_its_template_appears
     assert [subject["name"] for subject in bindings["subjects"]] == ["mine"]
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_only
 async def test_a_change_that_is_refused_is_said_and_repeated_with_back_off_only(world: World):
     world.start_operator()
@@ -670,6 +671,7 @@ async def test_a_change_that_is_refused_is_said_and_repeated_with_back_off_only(
     assert 1 <= patches <= 30, "a refusal keeps nobody waiting, and is not repeated in haste"
 
 
+@pytest.mark.slow
 @pytest.mark.embedded_only
 @pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
 @pytest.mark.parametrize("number", range(1, 15))

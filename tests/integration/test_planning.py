@@ -81,6 +81,7 @@ async def test_what_is_planned_for_a_new_cluster_is_what_is_then_made(world: Wor
     assert {pod.metadata.name[:-8] for pod in pods.items} == prefixes
 
 
+@pytest.mark.slow
 async def test_planning_writes_nothing(world: World):
     await planned(world, example_cluster())
     assert not (await world.user.list(RAYCLUSTERS, world.namespace)).items

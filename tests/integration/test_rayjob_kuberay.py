@@ -34,6 +34,7 @@ async def rays(world: World) -> Rays:
     return rays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode"])
 async def test_a_job_is_retried_and_counted_as_with_our_own(rays: Rays, mode: str):
     results = iter([JobStatus.FAILED, JobStatus.SUCCEEDED])
@@ -62,6 +63,7 @@ async def test_on_which_head_a_job_runs_is_known_after_a_restart(rays: Rays):
     assert rays.ray.submissions() == 1
 
 
+@pytest.mark.slow
 async def test_at_rest_nothing_is_written_again_and_again(rays: Rays):
     rays.ray.course = lambda body: forever() if "runs" in body["submission_id"] else Course()
     rays.start_operator()

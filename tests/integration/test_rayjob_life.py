@@ -198,6 +198,7 @@ async def test_shutdown_deletes_the_cluster_and_keeps_job_and_submitter(rays: Ra
     assert await rays.jobs_of_kubernetes() == ["job"]
 
 
+@pytest.mark.slow
 @embedded_only
 async def test_shutdown_acts_after_the_last_attempt_only(rays: Rays):
     rays.ray.course = lambda _body: Course(result=JobStatus.FAILED)

@@ -343,6 +343,7 @@ async def test_a_restarted_operator_takes_nothing_back(rays: Rays, mode: str):
     assert rays.ray.submissions() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode", "SidecarMode"])
 @pytest.mark.parametrize("after", [0.0, 1.0, 2.5, 4.0, 5.0, 8.0, 16.0, 30.0])
 async def test_a_job_can_be_deleted_at_any_time(rays: Rays, mode: str, after: float):

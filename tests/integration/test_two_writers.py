@@ -74,6 +74,7 @@ async def contested(world: World) -> str:
     return str((find_condition(conditions, "FieldsContested") or {}).get("message", ""))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("resource", "plural", "name", "change", "field"),
     [
@@ -112,6 +113,7 @@ async def test_repairs_back_off_and_name_the_other_writer(  # noqa: PLR0917
     assert await world.is_ready()
 
 
+@pytest.mark.slow
 async def test_a_finalizer_that_is_taken_off_is_added_with_back_off(world: World):
     operator = await begin(
         world,

@@ -107,6 +107,7 @@ spec: {{containers: [{{name: main, image: "busybox:{version}"}}]}}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
 async def test_kubectl_applies_prints_and_deletes(tmp_path):
     async with serving() as (_, url):

@@ -121,6 +121,7 @@ async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the
     assert clean_up(base) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 async def test_behind_a_killed_cluster_its_reaper_removes_everything(way, base):
     process, root = await dying_cluster(way, base)

@@ -21,6 +21,7 @@ LISTEN = f"exec {sys.executable} -m http.server 8765"
 PORT = {"httpGet": {"port": 8765, "path": "/"}, "periodSeconds": 1}
 
 
+@pytest.mark.slow
 async def test_a_pod_has_everything_for_itself(world):
     await world.configure("settings", word="settled")
     async with opened("namespaces") as isolation:
@@ -59,6 +60,7 @@ async def test_a_pod_has_everything_for_itself(world):
             await world.gone("a")
 
 
+@pytest.mark.slow
 async def test_two_pods_listen_on_the_same_port_and_are_probed_there(world):
     async with opened("namespaces") as isolation:
         world.isolation = isolation
@@ -69,6 +71,7 @@ async def test_two_pods_listen_on_the_same_port_and_are_probed_there(world):
                 await world.until(name, lambda pod: pod.status.is_true("Ready"), seconds=20)
 
 
+@pytest.mark.slow
 async def test_sigterm_and_its_exit_code_pass_the_supervisor(world):
     async with opened("namespaces") as isolation:
         world.isolation = isolation

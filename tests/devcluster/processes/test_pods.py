@@ -104,6 +104,7 @@ async def test_a_failed_init_container_fails_a_pod_that_is_never_restarted(world
     assert pod.status.container_statuses[0].state.waiting.reason == "PodInitializing"
 
 
+@pytest.mark.slow
 async def test_a_crashing_container_is_restarted_with_pauses(world):
     script = "echo >>/v/r; n=$(wc -l </v/r); echo run $n; test $n = 3 && exec sleep 60; exit 1"
     async with world.node(crash_back_off=1.0, crash_back_off_cap=1.0):
@@ -176,6 +177,7 @@ async def test_a_sidecar_outlives_init_containers_and_ends_after_the_containers(
     assert pod.status.init_container_statuses[0].state.terminated.exit_code == 0
 
 
+@pytest.mark.slow
 async def test_deletion_gives_time_and_then_kills(world):
     async with world.node():
         await world.create(

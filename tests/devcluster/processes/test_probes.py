@@ -74,6 +74,7 @@ async def said(world, pod: str, event: tuple[str, str]) -> None:
             await table.next_change()
 
 
+@pytest.mark.slow
 async def test_readiness_comes_and_goes(world):
     probe = exec_probe("test ! -e /v/busy", failureThreshold=1)
     async with world.node():
@@ -130,6 +131,7 @@ async def test_other_probes_wait_for_the_startup_probe(world):
         assert pod.status.container_statuses[0].restart_count == 0
 
 
+@pytest.mark.slow
 async def test_a_probe_that_takes_too_long_has_failed(world):
     probe = exec_probe("sleep $(LONG)", timeoutSeconds=1)
     async with world.node():

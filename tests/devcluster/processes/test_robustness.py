@@ -101,6 +101,7 @@ def again(pod) -> bool:
     return pod.status.container_statuses[0].restart_count > 0
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_pod_that_is_deleted_at_once_goes_at_once(world):
     async with world.node():
@@ -128,6 +129,7 @@ async def test_a_pod_that_vanishes_is_killed_at_once(world):
         assert not is_alive(pid)
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_grace_period_can_be_shortened(world):
     async with world.node():
@@ -139,6 +141,7 @@ async def test_a_grace_period_can_be_shortened(world):
         await world.gone("a", seconds=15)
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_finalizers_hold_a_pod_that_runs_no_more(world):
     async with world.node():
@@ -269,6 +272,7 @@ async def test_a_claim_keeps_what_pods_wrote_until_it_is_deleted(world):
                 await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_a_pod_past_its_deadline_fails(world):
     async with world.node():
@@ -290,6 +294,7 @@ async def test_last_words_come_from_the_file_or_from_the_log(world):
             assert pod.status.container_statuses[0].state.terminated.message == message
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 async def test_what_the_kubelet_kills_itself_was_not_short_of_memory(world, monkeypatch):
     kills = iter(range(9))

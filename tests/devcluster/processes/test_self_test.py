@@ -13,6 +13,7 @@ from tests.devcluster.processes.machines import needs_compiler, needs_namespaces
 pytestmark = pytest.mark.real_time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mode",
     [

@@ -210,6 +210,7 @@ async def test_a_service_leads_to_the_ready_pods_from_pods_and_from_this_machine
     await refused(address, 80)
 
 
+@pytest.mark.slow
 async def test_a_headless_service_is_known_by_the_addresses_of_its_pods(town):
     await town.service("head", "one", clusterIP="None")
     ip = await town.serve("one")
@@ -218,6 +219,7 @@ async def test_a_headless_service_is_known_by_the_addresses_of_its_pods(town):
     assert await town.run("asker-2", _FETCH % "head:8000") == "one GET /x\n"
 
 
+@pytest.mark.slow
 async def test_connections_are_spread_over_the_pods(town):
     address = await town.service("web", "one")
     await town.serve("one")
@@ -236,6 +238,7 @@ async def test_pods_reach_the_api_server_by_its_service_name(town):
     assert '"gitVersion"' in await town.run("asker", script)
 
 
+@pytest.mark.slow
 async def test_the_api_server_passes_requests_on_to_services_and_pods(town):
     address = await town.service("web", "one", port=8265)
     status, text = await town.ask("GET", "services/web:8265/proxy/x")
@@ -255,6 +258,7 @@ async def test_the_api_server_passes_requests_on_to_services_and_pods(town):
     assert (await town.ask("GET", "services/nobody/proxy/"))[0] == 404
 
 
+@pytest.mark.slow
 async def test_an_answer_comes_through_a_proxy_as_it_is_written(town):
     await town.serve("one")
     url = f"http://127.0.0.1:{town.api_port}/api/v1/namespaces/default/pods/one:8000/proxy/slow"

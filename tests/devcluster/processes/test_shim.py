@@ -69,6 +69,7 @@ async def asked(sandbox, host: str) -> str:
     return text.strip()
 
 
+@pytest.mark.slow
 @each(SHIMS)
 async def test_pods_listen_on_the_same_port_and_reach_one_another(isolation):
     one, two, three = [await pod(isolation, name) for name in ("one", "two", "three")]
