@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from controller.kube.objects import Pod
     from tests.integration.harness import World
 
+LONG = 400.0
+"""Seconds in which a head that was lost again and again is replaced."""
+
 
 def ready_head(world: World, *, but: frozenset[str] = frozenset()) -> Pod | None:
     """The ready head, unless it is one of these."""
@@ -40,10 +43,10 @@ async def test_bug_60_however_often_the_head_dies_no_worker_is_deleted(world: Wo
     await ready_cluster(world)
     names: set[str] = set()
     for turn in range(12 if world.server else 4):
-        head = await world.eventually(lambda: ready_head(world, but=frozenset(names)))
+        head = await world.eventually(lambda: ready_head(world, but=frozenset(names)), seconds=LONG)
         names.add(head.metadata.name)
         await end(world, head, "fail" if turn % 2 else "deleted")
-    await world.eventually(lambda: ready_head(world, but=frozenset(names)))
+    await world.eventually(lambda: ready_head(world, but=frozenset(names)), seconds=LONG)
     assert world.journal.workers_deleted() == 0
     assert world.journal.workers_created() == 2
     assert world.journal.most_live_heads == 1

@@ -99,6 +99,8 @@ class ExpectationResolver:
 
     async def _process(self, reference: ObjectReference) -> None:
         owner = self._owner_of_unknown(reference)
+        for each in self._turns.drop(reference, unless=owner):
+            self._queue.add_after(each, 0.0)
         if owner and not self._turns.begin(owner, reference):
             return
         resolved = await self._try(reference)

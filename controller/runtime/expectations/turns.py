@@ -44,6 +44,7 @@ class ResolverTurns:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._owners: dict[str, _Turns] = {}
+        self._owner_of: dict[ObjectReference, str] = {}
 
     def begin(self, owner: str, reference: ObjectReference) -> bool:
         """Whether it is this object's turn; otherwise `end` returns it later."""
@@ -52,7 +53,7 @@ class ResolverTurns:
             turns.waiting[reference] = None
             return False
         turns.waiting.pop(reference, None)
-        turns.active.add(reference)
+        self._activate(owner, turns, reference)
         return True
 
     def end(
@@ -60,20 +61,41 @@ class ResolverTurns:
     ) -> tuple[list[ObjectReference], float]:
         """The objects whose turn is next, this one too if it is not resolved, and in how long."""
         turns = self._owners[owner]
-        turns.active.discard(reference)
         if resolved:
             turns.width, turns.failures = 2 * turns.width, 0
         else:
             turns.width, turns.failures = 1, turns.failures + 1
             turns.waiting[reference] = None
+        return self._pass_on(owner, turns, reference), self._delay(turns.failures)
+
+    def drop(self, reference: ObjectReference, *, unless: str) -> list[ObjectReference]:
+        """End the turn of an object, unless it is still this owner's; returns those that follow.
+
+        The outcome of its write may have become known otherwise while it waited for its turn.
+        """
+        owner = self._owner_of.get(reference)
+        if owner is None or owner == unless:
+            return []
+        return self._pass_on(owner, self._owners[owner], reference)
+
+    def _pass_on(
+        self, owner: str, turns: _Turns, reference: ObjectReference
+    ) -> list[ObjectReference]:
+        """End a turn, and begin as many others as there is room for."""
+        turns.active.discard(reference)
+        self._owner_of.pop(reference, None)
         following: list[ObjectReference] = []
         while turns.waiting and len(turns.active) < turns.width:
             first, _ = turns.waiting.popitem(last=False)
-            turns.active.add(first)
+            self._activate(owner, turns, first)
             following.append(first)
         if not turns.active:
             del self._owners[owner]
-        return following, self._delay(turns.failures)
+        return following
+
+    def _activate(self, owner: str, turns: _Turns, reference: ObjectReference) -> None:
+        turns.active.add(reference)
+        self._owner_of[reference] = owner
 
     def _delay(self, failures: int) -> float:
         if not failures:

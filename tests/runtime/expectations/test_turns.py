@@ -47,3 +47,17 @@ def test_owners_do_not_wait_for_each_other_and_nothing_is_kept_of_one_that_is_do
     for owner, reference in [("one", A), ("one", B), ("other", C)]:
         turns.end(owner, reference, resolved=True)
     assert turns._owners == {}
+    assert turns._owner_of == {}
+
+
+def test_an_outcome_that_became_known_otherwise_leaves_its_turn_to_the_next():
+    turns = ResolverTurns(random.Random(1))
+    begun(turns)
+    assert turns.end("owner", A, resolved=True) == ([B, C], 0.0)
+    assert turns.drop(B, unless="owner") == [], "it is still the owner's"
+    assert turns.drop(B, unless="") == [D]
+    assert turns.drop(B, unless="") == []
+    assert turns.drop(C, unless="another owner") == [E]
+    for each in (D, E):
+        assert turns.drop(each, unless="") == []
+    assert turns._owners == turns._owner_of == {}
