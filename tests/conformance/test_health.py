@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
@@ -20,11 +18,14 @@ from controller.runtime.manager import Group, Manager
 from controller.runtime.metrics import RECONCILE_BUCKETS
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
+from tests.fakes.monitoring import serving
 from tests.runtime.kit import NOW
 from tests.runtime.widgets import WidgetKind, widget_world
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    import aiohttp
 
     from tests.runtime.widgets import WidgetWorld
 
@@ -37,20 +38,10 @@ async def widgets() -> AsyncIterator[WidgetWorld]:
         yield world
 
 
-@asynccontextmanager
-async def serving(
+def server(
     health: Health | None = None, registry: CollectorRegistry | None = None
-) -> AsyncIterator[aiohttp.ClientSession]:
-    server = MonitoringServer(("127.0.0.1", 0), health=health, registry=registry)
-    ready = asyncio.Event()
-    task = asyncio.create_task(server.run(ready.set))
-    await ready.wait()
-    try:
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
-            yield session
-    finally:
-        server.stop()
-        await task
+) -> MonitoringServer:
+    return MonitoringServer(("127.0.0.1", 0), health=health, registry=registry)
 
 
 async def ask(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
@@ -65,7 +56,7 @@ def broken() -> str | None:
 async def test_T241_checks_are_served_together_and_alone_with_and_without_a_slash():
     health = Health()
     health.add_readiness("caches", lambda: "cannot list pods")
-    async with serving(health) as session:
+    async with serving(server(health)) as session:
         for path in ("/healthz", "/healthz/", "/livez", "/healthz/ping", "/healthz/ping/"):
             assert await ask(session, path) == (200, "ok")
         assert await ask(session, "/readyz/ping") == (200, "ok")
@@ -80,7 +71,7 @@ async def test_T286_a_failed_check_lists_all_of_them():
     health = Health()
     health.add_readiness("caches", lambda: "cannot list pods")
     health.add_readiness("broken", broken)
-    async with serving(health) as session:
+    async with serving(server(health)) as session:
         with capture_logs() as logs:
             status, text = await ask(session, "/readyz")
         assert status == 500
@@ -96,19 +87,19 @@ async def test_T286_a_failed_check_lists_all_of_them():
 async def test_T287_checks_can_be_left_out_also_unknown_ones():
     health = Health()
     health.add_readiness("caches", lambda: "cannot list pods")
-    async with serving(health) as session:
+    async with serving(server(health)) as session:
         assert (await ask(session, "/readyz?exclude=caches&exclude=never-heard-of"))[0] == 200
         assert (await ask(session, "/readyz?exclude=ping"))[0] == 500
 
 
 async def test_a_process_without_checks_of_its_own_answers_a_ping():
-    async with serving(Health()) as session:
+    async with serving(server(Health())) as session:
         assert await ask(session, "/readyz?verbose") == (200, "[+]ping ok\nreadyz check passed\n")
 
 
 async def test_checks_must_be_there_before_they_are_served():
     health = Health()
-    async with serving(health):
+    async with serving(server(health)):
         with pytest.raises(ManagerMisuse, match="too late"):
             health.add_readiness("late", lambda: None)
 
@@ -145,7 +136,7 @@ async def test_T288_metrics_have_upstreams_names_and_buckets(widgets: WidgetWorl
     running = asyncio.create_task(operator.run(stop))
     await widgets.create(size=2)
     await widgets.counted(2)
-    async with serving(operator.health, registry) as session:
+    async with serving(server(operator.health, registry)) as session:
         assert await ask(session, "/readyz") == (200, "ok")
         async with session.get("/metrics") as answer:
             assert answer.content_type == "text/plain"

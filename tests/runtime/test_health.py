@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
@@ -14,9 +12,7 @@ from structlog.testing import capture_logs
 
 from controller.runtime.errors import ManagerMisuse
 from controller.runtime.health import IDLE_TIMEOUT, SHUTDOWN_TIMEOUT, Health, MonitoringServer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+from tests.fakes.monitoring import serving
 
 pytestmark = pytest.mark.real_time  # sockets
 
@@ -36,19 +32,6 @@ def health() -> Health:
     health.add_readiness("broken", broken)
     health.add_readiness("fine", lambda: None)
     return health
-
-
-@asynccontextmanager
-async def serving(server: MonitoringServer) -> AsyncIterator[aiohttp.ClientSession]:
-    ready = asyncio.Event()
-    task = asyncio.create_task(server.run(ready.set))
-    await ready.wait()
-    try:
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
-            yield session
-    finally:
-        server.stop()
-        await task
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class FailedGroups:
     undeleted: list[Target] = field(default_factory=list["Target"])
 
     def begin(self, plan: Plan, generation: int) -> None:
-        """Choose the group of this reconcile; forget groups that the plan does not write."""
+        """Choose the group of this reconcile; forget what the plan does not write."""
         stages = [{_group_of(write) for write in stage} for stage in plan.stages]
         independent = {_group_of(write) for write in plan.independent}
         planned = independent.union(*stages)
@@ -52,6 +52,9 @@ class FailedGroups:
             self.generation = generation
             self.failures.clear()
             self.undeleted.clear()
+        if self.undeleted:
+            targets = {write.target for stage in (*plan.stages, plan.independent) for write in stage}
+            self.undeleted = [each for each in self.undeleted if each in targets]
         self.failures = {group: last for group, last in self.failures.items() if group in planned}
         stage = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
         self.turn = next((g for g in self.failures if g in stage or g in independent), None)
@@ -69,6 +72,8 @@ class FailedGroups:
 
     def in_order(self, writes: Sequence[Write]) -> list[Write]:
         """The writes in their order, but last what could not be deleted before."""
+        if not self.undeleted:
+            return list(writes)
         ranks = {target: rank for rank, target in enumerate(self.undeleted)}
         return sorted(writes, key=lambda write: ranks.get(write.target, -1))
 

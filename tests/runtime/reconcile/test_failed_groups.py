@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.reconcile.failed_groups import FailedGroups
 from controller.runtime.reconcile.plan import Failure, Plan, Target
-from tests.runtime.kit import create, patch, target
+from tests.runtime.kit import create, delete, patch, target
 
 if TYPE_CHECKING:
     from controller.runtime.reconcile.plan import Write
@@ -109,3 +109,9 @@ def test_the_last_failure_of_a_group_is_the_one_that_is_reported():
     groups = after(HEAD, WORKER, plan=Plan(stages=((HEAD, WORKER),)))
     groups.failed(failure(WORKER, "still no"))
     assert groups.held(WORKER) == failure(WORKER, "still no")
+
+
+def test_what_could_not_be_deleted_is_forgotten_once_nobody_plans_to_delete_it():
+    a, b, c = delete("a"), delete("b"), delete("c")
+    groups = after(a, b, c, plan=Plan(stages=((b,),), independent=(c,)))
+    assert groups.undeleted == [b.target, c.target]

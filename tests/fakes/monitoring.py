@@ -1,0 +1,28 @@
+"""A client of the endpoints for metrics and health."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from controller.runtime.health import MonitoringServer
+
+
+@asynccontextmanager
+async def serving(server: MonitoringServer) -> AsyncGenerator[aiohttp.ClientSession]:
+    """Run the server for the duration of a block; yields a client of it."""
+    ready = asyncio.Event()
+    task = asyncio.create_task(server.run(ready.set))
+    await ready.wait()
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+            yield session
+    finally:
+        server.stop()
+        await task
