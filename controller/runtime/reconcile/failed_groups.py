@@ -11,6 +11,7 @@ be one object alone that must not be deleted.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.runtime.reconcile.plan import Delete, verb_of
@@ -53,7 +54,8 @@ class FailedGroups:
             self.failures.clear()
             self.undeleted.clear()
         if self.undeleted:
-            targets = {write.target for stage in (*plan.stages, plan.independent) for write in stage}
+            writes = chain(*plan.stages, plan.independent)
+            targets = {write.target for write in writes}
             self.undeleted = [each for each in self.undeleted if each in targets]
         self.failures = {group: last for group, last in self.failures.items() if group in planned}
         stage = next((stage for stage in stages if stage & self.failures.keys()), set[Group]())
