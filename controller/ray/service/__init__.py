@@ -1,0 +1,1 @@
+"""RayServices: Serve applications on Ray clusters that are replaced safely."""

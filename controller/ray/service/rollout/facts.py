@@ -1,0 +1,102 @@
+"""The facts that a rollout depends on: enumerations, booleans and percentages.
+
+Names, times and texts are reduced to these before anything is decided, so that a test can visit
+every state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from controller.ray.service.rollout.shares import Shares
+
+
+class Strategy(Enum):
+    """`spec.upgradeStrategy.type`: what a new specification of the cluster leads to."""
+
+    NEW_CLUSTER = "NewCluster"
+    INCREMENTAL = "NewClusterWithIncrementalUpgrade"
+    NONE = "None"
+
+
+class Goal(Enum):
+    """The cluster that has the specification that the user wants."""
+
+    ACTIVE = "active"
+    PENDING = "pending"
+    OTHER = "other"  # none has it
+
+
+class Selection(Enum):
+    """The cluster that the stable services select."""
+
+    NEITHER = "neither"
+    ACTIVE = "active"
+    PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """One of the two clusters.
+
+    Attributes:
+        recorded: whether the status names it.
+        exists: whether there is such a RayCluster.
+        has_head: whether its head is ready, so that it may come to serve.
+        ready: share of the full size that is ready, in percent; None if it is not known.
+        serves: whether all applications of its stored config run, and its proxies answer.
+    """
+
+    recorded: bool = False
+    exists: bool = False
+    has_head: bool = False
+    ready: int | None = None
+    serves: bool = False
+
+
+NO_CLUSTER = ClusterFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`spec.upgradeStrategy.clusterUpgradeOptions`, in percent.
+
+    Attributes:
+        surge: by how much both capacities together may exceed 100.
+        step: by how much the weight may change at a time.
+    """
+
+    surge: int = 100
+    step: int = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The facts about a RayService at one moment.
+
+    Attributes:
+        strategy: what a new specification leads to.
+        options: of an incremental upgrade.
+        goal: the cluster that has the wanted specification.
+        active: the active cluster.
+        pending: the pending cluster.
+        incremental: whether the pending cluster takes over step by step.
+        rolling_back: whether the pending cluster hands back what it has taken over.
+        shares: capacities and weights, as stored.
+        selection: the cluster that the stable services select.
+        route_in_force: whether the gateway routes by the stored weights.
+        interval_passed: whether the weights may be changed again.
+    """
+
+    strategy: Strategy = Strategy.NEW_CLUSTER
+    options: Options = field(default_factory=Options)
+    goal: Goal = Goal.OTHER
+    active: ClusterFacts = NO_CLUSTER
+    pending: ClusterFacts = NO_CLUSTER
+    incremental: bool = False
+    rolling_back: bool = False
+    shares: Shares = field(default_factory=Shares)
+    selection: Selection = Selection.NEITHER
+    route_in_force: bool = True
+    interval_passed: bool = True

@@ -1,0 +1,101 @@
+"""How capacity and traffic move between two clusters: one small change after the other.
+
+Capacity is added before traffic follows it, and taken away after traffic has left. Both
+capacities together never exceed 100 % plus the surge, and no weight exceeds the capacity of its
+cluster, or what of it is ready (spec: invariants I1 to I3).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.ray.service.rollout.facts import Selection
+from controller.ray.service.rollout.shares import FULL, safe_weight
+from controller.ray.service.rollout.steps import (
+    SetActiveCapacity,
+    SetPendingCapacity,
+    SetPendingWeight,
+    Wait,
+)
+
+if TYPE_CHECKING:
+    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.steps import Move
+
+
+def move_forward(facts: Facts) -> Move | Wait:
+    """The next change towards the pending cluster; `Wait.NOTHING` if it has taken over."""
+    shares, surge = facts.shares, facts.options.surge
+    if (rescue := _rescue(facts)) is not None:
+        return rescue
+    if not facts.route_in_force:
+        return Wait.GATEWAY
+    if shares.pending_weight < shares.pending_capacity:
+        return _shift_forward(facts)
+    if shares.active_capacity == 0:
+        return Wait.NOTHING
+    if shares.active_capacity + shares.pending_capacity <= FULL:
+        return SetPendingCapacity(min(FULL, shares.pending_capacity + surge))
+    if shares.pending_weight == FULL and facts.selection is not Selection.PENDING:
+        return Wait.SERVICES
+    return SetActiveCapacity(max(shares.active_weight, shares.active_capacity - surge))
+
+
+def move_back(facts: Facts) -> Move | Wait:
+    """The next change towards the active cluster; `Wait.NOTHING` if it has everything back."""
+    shares, surge = facts.shares, facts.options.surge
+    if (rescue := _rescue(facts)) is not None:
+        return rescue
+    if shares.active_weight < shares.active_capacity:
+        return _shift_back(facts)
+    if shares.active_capacity < FULL and shares.active_capacity + shares.pending_capacity <= FULL:
+        return SetActiveCapacity(min(FULL, shares.active_capacity + surge))
+    if shares.active_weight == FULL and _is_empty(facts):
+        return Wait.NOTHING
+    if not facts.route_in_force:
+        return Wait.GATEWAY
+    return SetPendingCapacity(max(shares.pending_weight, shares.pending_capacity - surge))
+
+
+def _is_empty(facts: Facts) -> bool:
+    """Whether nothing is lost when the pending cluster goes, once the active one is complete."""
+    if facts.shares.active_capacity < FULL:
+        return False
+    return facts.shares.pending_capacity == 0 or not facts.pending.has_head
+
+
+def _rescue(facts: Facts) -> SetPendingWeight | None:
+    """Traffic leaves at once what is not ready any more, without waiting for the interval."""
+    weight = carrying_weight(facts)
+    return None if weight == facts.shares.pending_weight else SetPendingWeight(weight)
+
+
+def _shift_forward(facts: Facts) -> SetPendingWeight | Wait:
+    shares = facts.shares
+    if not facts.pending.serves:
+        return Wait.PENDING_TO_SERVE
+    wanted = min(shares.pending_weight + facts.options.step, shares.pending_capacity)
+    weight = min(wanted, facts.pending.ready or 0)
+    if weight <= shares.pending_weight:
+        return Wait.PENDING_CAPACITY
+    return SetPendingWeight(weight) if facts.interval_passed else Wait.INTERVAL
+
+
+def _shift_back(facts: Facts) -> SetPendingWeight | Wait:
+    shares = facts.shares
+    wanted = min(shares.active_weight + facts.options.step, shares.active_capacity)
+    weight = min(wanted, facts.active.ready or 0)
+    if weight <= shares.active_weight:
+        return Wait.ACTIVE_CAPACITY
+    if not facts.route_in_force:
+        return Wait.GATEWAY
+    return SetPendingWeight(FULL - weight) if facts.interval_passed else Wait.INTERVAL
+
+
+def carrying_weight(facts: Facts) -> int:
+    """The weight of the pending cluster nearest to the stored one that what is ready can carry."""
+    return safe_weight(
+        facts.shares.pending_weight,
+        active_ready=facts.active.ready,
+        pending_ready=facts.pending.ready,
+    )

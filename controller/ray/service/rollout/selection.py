@@ -1,0 +1,30 @@
+"""Which cluster the stable services lead to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.ray.service.rollout.facts import Selection
+from controller.ray.service.rollout.moves import carrying_weight
+from controller.ray.service.rollout.shares import FULL
+from controller.ray.service.rollout.steps import Change, Wait
+from controller.ray.service.rollout.transitions import Phase, next_step, phase_of
+
+if TYPE_CHECKING:
+    from controller.ray.service.rollout.facts import Facts
+
+_STEPWISE = frozenset({Phase.UPGRADING, Phase.ROLLING_BACK})
+
+
+def wanted_selection(facts: Facts) -> Selection:
+    """The cluster that the services are to select.
+
+    They follow the traffic of an incremental upgrade: to the pending cluster when it has all of it.
+    Otherwise they go to a pending cluster when nothing but they is missing for it to take over.
+    """
+    if facts.incremental and phase_of(facts) in _STEPWISE:
+        return Selection.PENDING if carrying_weight(facts) == FULL else Selection.ACTIVE
+    step = next_step(facts)
+    if step is Wait.SERVICES or step is Change.PROMOTE:
+        return Selection.PENDING
+    return Selection.ACTIVE if facts.active.recorded else facts.selection

@@ -1,0 +1,88 @@
+"""The table of a RayService's rollout: the only place that decides which cluster comes and goes.
+
+Of the rows for the present phase, the first whose condition holds applies. docs/upgrades.md has a
+picture of the table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.service.rollout import predicates as when
+from controller.ray.service.rollout.moves import move_back, move_forward
+from controller.ray.service.rollout.steps import Change, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.steps import Step
+
+
+class Phase(Enum):
+    """The clusters that the status names, and the direction in which they change places."""
+
+    EMPTY = "no cluster"
+    FIRST = "first cluster"
+    SERVING = "serving"
+    UPGRADING = "upgrading"
+    ROLLING_BACK = "rolling back"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One row: in `phase`, if `when` holds, do `then`."""
+
+    phase: Phase
+    when: Callable[[Facts], bool]
+    then: Change | Wait | Callable[[Facts], Step]
+
+
+TABLE: Final[tuple[Transition, ...]] = (
+    # No cluster: the first one is prepared whatever the strategy.
+    Transition(Phase.EMPTY, when.always, Change.PREPARE),
+    # First cluster: it becomes active when it serves. A new specification replaces it before that.
+    Transition(Phase.FIRST, when.services_select_pending, Change.PROMOTE),
+    Transition(Phase.FIRST, when.pending_serves, Wait.SERVICES),
+    Transition(Phase.FIRST, when.pending_is_outdated, Change.REPLACE_PENDING),
+    Transition(Phase.FIRST, when.always, Wait.PENDING_TO_SERVE),
+    # Serving: a new specification, or the loss of the cluster, asks for another one.
+    Transition(Phase.SERVING, when.active_is_lost, Change.PREPARE),
+    Transition(Phase.SERVING, when.new_cluster_is_wanted, Change.PREPARE),
+    Transition(Phase.SERVING, when.always, Wait.NOTHING),
+    # Upgrading: what the services select is never given up.
+    Transition(Phase.UPGRADING, when.pending_has_taken_over, Change.PROMOTE),
+    Transition(Phase.UPGRADING, when.rollback_is_wanted, Change.BEGIN_ROLLBACK),
+    Transition(Phase.UPGRADING, when.pending_is_unwanted, Change.DROP_PENDING),
+    Transition(Phase.UPGRADING, when.pending_is_outdated, Change.REPLACE_PENDING),
+    Transition(Phase.UPGRADING, when.is_incremental, move_forward),
+    Transition(Phase.UPGRADING, when.pending_serves, Wait.SERVICES),
+    Transition(Phase.UPGRADING, when.always, Wait.PENDING_TO_SERVE),
+    # Rolling back: until the active cluster has everything, unless the user changes their mind.
+    Transition(Phase.ROLLING_BACK, when.rollback_is_impossible, Change.RESUME_UPGRADE),
+    Transition(Phase.ROLLING_BACK, when.pending_is_the_goal, Change.RESUME_UPGRADE),
+    Transition(Phase.ROLLING_BACK, when.active_has_everything, Change.DROP_PENDING),
+    Transition(Phase.ROLLING_BACK, when.always, move_back),
+)
+
+
+def phase_of(facts: Facts) -> Phase:
+    """The phase, from what the status names."""
+    if not facts.active.recorded:
+        return Phase.FIRST if facts.pending.recorded else Phase.EMPTY
+    if not facts.pending.recorded:
+        return Phase.SERVING
+    return Phase.ROLLING_BACK if facts.rolling_back else Phase.UPGRADING
+
+
+def next_step(facts: Facts) -> Step:
+    """What is due now: a change, a move, or something to wait for."""
+    for row in _ROWS[phase_of(facts)]:
+        if row.when(facts):
+            return row.then if isinstance(row.then, Change | Wait) else row.then(facts)
+    raise AssertionError("every phase ends with a row that always holds")
+
+
+_ROWS: Final = {phase: tuple(row for row in TABLE if row.phase is phase) for phase in Phase}
