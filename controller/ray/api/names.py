@@ -12,6 +12,9 @@ MAX_CLUSTER_NAME: Final = 53
 MAX_JOB_NAME: Final = 47
 """Maximum length of a RayJob's name, to which its cluster adds six characters."""
 
+MAX_SERVICE_NAME: Final = 47
+"""Maximum length of a RayService's name, to which its clusters add six characters."""
+
 MAX_CRON_JOB_NAME: Final = 36
 """Maximum length of a RayCronJob's name, to which RayJobs add a dash and the tick's minute."""
 

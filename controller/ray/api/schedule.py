@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from controller.ray.api.crontab import MINUTE, Crontab, InvalidSchedule
+from controller.ray.api.go_duration import InvalidDuration, read_duration
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -24,20 +23,6 @@ _DESCRIPTORS: Final = {
     "@hourly": "0 * * * *",
 }
 _EVERY: Final = "@every "
-_UNITS: Final = {
-    "ns": Decimal("1e-9"),
-    "us": Decimal("1e-6"),
-    "µs": Decimal("1e-6"),
-    "μs": Decimal("1e-6"),
-    "ms": Decimal("1e-3"),
-    "s": Decimal(1),
-    "m": Decimal(60),
-    "h": Decimal(3600),
-}
-_PART: Final = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)"
-_DURATION: Final = re.compile(rf"[+-]?(?:{_PART})+")
-_LONGEST: Final = 290 * 365 * 86400
-"""Seconds; Go's durations end at 292 years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +63,7 @@ def parse_schedule(text: str) -> Schedule:
     if not text:
         raise InvalidSchedule("is empty")
     if text.startswith(_EVERY):
-        seconds = int(_duration(text.removeprefix(_EVERY)))
-        return Every(max(MINUTE, timedelta(seconds=seconds)))
+        return Every(max(MINUTE, timedelta(seconds=_interval(text.removeprefix(_EVERY)))))
     if text.startswith("@"):
         crontab = _DESCRIPTORS.get(text)
         if crontab is None:
@@ -89,14 +73,8 @@ def parse_schedule(text: str) -> Schedule:
     return Crontab.parse(text)
 
 
-def _duration(text: str) -> Decimal:
-    """Parse a duration in Go's syntax (`1h30m`, `0`) to seconds."""
-    if text in {"0", "+0", "-0"}:
-        return Decimal(0)
-    if _DURATION.fullmatch(text) is None:
-        raise InvalidSchedule(f"{text!r} is not a duration such as 90m or 1h30m")
-    parts = [Decimal(number) * _UNITS[unit] for number, unit in re.findall(_PART, text)]
-    seconds = sum(parts, start=Decimal(0))
-    if seconds > _LONGEST:
-        raise InvalidSchedule(f"{text!r} is longer than 290 years")
-    return -seconds if text.startswith("-") else seconds
+def _interval(text: str) -> int:
+    try:
+        return int(read_duration(text))
+    except InvalidDuration as error:
+        raise InvalidSchedule(str(error)) from error

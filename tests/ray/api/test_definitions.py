@@ -15,6 +15,7 @@ from controller.ray.api.definitions.crds import (
     raycluster_definition,
     raycronjob_definition,
     rayjob_definition,
+    rayservice_definition,
 )
 from tests.ray.cluster.support import EXAMPLES
 
@@ -46,11 +47,18 @@ DEFINITIONS = {
     "RayCluster": raycluster_definition,
     "RayCronJob": raycronjob_definition,
     "RayJob": rayjob_definition,
+    "RayService": rayservice_definition,
 }
 ADDED_COLUMNS = {
     "RayCluster": ['.status.conditions[?(@.type=="Ready")].reason'],
     "RayCronJob": ['.status.conditions[?(@.type=="Ready")].reason'],
     "RayJob": [".status.failed", ".status.reason"],
+    "RayService": [
+        ".status.activeServiceStatus.rayClusterName",
+        ".status.pendingServiceStatus.rayClusterName",
+        ".metadata.creationTimestamp",
+        '.status.conditions[?(@.type=="Ready")].reason',
+    ],
 }
 each_kind = pytest.mark.parametrize("kind", DEFINITIONS)
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.ray.api.runtime_env import MOST_BYTES, InvalidRuntimeEnv, read_runtime_env
+from controller.ray.api.runtime_env import MOST_BYTES, read_runtime_env
+from controller.ray.api.user_yaml import InvalidYaml
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 8)}]\n"
@@ -96,14 +97,14 @@ def test_text_without_a_value_is_an_empty_environment(text: str):
 )
 def test_what_cannot_be_an_environment_is_said(text: str, words: str):
     started = time.process_time()
-    with pytest.raises(InvalidRuntimeEnv, match=words):
+    with pytest.raises(InvalidYaml, match=words):
         read_runtime_env(text)
     assert time.process_time() - started < 2, "the operator does nothing else meanwhile"
 
 
 def test_what_is_wrong_is_said_without_what_may_be_secret():
     for text in ("a: !!int secret", "password: secret: secret", "a: !!float secret"):
-        with pytest.raises(InvalidRuntimeEnv) as caught:
+        with pytest.raises(InvalidYaml) as caught:
             read_runtime_env(text)
         assert "secret" not in str(caught.value)
 
@@ -113,6 +114,6 @@ def test_what_is_wrong_is_said_without_what_may_be_secret():
 def test_any_text_is_an_environment_or_is_said_not_to_be(text: str):
     try:
         value = read_runtime_env(text)
-    except InvalidRuntimeEnv:
+    except InvalidYaml:
         return
     assert json.loads(json.dumps(value, allow_nan=False)) == value

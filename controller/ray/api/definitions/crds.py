@@ -12,6 +12,7 @@ from controller.ray.api.definitions.custom_resource import custom_resource
 from controller.ray.api.definitions.raycluster import cluster_spec, cluster_status
 from controller.ray.api.definitions.raycronjob import cron_job_spec, cron_job_status
 from controller.ray.api.definitions.rayjob import job_spec, job_status
+from controller.ray.api.definitions.rayservice import service_spec, service_status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +58,16 @@ _RAYJOB_COLUMNS: Final = (
 )
 """KubeRay's columns in its order, then failed attempts and the reason of the last failure."""
 
+_RAYSERVICE_COLUMNS: Final = (
+    ("service status", "string", ".status.serviceStatus", 0),
+    ("num serve endpoints", "string", ".status.numServeEndpoints", 0),
+    ("active", "string", ".status.activeServiceStatus.rayClusterName", 1),
+    ("pending", "string", ".status.pendingServiceStatus.rayClusterName", 1),
+    ("age", "date", ".metadata.creationTimestamp", 0),
+    ("reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 0),
+)
+"""KubeRay's columns in its order, then the clusters, the age and the reason of `Ready`."""
+
 _RAYCRONJOB_COLUMNS: Final = (
     ("schedule", "string", ".spec.schedule", 0),
     ("timezone", "string", ".spec.timeZone", 0),
@@ -70,7 +81,12 @@ _RAYCRONJOB_COLUMNS: Final = (
 
 def custom_resource_definitions() -> list[Definition]:
     """All definitions, as plain data ready to be created."""
-    return [raycluster_definition(), rayjob_definition(), raycronjob_definition()]
+    return [
+        raycluster_definition(),
+        rayjob_definition(),
+        rayservice_definition(),
+        raycronjob_definition(),
+    ]
 
 
 def raycluster_definition() -> Definition:
@@ -90,6 +106,13 @@ def rayjob_definition() -> Definition:
     description = "A job that Ray runs, on a cluster made for it or on one that is there."
     schema = custom_resource("RayJob", description, job_spec(), job_status())
     return _definition("RayJob", schema, _RAYJOB_COLUMNS, _v1alpha1("RayJob"))
+
+
+def rayservice_definition() -> Definition:
+    """The definition of RayService."""
+    description = "Serves applications on a Ray cluster, and replaces the cluster safely."
+    schema = custom_resource("RayService", description, service_spec(), service_status())
+    return _definition("RayService", schema, _RAYSERVICE_COLUMNS, _v1alpha1("RayService"))
 
 
 def raycronjob_definition() -> Definition:

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import ObjectMeta
-from controller.ray.api import labels
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import MAX_JOB_NAME
-from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, SubmissionMode, parse_job_spec
-from controller.ray.api.validation.cluster import validate_cluster
 from controller.ray.api.validation.deletion_strategy import deletion_problems
+from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
 from controller.ray.api.validation.object_name import NameRule
 from controller.ray.api.validation.read_spec import read_spec
 from controller.ray.api.validation.submission import runtime_env_problems, submission_problems
@@ -24,6 +21,7 @@ from controller.ray.api.validation.submission import runtime_env_problems, submi
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from controller.kube.objects import ObjectMeta
     from controller.ray.api.rayjob import RayJob
 
 _DEFAULT_GATES: Final = FeatureGates()
@@ -153,17 +151,9 @@ def _cluster(spec: JobSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterat
             "cannot be true for the cluster of a RayJob: submitters have no such token; use "
             "authOptions.mode token alone",
         )
-    imagined = RayCluster(
-        metadata=ObjectMeta(
-            name="cluster",
-            labels={labels.ORIGIN_KIND: "RayJob"},
-            annotations=metadata.annotations,
-        ),
-        spec=spec.ray_cluster_spec,
-    )
-    result = validate_cluster(imagined, gates)
-    if isinstance(result, Problem):
-        yield result.under("spec.rayClusterSpec", _REASON)
+    problem = embedded_cluster_problem(spec.ray_cluster_spec, "RayJob", metadata.annotations, gates)
+    if problem is not None:
+        yield problem.under("spec.rayClusterSpec", _REASON)
 
 
 def _limits(spec: JobSpec) -> Iterator[Problem]:

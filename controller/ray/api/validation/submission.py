@@ -10,7 +10,8 @@ from controller.apimachinery.problem import Problem
 from controller.apimachinery.template import read_template
 from controller.ray.api.entrypoint_resources import InvalidResources, read_entrypoint_resources
 from controller.ray.api.rayjob import SubmissionMode
-from controller.ray.api.runtime_env import InvalidRuntimeEnv, read_runtime_env
+from controller.ray.api.runtime_env import read_runtime_env
+from controller.ray.api.user_yaml import InvalidYaml
 from controller.ray.api.version import JOB_METADATA_SINCE, is_at_least
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def runtime_env_problems(spec: JobSpec) -> Iterator[Problem]:
     """Problems of the runtime environment."""
     try:
         read_runtime_env(spec.runtime_env_yaml)
-    except InvalidRuntimeEnv as error:
+    except InvalidYaml as error:
         yield Problem("spec.runtimeEnvYAML", str(error))
 
 

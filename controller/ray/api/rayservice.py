@@ -1,0 +1,103 @@
+"""RayService: the cached view and its typed specification.
+
+As in `raycluster`, the cached object keeps plain data, and `parse_service_spec` raises the errors.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any, ClassVar, Final
+
+import msgspec
+
+from controller.apimachinery.custom_object import only, parse, read_conditions
+from controller.kube.objects import View
+from controller.kube.resources import Resource
+from controller.ray.api.ray_object import RayObject
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class RayService(RayObject, frozen=True, gc=True, weakref=True):
+    """A cached RayService."""
+
+    status_fields: ClassVar = {
+        "activeServiceStatus": only(dict),
+        "conditions": read_conditions,
+        "lastUpdateTime": only(str),
+        "numServeEndpoints": only(int),
+        "observedGeneration": only(int),
+        "pendingServiceStatus": only(dict),
+        "serviceStatus": only(str),
+    }
+
+
+RAYSERVICES: Final = Resource("ray.io", "v1", "rayservices", "RayService", RayService)
+
+
+class UpgradeType(Enum):
+    """`spec.upgradeStrategy.type`: what a new specification of the cluster leads to."""
+
+    NEW_CLUSTER = "NewCluster"
+    INCREMENTAL = "NewClusterWithIncrementalUpgrade"
+    NONE = "None"
+
+
+class ClusterUpgradeOptions(View, frozen=True):
+    """`spec.upgradeStrategy.clusterUpgradeOptions`.
+
+    Attributes:
+        max_surge_percent: by how much both clusters together may exceed the full capacity.
+        step_size_percent: by how much the share of the traffic may change at a time.
+        interval_seconds: seconds between two changes of the shares.
+        gateway_class_name: class of the Gateway that divides the traffic.
+    """
+
+    max_surge_percent: Int32 = 100
+    step_size_percent: Int32 | None = None
+    interval_seconds: Int32 | None = None
+    gateway_class_name: str = ""
+
+
+class UpgradeStrategy(View, frozen=True):
+    """`spec.upgradeStrategy`."""
+
+    type: str | None = None
+    cluster_upgrade_options: ClusterUpgradeOptions | None = None
+
+
+class ServiceSpec(View, frozen=True):
+    """`spec` of a RayService. Durations are seconds.
+
+    Attributes:
+        ray_cluster_config: plain data without nulls, copied to the RayClusters.
+        serve_config: `spec.serveConfigV2`, YAML as the user wrote it.
+        serve_service: template of the stable service of the applications.
+    """
+
+    ray_cluster_config: dict[str, Any]
+    serve_config: str = msgspec.field(default="", name="serveConfigV2")
+    serve_service: dict[str, Any] | None = None
+    upgrade_strategy: UpgradeStrategy = UpgradeStrategy()
+    ray_cluster_deletion_delay_seconds: Int32 | None = None
+    exclude_head_pod_from_serve_svc: bool = False
+    suspend: bool = False
+    managed_by: str | None = None
+
+
+def parse_service_spec(service: RayService) -> ServiceSpec:
+    """The typed specification without nulls. It copies the data, so parse each object once.
+
+    Raises:
+        msgspec.ValidationError: a field has the wrong type or is missing.
+    """
+    return parse(service.spec, ServiceSpec)
+
+
+def upgrade_type(spec: ServiceSpec, default: UpgradeType = UpgradeType.NEW_CLUSTER) -> UpgradeType:
+    """What a new specification of the cluster leads to; `default` if the strategy says nothing.
+
+    Raises:
+        ValueError: there is no such type; never raised for a valid specification.
+    """
+    return UpgradeType(spec.upgrade_strategy.type) if spec.upgrade_strategy.type else default

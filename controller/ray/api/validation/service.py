@@ -1,0 +1,147 @@
+"""Validates a RayService: KubeRay's checks in its order, each with a remedy.
+
+It also rejects services that KubeRay accepts and that can never serve, or never finish an upgrade.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.custom_object import dig
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.template import service_problem
+from controller.ray.api import labels
+from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.initializing_timeout import InvalidTimeout, initializing_timeout
+from controller.ray.api.names import MAX_SERVICE_NAME
+from controller.ray.api.rayservice import UpgradeType, parse_service_spec
+from controller.ray.api.serve_config import InvalidServeConfig, read_serve_config
+from controller.ray.api.validation.embedded_cluster import embedded_cluster_problem
+from controller.ray.api.validation.object_name import NameRule
+from controller.ray.api.validation.read_spec import read_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import ObjectMeta
+    from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService, ServiceSpec
+
+_DEFAULT_GATES: Final = FeatureGates()
+_REASON: Final = "InvalidRayServiceSpec"
+_METADATA_REASON: Final = "InvalidRayServiceMetadata"
+_CLUSTER: Final = "spec.rayClusterConfig"
+_OPTIONS: Final = "spec.upgradeStrategy.clusterUpgradeOptions"
+_NAME_RULE: Final = NameRule(
+    MAX_SERVICE_NAME,
+    noun="the service",
+    children="clusters",
+    named_after="services",
+    reason=_METADATA_REASON,
+)
+
+
+def validate_service(
+    service: RayService, gates: FeatureGates = _DEFAULT_GATES
+) -> ServiceSpec | Problem:
+    """The specification if the object is valid, else its first problem."""
+    spec = read_spec(service, _NAME_RULE, parse_service_spec)
+    if isinstance(spec, Problem):
+        return spec.or_reason(_REASON)
+    problem = next(_problems(spec, service.metadata, gates), None)
+    return spec if problem is None else problem.or_reason(_REASON)
+
+
+def _problems(spec: ServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
+    """All problems, most basic first; callers take the first."""
+    yield from _timeout(metadata)
+    yield from _cluster(spec, metadata, gates)
+    yield from _strategy(spec)
+    yield from _services(spec)
+    yield from _serve_config(spec)
+
+
+def _timeout(metadata: ObjectMeta) -> Iterator[Problem]:
+    try:
+        initializing_timeout(metadata.annotations)
+    except InvalidTimeout as error:
+        field = f"metadata.annotations[{labels.INITIALIZING_TIMEOUT}]"
+        yield Problem(field, str(error), _METADATA_REASON)
+
+
+def _cluster(spec: ServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
+    """Problems for which the created RayClusters would be invalid."""
+    config = spec.ray_cluster_config
+    if dig(config, "authOptions", "enableK8sTokenAuth"):
+        yield Problem(
+            f"{_CLUSTER}.authOptions.enableK8sTokenAuth",
+            "cannot be true for the clusters of a RayService: requests to Serve have no such "
+            "token; use authOptions.mode token alone",
+        )
+    problem = embedded_cluster_problem(config, "RayService", metadata.annotations, gates)
+    if problem is not None:
+        yield problem.under(_CLUSTER, _REASON)
+    if dig(config, "headGroupSpec", "headService", "metadata", "name"):
+        yield Problem(
+            f"{_CLUSTER}.headGroupSpec.headService.metadata.name",
+            "must be left out: each cluster of the RayService needs a head service of its own",
+        )
+
+
+def _strategy(spec: ServiceSpec) -> Iterator[Problem]:
+    strategy = spec.upgrade_strategy
+    known = [each.value for each in UpgradeType]
+    if strategy.type and strategy.type not in known:
+        yield Problem(
+            "spec.upgradeStrategy.type", f"{strategy.type!r} is none of {', '.join(known)}"
+        )
+    delay = spec.ray_cluster_deletion_delay_seconds
+    if delay is not None and delay < 0:
+        yield Problem("spec.rayClusterDeletionDelaySeconds", "must not be negative")
+    if strategy.type != UpgradeType.INCREMENTAL.value:
+        return
+    if not dig(spec.ray_cluster_config, "enableInTreeAutoscaling"):
+        yield Problem(
+            f"{_CLUSTER}.enableInTreeAutoscaling",
+            f"must be true with {UpgradeType.INCREMENTAL.value}: the clusters grow and shrink with "
+            "their capacity",
+        )
+    if strategy.cluster_upgrade_options is None:
+        yield Problem(_OPTIONS, f"must be set with {UpgradeType.INCREMENTAL.value}")
+    else:
+        yield from _options(strategy.cluster_upgrade_options)
+
+
+def _options(options: ClusterUpgradeOptions) -> Iterator[Problem]:
+    surge, step = options.max_surge_percent, options.step_size_percent
+    if not 1 <= surge <= 100:
+        yield Problem(
+            f"{_OPTIONS}.maxSurgePercent",
+            f"is {surge}; it must be from 1 to 100, or the upgrade could not begin",
+        )
+    if step is None or not 1 <= step <= 100:
+        yield Problem(
+            f"{_OPTIONS}.stepSizePercent",
+            f"is {'not set' if step is None else step}; it must be from 1 to 100, or no request "
+            "would ever reach the new cluster",
+        )
+    elif step > surge:
+        yield Problem(
+            f"{_OPTIONS}.stepSizePercent", f"is {step}, more than maxSurgePercent, {surge}"
+        )
+    if options.interval_seconds is None or options.interval_seconds <= 0:
+        yield Problem(f"{_OPTIONS}.intervalSeconds", "must be positive")
+    if not options.gateway_class_name:
+        yield Problem(f"{_OPTIONS}.gatewayClassName", "must name a GatewayClass")
+
+
+def _services(spec: ServiceSpec) -> Iterator[Problem]:
+    problem = service_problem(spec.serve_service, "spec.serveService")
+    if problem is not None:
+        yield problem
+
+
+def _serve_config(spec: ServiceSpec) -> Iterator[Problem]:
+    try:
+        read_serve_config(spec.serve_config)
+    except InvalidServeConfig as error:
+        yield Problem("spec.serveConfigV2", str(error))
