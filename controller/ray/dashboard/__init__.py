@@ -16,6 +16,12 @@ from controller.ray.dashboard.client.results import (
     RayVersion,
     Submitted,
 )
+from controller.ray.dashboard.client.serve import (
+    ServeApplication,
+    ServeConfigAccepted,
+    ServeDeployment,
+    ServeState,
+)
 from controller.ray.dashboard.client.submission import JobSubmission
 from controller.ray.dashboard.commands.command import (
     Command,
@@ -26,6 +32,7 @@ from controller.ray.dashboard.commands.command import (
     HeadCommand,
 )
 from controller.ray.dashboard.commands.jobs import DeleteJob, StopJob, SubmitJob
+from controller.ray.dashboard.commands.serve import PutServeConfig
 from controller.ray.dashboard.head import Head
 from controller.ray.dashboard.metrics import DashboardStatistics
 from controller.ray.dashboard.probes.observation import (
@@ -34,6 +41,7 @@ from controller.ray.dashboard.probes.observation import (
     ProbeObservation,
 )
 from controller.ray.dashboard.probes.probe import HealthProbe, JobProbe, Probe, ProbeSubscription
+from controller.ray.dashboard.probes.serve import ServeProbe
 from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
 from controller.ray.dashboard.settings import DashboardSettings
 from controller.ray.dashboard.transport.connector import Connector
@@ -69,7 +77,13 @@ __all__ = [
     "Probe",
     "ProbeObservation",
     "ProbeSubscription",
+    "PutServeConfig",
     "RayVersion",
+    "ServeApplication",
+    "ServeConfigAccepted",
+    "ServeDeployment",
+    "ServeProbe",
+    "ServeState",
     "StopJob",
     "SubmitJob",
     "Submitted",

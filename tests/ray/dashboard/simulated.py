@@ -19,6 +19,7 @@ from controller.ray.dashboard.client.client import TIMEOUT, DashboardClient
 from controller.ray.dashboard.errors import NoResponse, Unreachable
 from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.recorded import recorded, recorded_text
+from tests.ray.dashboard.simulated_serve import SimulatedServe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +162,7 @@ class SimulatedRay:
     most_in_flight: int = 0
     _jobs: dict[Incarnation, dict[str, Job]] = field(default_factory=lambda: defaultdict(dict))
     _faults: dict[str, Fault] = field(default_factory=dict)
+    _serves: dict[Incarnation, SimulatedServe] = field(default_factory=dict)
 
     # What a test does.
 
@@ -187,6 +189,10 @@ class SimulatedRay:
         self._jobs.pop(incarnation(head), None)
 
     # What a test looks at.
+
+    def serve(self, place: Incarnation) -> SimulatedServe:
+        """The Serve of an incarnation; one that was not seen before has deployed nothing."""
+        return self._serves.setdefault(place, SimulatedServe())
 
     def job(self, head: Head, job_id: str) -> Job | None:
         return self._jobs.get(incarnation(head), {}).get(job_id)
@@ -277,6 +283,10 @@ class SimulatedRay:
                 return recorded("gcs-healthz")
             case ["POST", "api", "jobs"]:
                 return self._submit(place, json.loads(request.body or b"{}"))
+            case ["PUT", "api", "serve", "applications"]:
+                return self.serve(place).put(request.body or b"", self.now())
+            case ["GET", "api", "serve", "applications"]:
+                return self.serve(place).state("10.88.0.2", self.now())
             case [method, "api", "jobs", job_id, *rest]:
                 return self._about(place, method, job_id, rest)
         return DashboardResponse(404, "text/plain", b"404: Not Found")

@@ -19,6 +19,7 @@ from controller.ray.dashboard import (
     Submitted,
 )
 from controller.ray.dashboard.client import responses as answers
+from controller.ray.dashboard.client import serve
 from controller.ray.dashboard.client.responses import MAX_MESSAGE
 from controller.ray.dashboard.errors import (
     DashboardError,
@@ -57,6 +58,8 @@ READS: dict[str, Callable[[DashboardResponse], object]] = {
     "deletion": lambda answer: answers.deletion(answer, "demo-long"),
     "version": answers.version,
     "gcs_health": answers.gcs_health,
+    "serve_state": serve.serve_state,
+    "serve_config_accepted": serve.serve_config_accepted,
 }
 MEANS_SOMETHING = {
     ("job", "job-get-running"),
@@ -73,6 +76,9 @@ MEANS_SOMETHING = {
     ("gcs_health", "gcs-healthz"),
     ("gcs_health", "proxy-healthz-200"),
     ("gcs_health", "agent-local-raylet-healthz"),
+    *(("serve_state", name) for name in NAMES if "serve-get" in name),
+    ("serve_config_accepted", "serve-put"),
+    ("serve_config_accepted", "serve-delete"),
 }
 
 

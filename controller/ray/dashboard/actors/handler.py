@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from controller.ray.dashboard.actors.head_actor import HeadActor
     from controller.ray.dashboard.actors.sender import RequestSender
-    from controller.ray.dashboard.client.results import CommandValue
+    from controller.ray.dashboard.client.values import CommandValue
     from controller.ray.dashboard.commands.command import CommandOutcome
     from controller.ray.dashboard.probes.probe import Probe
     from controller.ray.dashboard.probes.state import ProbeState

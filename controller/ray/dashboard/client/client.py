@@ -1,4 +1,4 @@
-"""Ray's job API, typed, over any `DashboardTransport`: each call is one request.
+"""Ray's APIs of jobs and of Serve, typed, over any `DashboardTransport`: each call is one request.
 
 Nothing is repeated here: the actors do that. Every call is limited in time and in bytes.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from controller.ray.dashboard.client import responses
+from controller.ray.dashboard.client import responses, serve
 from controller.ray.dashboard.errors import NoResponse
 from controller.ray.dashboard.transport.transport import DashboardRequest
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RayVersion,
         Submitted,
     )
+    from controller.ray.dashboard.client.serve import ServeConfigAccepted, ServeState
     from controller.ray.dashboard.client.submission import JobSubmission
     from controller.ray.dashboard.transport.transport import DashboardResponse, DashboardTransport
 
@@ -34,7 +35,11 @@ TIMEOUT: Final = 2.0
 MAX_RESPONSE: Final = 1 << 20
 """Bytes of a response that are read."""
 
+MAX_SERVE_STATE: Final = 16 << 20
+"""Bytes of Serve's description of itself that are read; every replica takes about 500."""
+
 _JOBS: Final = "/api/jobs/"
+_APPLICATIONS: Final = "/api/serve/applications/"
 _AUTHORIZATION: Final = "x-ray-authorization"
 """As KubeRay: `authorization` would not get through the API server's proxy."""
 
@@ -76,6 +81,16 @@ class DashboardClient:
     async def delete(self, job_id: str) -> JobDeleted | NoSuchJob:
         """Make Ray forget an ended job. `UnusableResponse` while it runs."""
         return responses.deletion(await self._ask("DELETE", _JOBS + job_id), job_id)
+
+    async def serve_state(self) -> ServeState:
+        """The state of Serve's applications and proxies."""
+        query = {"api_type": "declarative"}
+        answer = await self._ask("GET", _APPLICATIONS, query=query, limit=MAX_SERVE_STATE)
+        return serve.serve_state(answer)
+
+    async def put_serve_config(self, body: bytes) -> ServeConfigAccepted:
+        """Make Serve deploy a config; applications that it does not name are deleted."""
+        return serve.serve_config_accepted(await self._ask("PUT", _APPLICATIONS, body=body))
 
     async def version(self) -> RayVersion:
         """Which Ray responses."""

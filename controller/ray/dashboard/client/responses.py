@@ -28,6 +28,8 @@ from controller.ray.dashboard.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from controller.ray.dashboard.transport.transport import DashboardResponse
 
 T = TypeVar("T")
@@ -87,13 +89,13 @@ def job(answer: DashboardResponse, job_id: str) -> JobInfo | NoSuchJob:
     """The response to `GET /api/jobs/<id>`. Raises `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
-    found = _decoded(answer, _job)
+    found = decoded(answer, _job)
     if job_id not in (found.submission_id, found.job_id):
         raise UnusableResponse(f"the answer is about job {found.submission_id}, not {job_id}")
     return JobInfo(
         submission_id=job_id,
         status=found.status,
-        message=_bounded(found.message or ""),
+        message=bounded(found.message or ""),
         error_type=found.error_type or "",
         start_time=_moment(found.start_time),
         end_time=_moment(found.end_time),
@@ -115,10 +117,10 @@ def submission(answer: DashboardResponse, job_id: str) -> Submitted:
     words = _text(answer)
     if answer.status in {400, 500} and _DUPLICATE in words and job_id in words:
         return Submitted(job_id, already=True)
-    _check_refusal(answer)
+    check_refusal(answer)
     if answer.status == 500 and _REFUSED_BY_AGENT in words:
         raise RefusedByRay(last_line(words))
-    made = _decoded(answer, _submission)
+    made = decoded(answer, _submission)
     if job_id not in (made.submission_id, made.job_id):
         raise UnusableResponse(f"job {job_id} was submitted, the answer names another")
     return Submitted(job_id)
@@ -128,30 +130,30 @@ def stop(answer: DashboardResponse, job_id: str) -> JobStopped | NoSuchJob:
     """The response to `POST /api/jobs/<id>/stop`. Raises `RefusedByRay` or `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
-    _check_refusal(answer)
-    return JobStopped(_decoded(answer, _stop).stopped)
+    check_refusal(answer)
+    return JobStopped(decoded(answer, _stop).stopped)
 
 
 def deletion(answer: DashboardResponse, job_id: str) -> JobDeleted | NoSuchJob:
     """The response to `DELETE /api/jobs/<id>`. Raises `RefusedByRay` or `UnusableResponse`."""
     if _is_unknown(answer, job_id):
         return NoSuchJob()
-    _check_refusal(answer)
-    if not _decoded(answer, _delete).deleted:
+    check_refusal(answer)
+    if not decoded(answer, _delete).deleted:
         raise UnusableResponse(f"Ray did not delete job {job_id}")
     return JobDeleted()
 
 
 def version(answer: DashboardResponse) -> RayVersion:
     """The response to `GET /api/version`. Raises `UnusableResponse`."""
-    found = _decoded(answer, _version)
+    found = decoded(answer, _version)
     return RayVersion(found.ray_version, found.session_name or "")
 
 
 def gcs_health(answer: DashboardResponse) -> None:
     """The response to `GET /api/gcs_healthz`. Raises `UnusableResponse` unless it is well."""
     if answer.status != 200 or answer.body.strip() != b"success":
-        raise _unexpected(answer)
+        raise unexpected(answer)
 
 
 def excerpt(body: bytes) -> str:
@@ -168,17 +170,18 @@ def last_line(text: str) -> str:
     return lines[-1][:MAX_EXCERPT] if lines else "(no reason given)"
 
 
-def _decoded(answer: DashboardResponse, decoder: msgspec.json.Decoder[T]) -> T:
+def decoded(answer: DashboardResponse, decoder: msgspec.json.Decoder[T]) -> T:
     """The value in a response of status 200 with JSON."""
     if answer.status != 200 or answer.content_type != "application/json":
-        raise _unexpected(answer)
+        raise unexpected(answer)
     try:
         return decoder.decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnusableResponse(f"the answer cannot be read: {error}") from error
 
 
-def _unexpected(answer: DashboardResponse) -> UnusableResponse:
+def unexpected(answer: DashboardResponse) -> UnusableResponse:
+    """The error for a response that is none that Ray sends for the request."""
     if 300 <= answer.status < 400:
         return Redirected(f"HTTP {answer.status}: redirects are not followed")
     text = f"HTTP {answer.status}: {_reason(answer)}"
@@ -203,10 +206,15 @@ def _is_unknown(answer: DashboardResponse, job_id: str) -> bool:
     )
 
 
-def _check_refusal(answer: DashboardResponse) -> None:
-    """Raise `RefusedByRay` if Ray refused the request; a proxy's page is no refusal."""
+def check_refusal(answer: DashboardResponse, reason: Callable[[str], str] | None = None) -> None:
+    """Raise `RefusedByRay` if Ray refused the request; a proxy's page is no refusal.
+
+    Args:
+        answer: the response.
+        reason: extracts the reason from the text; `last_line` if not given.
+    """
     if answer.status in _REFUSALS and answer.content_type in {"text/plain", "application/json"}:
-        raise RefusedByRay(last_line(_text(answer)))
+        raise RefusedByRay((reason or last_line)(_text(answer)))
 
 
 def _text(answer: DashboardResponse) -> str:
@@ -223,7 +231,8 @@ def _moment(milliseconds: int | None) -> datetime | None:
         raise UnusableResponse(f"{milliseconds} is no time") from error
 
 
-def _bounded(message: str) -> str:
+def bounded(message: str) -> str:
+    """A message of Ray of which beginning and end are kept if it is long."""
     if len(message) <= MAX_MESSAGE:
         return message
     cut = "\n...\n"

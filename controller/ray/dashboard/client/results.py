@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,7 +102,3 @@ class JobStopped:
 @dataclass(frozen=True, slots=True)
 class JobDeleted:
     """Ray has forgotten the job."""
-
-
-ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion
-CommandValue: TypeAlias = Submitted | JobStopped | JobDeleted | NoSuchJob

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.dashboard.client.client import DashboardClient
-    from controller.ray.dashboard.client.results import CommandValue
+    from controller.ray.dashboard.client.values import CommandValue
     from controller.ray.dashboard.head import Head
     from controller.ray.dashboard.probes.probe import Probe
 
@@ -25,12 +25,15 @@ class Command(ABC):
         name: in metrics, logs and messages.
         needs_subscriber: whether it is given up when its object has no subscription to a probe of
             the head any more.
+        reverts: whether it undoes older commands of its name, so that their outcomes are forgotten
+            and each may be submitted again.
         id: identity of the command, the same whenever it is submitted again.
         deadline: time after which no further attempt is made.
     """
 
     name: ClassVar[str]
     needs_subscriber: ClassVar[bool] = False
+    reverts: ClassVar[bool] = False
 
     id: str
     deadline: datetime

@@ -10,8 +10,8 @@ from controller.ray.dashboard.probes.probe import JobProbe
 
 if TYPE_CHECKING:
     from controller.ray.dashboard.client.client import DashboardClient
-    from controller.ray.dashboard.client.results import CommandValue
     from controller.ray.dashboard.client.submission import JobSubmission
+    from controller.ray.dashboard.client.values import CommandValue
     from controller.ray.dashboard.probes.probe import Probe
 
 

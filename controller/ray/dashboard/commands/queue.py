@@ -27,6 +27,7 @@ class CommandQueue:
         self._due: KeyHeap[CommandId] = KeyHeap()
         self._deadlines: KeyHeap[CommandId] = KeyHeap()
         self._outcomes: dict[CommandId, CommandOutcome] = {}
+        self._reverting: dict[CommandId, str] = {}
         self._ids: defaultdict[Subscriber, set[CommandId]] = defaultdict(set)
 
     def __len__(self) -> int:
@@ -42,7 +43,12 @@ class CommandQueue:
         return self._outcomes.get(command_id)
 
     def add(self, pending: PendingCommand, now: float) -> None:
-        """Open a command; its first attempt is due at once."""
+        """Open a command; its first attempt is due at once.
+
+        If it reverts older commands of its name, their outcomes are forgotten.
+        """
+        if pending.command.reverts:
+            self._forget_reverted(pending)
         self._open[pending.id] = pending
         self._ids[pending.subscriber].add(pending.id)
         self._due.push(pending.id, now)
@@ -55,8 +61,10 @@ class CommandQueue:
         self._deadlines.discard(pending.id)
         if outcome is None:
             self._drop_id(pending.subscriber, pending.id)
-        else:
-            self._outcomes[pending.id] = outcome
+            return
+        self._outcomes[pending.id] = outcome
+        if pending.command.reverts:
+            self._reverting[pending.id] = pending.command.name
 
     def retry(self, pending: PendingCommand, when: float) -> None:
         """Make another attempt at `when`."""
@@ -99,11 +107,20 @@ class CommandQueue:
         for command_id in list(self._ids.get(subscriber, ())):
             pending = self._open.get(command_id)
             if pending is None:
-                del self._outcomes[command_id]
-                self._drop_id(subscriber, command_id)
+                self._drop_outcome(subscriber, command_id)
             else:
                 still_open.append(pending)
         return still_open
+
+    def _forget_reverted(self, pending: PendingCommand) -> None:
+        name = pending.command.name
+        for command_id in [each for each, of in self._reverting.items() if of == name]:
+            self._drop_outcome(pending.subscriber, command_id)
+
+    def _drop_outcome(self, subscriber: Subscriber, command_id: CommandId) -> None:
+        del self._outcomes[command_id]
+        self._reverting.pop(command_id, None)
+        self._drop_id(subscriber, command_id)
 
     def _drop_id(self, subscriber: Subscriber, command_id: CommandId) -> None:
         ids = self._ids[subscriber]

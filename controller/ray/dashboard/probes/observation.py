@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.dashboard.client.results import ProbeValue
+    from controller.ray.dashboard.client.values import ProbeValue
     from controller.ray.dashboard.commands.command import CommandOutcome
     from controller.ray.dashboard.head import Head
     from controller.ray.dashboard.probes.probe import Probe

@@ -10,7 +10,7 @@ from controller.runtime.reconcile.external import Subscription
 
 if TYPE_CHECKING:
     from controller.ray.dashboard.client.client import DashboardClient
-    from controller.ray.dashboard.client.results import ProbeValue
+    from controller.ray.dashboard.client.values import ProbeValue
     from controller.ray.dashboard.head import Head
 
 

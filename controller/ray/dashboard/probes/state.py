@@ -13,7 +13,7 @@ from controller.ray.dashboard.probes.observation import ProbeObservation
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from controller.ray.dashboard.client.results import ProbeValue
+    from controller.ray.dashboard.client.values import ProbeValue
     from controller.ray.dashboard.settings import DashboardSettings
     from controller.ray.dashboard.subscriber import Subscriber
 

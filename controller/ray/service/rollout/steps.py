@@ -1,4 +1,4 @@
-"""The steps of a rollout. At most one is due at a time, and each is stored before it has effects."""
+"""The steps of a rollout; at most one is due at a time, and each is stored before its effects."""
 
 from __future__ import annotations
 

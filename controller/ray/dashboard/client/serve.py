@@ -1,0 +1,181 @@
+"""Ray Serve as its dashboard describes it: values, and the meaning of its responses.
+
+Only what Ray itself says becomes a value; an application list that is absent is an error, never an
+empty one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.ray.dashboard.client.responses import (
+    MAX_EXCERPT,
+    bounded,
+    check_refusal,
+    decoded,
+    last_line,
+    unexpected,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.ray.dashboard.transport.transport import DashboardResponse
+
+RUNNING: Final = "RUNNING"
+"""Status of an application all of whose deployments are healthy; also state of a replica."""
+
+HEALTHY: Final = "HEALTHY"
+"""Status of a deployment or a proxy that works."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeDeployment:
+    """One deployment of an application.
+
+    Attributes:
+        status: Ray's: `UPDATING`, `HEALTHY`, `UNHEALTHY`, `UPSCALING` ...
+        message: Ray's; bounded.
+        target: replicas that Ray wants at the present capacity.
+        running: replicas that run.
+    """
+
+    status: str
+    message: str = ""
+    target: int = 0
+    running: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ServeApplication:
+    """One application.
+
+    Attributes:
+        status: Ray's: `DEPLOYING`, `RUNNING`, `DEPLOY_FAILED`, `UNHEALTHY` ...
+        message: Ray's; bounded.
+        deployments: by name.
+        config: what was deployed, as Ray stores it; None if it was not deployed by a config.
+    """
+
+    status: str
+    message: str = ""
+    deployments: Mapping[str, ServeDeployment] = field(default_factory=dict[str, ServeDeployment])
+    config: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServeState:
+    """What Ray Serve says of itself.
+
+    Attributes:
+        applications: by name.
+        target_capacity: percent of the full size; None stands for 100.
+        proxies: status of the proxy by IP address of its node.
+    """
+
+    applications: Mapping[str, ServeApplication] = field(
+        default_factory=dict[str, ServeApplication]
+    )
+    target_capacity: float | None = None
+    proxies: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class ServeConfigAccepted:
+    """Ray accepted a config, and deploys it from now on."""
+
+
+_DETAILS: Final = re.compile(r" \[type=.*")
+"""What pydantic appends for programmers."""
+
+
+class _Replica(msgspec.Struct):
+    state: str = ""
+
+
+class _Deployment(msgspec.Struct):
+    status: str
+    message: str | None = None
+    target_num_replicas: int | None = None
+    replicas: list[_Replica] = []
+
+
+class _Application(msgspec.Struct):
+    status: str
+    message: str | None = None
+    deployments: dict[str, _Deployment] = {}
+    deployed_app_config: dict[str, Any] | None = None
+
+
+class _Proxy(msgspec.Struct):
+    status: str
+    node_ip: str | None = None
+
+
+class _State(msgspec.Struct):
+    applications: dict[str, _Application]
+    target_capacity: float | None = None
+    proxies: dict[str, _Proxy] = {}
+
+
+_state = msgspec.json.Decoder(_State)
+
+
+def serve_state(answer: DashboardResponse) -> ServeState:
+    """The response to `GET /api/serve/applications/`. Raises `UnusableResponse`."""
+    found = decoded(answer, _state)
+    return ServeState(
+        {name: _application(each) for name, each in found.applications.items()},
+        found.target_capacity,
+        {each.node_ip or node: each.status for node, each in found.proxies.items()},
+    )
+
+
+def serve_config_accepted(answer: DashboardResponse) -> ServeConfigAccepted:
+    """The response to `PUT /api/serve/applications/`, which has no body.
+
+    Raises:
+        RefusedByRay: the config is wrong.
+        UnusableResponse: anything else.
+    """
+    check_refusal(answer, _validation_errors)
+    if answer.status != 200 or answer.body.strip():
+        raise unexpected(answer)
+    return ServeConfigAccepted()
+
+
+def _validation_errors(text: str) -> str:
+    """The errors in a text of pydantic: a line with the field, and an indented one with the error.
+
+    The last line of any other text.
+    """
+    lines = text.splitlines()
+    found = [
+        f"{field}: {_DETAILS.sub('', error).strip()}"
+        for field, error in itertools.pairwise(lines[1:])
+        if field.strip() and not field.startswith(" ") and error.startswith("  ")
+    ]
+    return "; ".join(found)[:MAX_EXCERPT] if found else last_line(text)
+
+
+def _application(found: _Application) -> ServeApplication:
+    return ServeApplication(
+        found.status,
+        bounded(found.message or ""),
+        {name: _deployment(each) for name, each in found.deployments.items()},
+        found.deployed_app_config,
+    )
+
+
+def _deployment(found: _Deployment) -> ServeDeployment:
+    return ServeDeployment(
+        found.status,
+        bounded(found.message or ""),
+        found.target_num_replicas or 0,
+        sum(replica.state == RUNNING for replica in found.replicas),
+    )

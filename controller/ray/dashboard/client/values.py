@@ -1,0 +1,18 @@
+"""Everything that a probe or a command can bring."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from controller.ray.dashboard.client.results import (
+    JobDeleted,
+    JobInfo,
+    JobStopped,
+    NoSuchJob,
+    RayVersion,
+    Submitted,
+)
+from controller.ray.dashboard.client.serve import ServeConfigAccepted, ServeState
+
+ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion | ServeState
+CommandValue: TypeAlias = Submitted | JobStopped | JobDeleted | NoSuchJob | ServeConfigAccepted

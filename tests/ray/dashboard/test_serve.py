@@ -1,0 +1,133 @@
+"""What Ray Serve says, and what is said to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from controller.ray.dashboard import (
+    CommandDone,
+    HeadCommand,
+    PutServeConfig,
+    ServeConfigAccepted,
+    ServeProbe,
+)
+from controller.ray.dashboard.client.serve import serve_config_accepted, serve_state
+from controller.ray.dashboard.errors import RefusedByRay, UnusableResponse
+from controller.ray.dashboard.transport.transport import DashboardResponse
+from tests.ray.dashboard.kit import HEAD, World, world
+from tests.ray.dashboard.recorded import recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "capacity", "target", "running"),
+    [
+        ("serve-get-running", None, 4, 4),
+        ("serve-get-target-capacity-100", 100.0, 4, 4),
+        ("serve-get-target-capacity-50", 50.0, 2, 2),
+        ("serve-get-target-capacity-20", 20.0, 1, 1),
+        ("serve-get-target-capacity-0", 0.0, 0, 0),
+    ],
+)
+def test_a_state_has_the_capacity_and_its_replicas(
+    name: str, capacity: float | None, target: int, running: int
+):
+    state = serve_state(recorded(name))
+    deployment = state.applications["hello"].deployments["Hello"]
+    assert (state.target_capacity, deployment.target, deployment.running) == (
+        capacity,
+        target,
+        running,
+    )
+
+
+def test_a_state_has_the_configs_that_were_deployed_and_the_proxies_by_address():
+    state = serve_state(recorded("serve-get-running"))
+    hello = state.applications["hello"]
+    assert hello.status == "RUNNING"
+    assert hello.config is not None
+    assert hello.config["import_path"] == "hello_app:app"
+    assert state.proxies["10.88.0.2"] == "HEALTHY"
+
+
+def test_an_application_that_fails_says_why_and_the_other_runs():
+    state = serve_state(recorded("serve-get-one-app-constructor-fails"))
+    failed = {name: each for name, each in state.applications.items() if each.status != "RUNNING"}
+    assert len(failed) == 1
+    assert len(state.applications) == 2
+    assert all(each.status == "DEPLOY_FAILED" and each.message for each in failed.values())
+
+
+@pytest.mark.parametrize("name", ["serve-get-never-deployed", "serve-get-no-applications"])
+def test_a_serve_without_applications_has_none(name: str):
+    assert serve_state(recorded(name)).applications == {}
+
+
+def test_a_state_of_an_older_ray_is_read():
+    assert "hello" in serve_state(recorded("ray-2.46-serve-get")).applications
+
+
+def test_an_answer_without_applications_is_no_state():  # bug 45
+    for body in (b"{}", b'{"applications": null}', b'{"detail": "starting"}'):
+        with pytest.raises(UnusableResponse):
+            serve_state(DashboardResponse(200, "application/json", body))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "serve-put-duplicate-route-400",
+            'applications: Value error, Found duplicate applications for route prefix "/". Please '
+            "ensure each application's route_prefix is unique.",
+        ),
+        ("serve-put-missing-import-path-400", "applications.0.import_path: Field required"),
+        (
+            "serve-put-target-capacity-101-400",
+            "target_capacity: Input should be less than or equal to 100",
+        ),
+    ],
+)
+def test_a_refused_config_says_why(name: str, reason: str):
+    with pytest.raises(RefusedByRay) as caught:
+        serve_config_accepted(recorded(name))
+    assert str(caught.value) == reason
+
+
+def test_a_refusal_in_other_words_says_its_last_line():
+    answer = DashboardResponse(400, "text/plain", b"Traceback\n  no\nValueError: not so")
+    with pytest.raises(RefusedByRay, match="^ValueError: not so$"):
+        serve_config_accepted(answer)
+
+
+def test_a_page_of_a_proxy_accepts_nothing():
+    with pytest.raises(UnusableResponse):
+        serve_config_accepted(DashboardResponse(200, "text/html", b"<html>Welcome</html>"))
+
+
+def put(it: World, name: str) -> None:
+    config = {"applications": [{"name": name, "import_path": "app:app"}]}
+    command = PutServeConfig(name, it.in_(600), json.dumps(config).encode())
+    it.dashboards.submit("ns/job", (HeadCommand(HEAD, command),))
+
+
+async def test_a_config_that_was_replaced_is_sent_again_when_it_is_wanted_again():
+    async with world() as it:
+        it.watch("ns/job", HEAD, ServeProbe())
+        for name in ("old", "old", "new", "old"):
+            put(it, name)
+            await asyncio.sleep(5)
+            assert it.outcome(name) == CommandDone(ServeConfigAccepted())
+        assert it.outcome("new") is None
+        assert [each.method for each in it.ray.asked].count("PUT") == 3
+
+
+async def test_the_state_counts_only_after_the_config_was_accepted():
+    async with world() as it:
+        it.watch("ns/job", HEAD, ServeProbe())
+        await asyncio.sleep(5)
+        assert it.seen(probe=ServeProbe()).value is not None
+        put(it, "new")
+        assert it.seen(probe=ServeProbe()).value is None
