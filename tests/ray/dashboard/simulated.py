@@ -283,13 +283,19 @@ class SimulatedRay:
                 return recorded("gcs-healthz")
             case ["POST", "api", "jobs"]:
                 return self._submit(place, json.loads(request.body or b"{}"))
-            case ["PUT", "api", "serve", "applications"]:
-                return self.serve(place).put(request.body or b"", self.now())
-            case ["GET", "api", "serve", "applications"]:
-                return self.serve(place).state("10.88.0.2", self.now())
+            case [method, "api", "serve", "applications"]:
+                return self._served_applications(place, method, request.body)
             case [method, "api", "jobs", job_id, *rest]:
                 return self._about(place, method, job_id, rest)
         return DashboardResponse(404, "text/plain", b"404: Not Found")
+
+    def _served_applications(
+        self, place: Incarnation, method: str, body: bytes | None
+    ) -> DashboardResponse:
+        serve = self.serve(place)
+        if method == "PUT":
+            return serve.put(body or b"", self.now())
+        return serve.state("10.88.0.2", self.now())
 
     def _submit(self, place: Incarnation, body: dict[str, Any]) -> DashboardResponse:
         if not body.get("entrypoint"):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def move_forward(facts: Facts) -> Move | Wait:
     """The next change towards the pending cluster; `Wait.NOTHING` if it has taken over."""
-    shares, surge = facts.shares, facts.options.surge
+    shares = facts.shares
     if (rescue := _rescue(facts)) is not None:
         return rescue
     if not facts.route_in_force:
@@ -34,11 +34,7 @@ def move_forward(facts: Facts) -> Move | Wait:
         return _shift_forward(facts)
     if shares.active_capacity == 0:
         return Wait.NOTHING
-    if shares.active_capacity + shares.pending_capacity <= FULL:
-        return SetPendingCapacity(min(FULL, shares.pending_capacity + surge))
-    if shares.pending_weight == FULL and facts.selection is not Selection.PENDING:
-        return Wait.SERVICES
-    return SetActiveCapacity(max(shares.active_weight, shares.active_capacity - surge))
+    return _rebalance_forward(facts)
 
 
 def move_back(facts: Facts) -> Move | Wait:
@@ -55,6 +51,16 @@ def move_back(facts: Facts) -> Move | Wait:
     if not facts.route_in_force:
         return Wait.GATEWAY
     return SetPendingCapacity(max(shares.pending_weight, shares.pending_capacity - surge))
+
+
+def _rebalance_forward(facts: Facts) -> Move | Wait:
+    """Add capacity to the pending cluster, or take from the active one what it does not need."""
+    shares, surge = facts.shares, facts.options.surge
+    if shares.active_capacity + shares.pending_capacity <= FULL:
+        return SetPendingCapacity(min(FULL, shares.pending_capacity + surge))
+    if shares.pending_weight == FULL and facts.selection is not Selection.PENDING:
+        return Wait.SERVICES
+    return SetActiveCapacity(max(shares.active_weight, shares.active_capacity - surge))
 
 
 def _is_empty(facts: Facts) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import deque
 
 import pytest
@@ -114,7 +115,7 @@ def test_every_reachable_state_keeps_the_invariants(rules: Rules) -> None:
             edges += 1
             if sort == "write":
                 check_write(world, after)
-    print(f"{len(worlds)} states, {edges} transitions: {rules}")
+    sys.stdout.write(f"{len(worlds)} states, {edges} transitions: {rules}\n")
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
@@ -129,4 +130,4 @@ def test_after_the_last_edit_every_rollout_ends_in_bounded_steps(rules: Rules) -
         assert end.pending is None
         assert end.selection is Selection.ACTIVE
         assert rules.strategy is Strategy.NONE or end.active.spec == end.goal
-    print(f"at most {longest} steps: {rules}")
+    sys.stdout.write(f"at most {longest} steps: {rules}\n")

@@ -6,8 +6,8 @@ replicas that become ready or are lost, a cluster or a head that is lost, an edi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from controller.ray.service.rollout.facts import (
     ClusterFacts,
@@ -28,6 +28,9 @@ from controller.ray.service.rollout.steps import (
     Wait,
 )
 from controller.ray.service.rollout.transitions import next_step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SPECS = "ABC"
 
@@ -63,7 +66,7 @@ class World:
     pending: Cluster | None = None
     incremental: bool = False
     rolling_back: bool = False
-    shares: Shares = Shares()
+    shares: Shares = field(default_factory=Shares)
     selection: Selection = Selection.NEITHER
     routed: int = 0
 
@@ -77,7 +80,7 @@ class Rules:
     """
 
     strategy: Strategy
-    options: Options = Options()
+    options: Options = field(default_factory=Options)
     partly: bool = False
 
 
@@ -116,7 +119,7 @@ def _cluster(cluster: Cluster | None, capacity: int) -> ClusterFacts:
     return ClusterFacts(True, cluster.exists, cluster.has_head, cluster.ready, serves)
 
 
-def apply(world: World, step: Step, rules: Rules) -> World:
+def apply(world: World, step: Step, rules: Rules) -> World:  # noqa: PLR0911  one for each step
     """The world after a step of the rollout was stored."""
     shares = world.shares
     match step:

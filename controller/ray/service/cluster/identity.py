@@ -1,0 +1,100 @@
+"""Which changes of `spec.rayClusterConfig` ask for a new cluster.
+
+A cluster remembers what it was made from as two digests: of the cluster without its worker groups,
+and of each worker group. Fields that may change in a running cluster count for neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from controller.apimachinery.custom_object import mapping
+from controller.ray.pods.canonical import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CHANGEABLE: Final = frozenset({"managedBy", "suspend", "upgradeStrategy"})
+"""Fields of the cluster that change nothing about its pods."""
+
+_CHANGEABLE_IN_GROUP: Final = frozenset(
+    {"maxReplicas", "minReplicas", "replicas", "scaleStrategy", "suspend"}
+)
+_CHANGEABLE_IN_PODS: Final = frozenset({"schedulingGates", "tolerations"})
+_DIGITS: Final = 16
+
+
+class SpecChange(Enum):
+    """How a wanted specification differs from that of a cluster."""
+
+    NONE = "none that counts"
+    ADDED_GROUPS = "worker groups were added at the end"
+    NEW_CLUSTER = "it asks for another cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class SpecIdentity:
+    """What a cluster is made from.
+
+    Attributes:
+        cluster: digest of everything but the worker groups.
+        groups: digest of each worker group, in their order.
+    """
+
+    cluster: str
+    groups: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> SpecIdentity:
+        """The identity of a cluster's specification, plain data."""
+        rest = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
+        groups: Any = rest.pop("workerGroupSpecs", None) or []
+        head = mapping(rest.get("headGroupSpec"))
+        rest["headGroupSpec"] = _without_changeable_pod_fields(head)
+        return cls(
+            _digest(rest, ""), tuple(_digest(_group(each), "workerGroupSpecs") for each in groups)
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> SpecIdentity | None:
+        """Read what `str` wrote; None for anything else."""
+        cluster, *groups = text.split(".")
+        digests = (cluster, *groups)
+        if all(len(each) == _DIGITS and each.isalnum() for each in digests):
+            return cls(cluster, tuple(groups))
+        return None
+
+    def __str__(self) -> str:
+        """The value of the annotation."""
+        return ".".join((self.cluster, *self.groups))
+
+    def change_to(self, wanted: SpecIdentity) -> SpecChange:
+        """How `wanted` differs from this one."""
+        if wanted == self:
+            return SpecChange.NONE
+        count = len(self.groups)
+        if wanted.cluster == self.cluster and wanted.groups[:count] == self.groups:
+            return SpecChange.ADDED_GROUPS
+        return SpecChange.NEW_CLUSTER
+
+
+def _group(group: Any) -> dict[str, Any]:
+    kept = {key: item for key, item in mapping(group).items() if key not in _CHANGEABLE_IN_GROUP}
+    return _without_changeable_pod_fields(kept)
+
+
+def _without_changeable_pod_fields(group: Mapping[str, Any]) -> dict[str, Any]:
+    template = mapping(group.get("template"))
+    spec = mapping(template.get("spec"))
+    pods = {key: item for key, item in spec.items() if key not in _CHANGEABLE_IN_PODS}
+    return {**group, "template": {**template, "spec": pods}}
+
+
+def _digest(value: Any, around: str) -> str:
+    text = msgspec.json.encode(canonical(value, around), order="sorted")
+    return hashlib.sha256(text).hexdigest()[:_DIGITS]

@@ -1,0 +1,122 @@
+"""Whether a cluster serves what is stored on it, and how much of it is ready.
+
+Only applications of the stored config count; an application that is not listed is not ready, and
+an empty list is never ready.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from controller.apimachinery.custom_object import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
+    from controller.ray.service.serving.stored_config import StoredConfig
+
+_RUNNING: Final = "RUNNING"
+_HEALTHY: Final = "HEALTHY"
+_FULL: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What Serve reports about a stored config.
+
+    Attributes:
+        serves: whether every application runs.
+        ready: percent of the full size whose replicas run.
+        deployed: whether Ray has this config, with this capacity.
+        first_cause: why it does not serve, a sentence; empty if it does.
+        unmanaged: names of applications that are not in the config.
+    """
+
+    serves: bool
+    ready: int
+    deployed: bool
+    first_cause: str = ""
+    unmanaged: tuple[str, ...] = ()
+
+
+def judge(state: ServeState, config: StoredConfig, capacity: int | None) -> Readiness:
+    """Compare what Serve reports with the stored config.
+
+    Args:
+        state: what Serve reports.
+        config: what is stored on the cluster.
+        capacity: the wanted target capacity in percent; None for a cluster that has none.
+    """
+    wanted = config.applications
+    found = {name: state.applications.get(name) for name in wanted}
+    deployed = state.target_capacity == capacity and all(
+        each is not None and is_deployed(wanted[name], each) for name, each in found.items()
+    )
+    cause = next(_causes(found), "") if wanted else "the config has no application"
+    return Readiness(
+        serves=not cause and deployed,
+        ready=_ready(state, found),
+        deployed=deployed,
+        first_cause=cause or ("" if deployed else "Ray has another config or capacity"),
+        unmanaged=tuple(sorted(state.applications.keys() - wanted.keys())),
+    )
+
+
+def is_deployed(wanted: Mapping[str, Any], application: ServeApplication) -> bool:
+    """Whether Ray runs this config; what Ray adds to it, such as defaults, does not count."""
+    return application.config is not None and _contains(application.config, wanted)
+
+
+def _contains(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        fields = mapping(found)
+        items = cast("dict[str, Any]", wanted).items()
+        return all(_contains(fields.get(key), item) for key, item in items)
+    if isinstance(wanted, list):
+        listed = cast("list[Any]", wanted)
+        if not isinstance(found, list) or len(cast("list[Any]", found)) != len(listed):
+            return False
+        return all(map(_contains, cast("list[Any]", found), listed))
+    return bool(found == wanted)
+
+
+def _causes(found: Mapping[str, ServeApplication | None]) -> Iterator[str]:
+    """Why the applications do not run; failures before those that take time."""
+    missing = [name for name, each in found.items() if each is None]
+    others = [(name, each) for name, each in found.items() if each is not None]
+    others = [(name, each) for name, each in others if each.status != _RUNNING]
+    for name, each in sorted(others, key=lambda item: item[1].status == "DEPLOYING"):
+        yield f"application {name} is {each.status}{_detail(each)}"
+    for name in missing:
+        yield f"Ray does not list application {name}"
+
+
+def _detail(application: ServeApplication) -> str:
+    if application.message:
+        return f": {application.message}"
+    for name, each in application.deployments.items():
+        if each.status != _HEALTHY:
+            return f": deployment {name} is {each.status}, {each.running} of {each.target} replicas"
+    return ""
+
+
+def _ready(state: ServeState, found: Mapping[str, ServeApplication | None]) -> int:
+    """Percent of the full size that runs, by the deployment that has the least."""
+    if not found or any(each is None for each in found.values()):
+        return 0
+    capacity = _FULL if state.target_capacity is None else int(state.target_capacity)
+    shares = [
+        _share(deployment)
+        for each in found.values()
+        if each is not None
+        for deployment in each.deployments.values()
+    ]
+    return int(capacity * min(shares)) if shares else 0
+
+
+def _share(deployment: ServeDeployment) -> float:
+    if deployment.target == 0:
+        return 1.0 if deployment.status == _HEALTHY else 0.0
+    return min(1.0, deployment.running / deployment.target)

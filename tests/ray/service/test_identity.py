@@ -1,0 +1,96 @@
+"""Which changes of a cluster's specification ask for another cluster."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.ray.service.cluster.identity import SpecChange, SpecIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Spec = dict[str, Any]
+
+
+def template(image: str) -> Spec:
+    return {"spec": {"containers": [{"name": "ray", "image": image}]}}
+
+
+SPEC: Spec = {
+    "rayVersion": "2.60.0",
+    "headGroupSpec": {"template": template("ray:1")},
+    "workerGroupSpecs": [
+        {"groupName": "a", "replicas": 1, "minReplicas": 1, "template": template("ray:1")},
+        {"groupName": "b", "replicas": 2, "template": template("ray:1")},
+    ],
+}
+
+
+def change(edit: Callable[[Spec], object]) -> SpecChange:
+    edited = copy.deepcopy(SPEC)
+    edit(edited)
+    return SpecIdentity.of(SPEC).change_to(SpecIdentity.of(edited))
+
+
+def group(spec: Spec, position: int = 0) -> Spec:
+    return spec["workerGroupSpecs"][position]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda spec: None,
+        lambda spec: group(spec).update(replicas=7),
+        lambda spec: group(spec).update(minReplicas=0, maxReplicas=9),
+        lambda spec: group(spec).update(scaleStrategy={"workersToDelete": ["x"]}),
+        lambda spec: group(spec).update(suspend=True),
+        lambda spec: spec.update(suspend=True),
+        lambda spec: spec.update(managedBy="ray.io/kuberay-operator"),
+        lambda spec: group(spec)["template"]["spec"].update(tolerations=[{"key": "gpu"}]),
+        lambda spec: spec["headGroupSpec"]["template"]["spec"].update(schedulingGates=[]),
+        lambda spec: group(spec).update(numOfHosts=1),  # the default
+        lambda spec: group(spec)["template"]["spec"].update(restartPolicy="Always"),
+        lambda spec: spec.update(
+            workerGroupSpecs=[dict(reversed(g.items())) for g in spec["workerGroupSpecs"]]
+        ),
+    ],
+    ids=str,
+)
+def test_what_may_change_in_a_running_cluster_asks_for_no_other(edit: Callable[[Spec], object]):
+    assert change(edit) is SpecChange.NONE  # bugs 49 and 50
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda spec: spec.update(rayVersion="2.61.0"),
+        lambda spec: group(spec)["template"]["spec"]["containers"][0].update(image="ray:2"),
+        lambda spec: spec["headGroupSpec"].update(rayStartParams={"num-cpus": "0"}),
+        lambda spec: group(spec).update(numOfHosts=2),
+        lambda spec: spec["workerGroupSpecs"].reverse(),
+        lambda spec: spec["workerGroupSpecs"].pop(),
+        lambda spec: spec["workerGroupSpecs"].insert(0, {"groupName": "c"}),
+        lambda spec: spec.update(enableInTreeAutoscaling=True),
+    ],
+    ids=str,
+)
+def test_everything_else_asks_for_another_cluster(edit: Callable[[Spec], object]):
+    assert change(edit) is SpecChange.NEW_CLUSTER
+
+
+def test_groups_added_at_the_end_do_not():
+    added = {"groupName": "c", "template": template("ray:2")}
+    assert change(lambda spec: spec["workerGroupSpecs"].append(added)) is SpecChange.ADDED_GROUPS
+
+
+def test_an_identity_is_read_as_it_was_written():
+    identity = SpecIdentity.of(SPEC)
+    assert SpecIdentity.parse(str(identity)) == identity
+
+
+@pytest.mark.parametrize("text", ["", "x", "a" * 16 + ".", "1234", "0" * 15 + "/"])
+def test_anything_else_is_no_identity(text: str):
+    assert SpecIdentity.parse(text) is None

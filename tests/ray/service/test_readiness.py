@@ -1,0 +1,122 @@
+"""Whether a cluster serves what is stored on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
+from controller.ray.dashboard.client.serve import serve_state
+from controller.ray.service.serving.readiness import Readiness, is_deployed, judge
+from controller.ray.service.serving.stored_config import StoredConfig
+from tests.ray.dashboard.recorded import recorded
+
+HELLO = {
+    "name": "hello",
+    "route_prefix": "/",
+    "import_path": "hello_app:app",
+    "deployments": [{"name": "Hello", "num_replicas": 4}],
+}
+CONFIG = StoredConfig("hash", {"applications": [HELLO]})
+
+
+def described(name: str, capacity: int | None = None) -> Readiness:
+    return judge(serve_state(recorded(name)), CONFIG, capacity)
+
+
+def test_a_running_application_serves():
+    assert described("serve-get-running") == Readiness(serves=True, ready=100, deployed=True)
+
+
+@pytest.mark.parametrize(("capacity", "ready"), [(100, 100), (50, 50), (20, 20), (0, 0)])
+def test_what_is_ready_follows_the_capacity(capacity: int, ready: int):
+    found = described(f"serve-get-target-capacity-{capacity}", capacity)
+    assert (found.ready, found.deployed) == (ready, True)
+
+
+def test_another_capacity_than_the_wanted_one_is_not_deployed():
+    found = described("serve-get-target-capacity-20", 40)
+    assert not found.deployed
+    assert not found.serves
+
+
+@pytest.mark.parametrize("name", ["serve-get-never-deployed", "serve-get-no-applications"])
+def test_an_empty_list_is_never_ready(name: str):  # bug 45
+    found = described(name)
+    assert (found.serves, found.ready) == (False, 0)
+    assert found.first_cause == "Ray does not list application hello"
+
+
+def test_a_config_without_applications_is_never_ready():  # bug 45
+    found = judge(ServeState(), StoredConfig("hash", {"applications": []}), None)
+    assert (found.serves, found.ready) == (False, 0)
+
+
+def test_an_application_that_deploys_is_named():
+    found = described("serve-get-deploying")
+    assert not found.serves
+    assert found.first_cause == "application hello is DEPLOYING"
+
+
+def test_the_deployment_that_is_not_healthy_is_named():
+    half = ServeDeployment("UPSCALING", target=4, running=2)
+    app = ServeApplication("DEPLOYING", deployments={"Hello": half}, config=HELLO)
+    assert judge(ServeState({"hello": app}), CONFIG, None).first_cause == (
+        "application hello is DEPLOYING: deployment Hello is UPSCALING, 2 of 4 replicas"
+    )
+
+
+def test_applications_of_somebody_else_do_not_count_and_are_listed():
+    state = serve_state(recorded("serve-get-running"))
+    broken = ServeApplication("DEPLOY_FAILED", "no")
+    state = replace(state, applications={**state.applications, "theirs": broken})
+    found = judge(state, CONFIG, None)
+    assert found.serves
+    assert found.unmanaged == ("theirs",)
+
+
+def test_a_failure_is_named_before_what_takes_time():
+    two = StoredConfig("hash", {"applications": [HELLO, {**HELLO, "name": "other"}]})
+    state = ServeState(
+        {
+            "hello": ServeApplication("DEPLOYING"),
+            "other": ServeApplication("DEPLOY_FAILED", "ImportError: no module"),
+        }
+    )
+    cause = judge(state, two, None).first_cause
+    assert cause == "application other is DEPLOY_FAILED: ImportError: no module"
+
+
+def test_the_deployment_with_the_least_counts():
+    app = ServeApplication(
+        "RUNNING",
+        deployments={
+            "A": ServeDeployment("HEALTHY", target=4, running=4),
+            "B": ServeDeployment("UPSCALING", target=4, running=1),
+            "C": ServeDeployment("HEALTHY", target=0, running=0),
+        },
+        config=HELLO,
+    )
+    assert judge(ServeState({"hello": app}, 40.0), CONFIG, 40).ready == 10
+
+
+def test_what_ray_adds_to_a_config_makes_no_difference():
+    app = ServeApplication("RUNNING", config={**HELLO, "docs_path": None, "args": {}})
+    assert is_deployed(HELLO, app)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        None,
+        {},
+        {**HELLO, "import_path": "other:app"},
+        {**HELLO, "deployments": []},
+        {**HELLO, "deployments": [{"name": "Hello", "num_replicas": 3}]},
+        {**HELLO, "deployments": "Hello"},
+    ],
+    ids=str,
+)
+def test_another_config_is_not_the_deployed_one(config: dict[str, object] | None):
+    assert not is_deployed(HELLO, ServeApplication("RUNNING", config=config))

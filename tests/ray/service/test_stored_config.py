@@ -1,0 +1,82 @@
+"""The Serve config on a RayCluster."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+
+import pytest
+
+from controller.ray.api import labels
+from controller.ray.service.serving.stored_config import (
+    MOST_BYTES,
+    ConfigTooLarge,
+    UnreadableConfig,
+    load,
+    store,
+)
+
+CONFIG = {"applications": [{"name": "hello", "import_path": "hello:app"}]}
+
+
+def test_what_is_stored_is_loaded_with_the_same_hash():
+    annotations = store(CONFIG)
+    loaded = load(annotations)
+    assert loaded is not None
+    assert loaded.body == CONFIG
+    assert loaded.hash == annotations[labels.SERVE_CONFIG_HASH]
+    assert list(loaded.applications) == ["hello"]
+
+
+def test_the_order_of_keys_makes_no_difference():
+    other = {"applications": [dict(reversed(CONFIG["applications"][0].items()))]}
+    assert store(other) == store(CONFIG)
+
+
+def test_a_request_adds_the_capacity_and_nothing_else():  # bug 37
+    loaded = load(store(CONFIG))
+    assert loaded is not None
+    assert json.loads(loaded.request(None)) == CONFIG
+    for capacity in (0, 20, 40, 60, 80, 100):
+        assert json.loads(loaded.request(capacity)) == {**CONFIG, "target_capacity": capacity}
+
+
+def test_a_cluster_without_the_annotation_has_none():
+    assert load(None) is None
+    assert load({"other": "x"}) is None
+
+
+def test_300_kib_of_ordinary_config_fit():
+    many = [
+        {"name": f"model-{n}", "import_path": "models:app", "route_prefix": f"/models/{n}"}
+        for n in range(4000)
+    ]
+    assert len(json.dumps(many)) > 300 * 1024
+    assert load(store({"applications": many})) is not None
+
+
+def test_a_config_that_does_not_fit_is_refused_and_never_truncated():
+    noise = random.Random(1).randbytes(150 * 1024).hex()  # 300 KiB
+    with pytest.raises(ConfigTooLarge, match=f"more than the {MOST_BYTES}"):
+        store({"applications": [{"name": "hello", "user_config": {"noise": noise}}]})
+
+
+def packed(data: bytes) -> str:
+    return base64.b64encode(gzip.compress(data)).decode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "?", "AAAA", packed(b""), packed(b"[]"), packed(b"\xff"), packed(b"[" * 100_000)],
+    ids=range(7),
+)
+def test_an_annotation_of_somebody_else_is_said_to_be_unreadable(value: str):
+    with pytest.raises(UnreadableConfig, match=labels.SERVE_CONFIG):
+        load({labels.SERVE_CONFIG: value})
+
+
+def test_a_bomb_is_not_unpacked():
+    with pytest.raises(UnreadableConfig):
+        load({labels.SERVE_CONFIG: packed(b" " * (64 << 20))})
