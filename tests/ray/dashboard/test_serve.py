@@ -80,8 +80,10 @@ def test_an_answer_without_applications_is_no_state():  # bug 45
     [
         (
             "serve-put-duplicate-route-400",
-            'applications: Value error, Found duplicate applications for route prefix "/". Please '
-            "ensure each application's route_prefix is unique.",
+            (
+                "applications: Value error, Found duplicate applications for route prefix "
+                '"/". Please ensure each application\'s route_prefix is unique.'
+            ),
         ),
         ("serve-put-missing-import-path-400", "applications.0.import_path: Field required"),
         (
@@ -98,7 +100,7 @@ def test_a_refused_config_says_why(name: str, reason: str):
 
 def test_a_refusal_in_other_words_says_its_last_line():
     answer = DashboardResponse(400, "text/plain", b"Traceback\n  no\nValueError: not so")
-    with pytest.raises(RefusedByRay, match="^ValueError: not so$"):
+    with pytest.raises(RefusedByRay, match=r"^ValueError: not so$"):
         serve_config_accepted(answer)
 
 
