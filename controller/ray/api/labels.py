@@ -62,6 +62,7 @@ RUNS_ON: Final = "manta.dev/runs-on"
 """On a RayJob: cluster and head incarnation of the present attempt."""
 
 RAYJOB_FINALIZER: Final = "ray.io/rayjob-finalizer"
+RAYSERVICE_FINALIZER: Final = "ray.io/rayservice-finalizer"
 REDIS_CLEANUP_FINALIZER: Final = "ray.io/gcs-ft-redis-cleanup-finalizer"
 MANAGED_BY_US: Final = "ray.io/kuberay-operator"
 ORIGIN_KINDS: Final = frozenset({"RayCluster", "RayJob", "RayService"})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from controller.ray.api.rayservice import ClusterUpgradeOptions, RayService, ServiceSpec
 
 _DEFAULT_GATES: Final = FeatureGates()
-_REASON: Final = "InvalidRayServiceSpec"
+INVALID_SPEC_REASON: Final = "InvalidRayServiceSpec"
 _METADATA_REASON: Final = "InvalidRayServiceMetadata"
 _CLUSTER: Final = "spec.rayClusterConfig"
 _OPTIONS: Final = "spec.upgradeStrategy.clusterUpgradeOptions"
@@ -46,9 +46,9 @@ def validate_service(
     """The specification if the object is valid, else its first problem."""
     spec = read_spec(service, _NAME_RULE, parse_service_spec)
     if isinstance(spec, Problem):
-        return spec.or_reason(_REASON)
+        return spec.or_reason(INVALID_SPEC_REASON)
     problem = next(_problems(spec, service.metadata, gates), None)
-    return spec if problem is None else problem.or_reason(_REASON)
+    return spec if problem is None else problem.or_reason(INVALID_SPEC_REASON)
 
 
 def _problems(spec: ServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> Iterator[Problem]:
@@ -79,7 +79,7 @@ def _cluster(spec: ServiceSpec, metadata: ObjectMeta, gates: FeatureGates) -> It
         )
     problem = embedded_cluster_problem(config, "RayService", metadata.annotations, gates)
     if problem is not None:
-        yield problem.under(_CLUSTER, _REASON)
+        yield problem.under(_CLUSTER, INVALID_SPEC_REASON)
     if dig(config, "headGroupSpec", "headService", "metadata", "name"):
         yield Problem(
             f"{_CLUSTER}.headGroupSpec.headService.metadata.name",

@@ -1,0 +1,117 @@
+"""The RayCluster of a RayService: as it is created, and what an edit changes in place."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.ownership import owner_reference
+from controller.ray.api import labels
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.api.rayservice import RayService
+    from controller.ray.service.observation import Goal
+
+Body = dict[str, Any]
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation of `kubectl apply`; copied to the RayCluster it would describe the wrong object."""
+
+_BOUNDS: Final = ("minReplicas", "maxReplicas")
+_REPLICAS: Final = ("replicas",)
+_GROUPS: Final = "/spec/workerGroupSpecs"
+
+
+def cluster_body(service: RayService, goal: Goal, name: str, *, from_least: bool) -> Body:
+    """The RayCluster to create.
+
+    Args:
+        service: the RayService that will own it.
+        goal: what the user wants.
+        name: of the cluster.
+        from_least: whether the groups begin with their least replicas and grow with the capacity.
+    """
+    meta = service.metadata
+    spec = copy.deepcopy(goal.spec.ray_cluster_config)
+    if from_least:
+        for group in spec.get("workerGroupSpecs", ()):
+            group.pop("replicas", None)
+    _separate_redis(spec, name)
+    annotations = {
+        key: value
+        for key, value in (meta.annotations or {}).items()
+        if key != _LAST_APPLIED and not key.startswith(labels.OWN_PREFIX)
+    }
+    own = {labels.ORIGIN_NAME: meta.name, labels.ORIGIN_KIND: RAYSERVICES.kind}
+    return {
+        "apiVersion": RAYCLUSTERS.api_version,
+        "kind": RAYCLUSTERS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": meta.namespace,
+            "labels": (meta.labels or {}) | own,
+            "annotations": annotations | dict(goal.annotations),
+            "ownerReferences": [owner_reference(RAYSERVICES, meta)],
+        },
+        "spec": spec,
+    }
+
+
+def _separate_redis(spec: Body, cluster: str) -> None:
+    """Give the cluster a Redis namespace of its own: two heads in one would destroy each other."""
+    options = mapping(spec.get("gcsFaultToleranceOptions"))
+    chosen = options.get("externalStorageNamespace")
+    if chosen:
+        spec["gcsFaultToleranceOptions"] = {
+            **options,
+            "externalStorageNamespace": f"{chosen}-{cluster}",
+        }
+
+
+def in_place_operations(cluster: RayCluster, wanted: Mapping[str, Any]) -> tuple[Body, ...]:
+    """The JSON patch that brings an existing cluster to what may change in place; may be empty.
+
+    Bounds of replicas and, without autoscaling, the replicas themselves follow the RayService;
+    groups that were added at the end are appended. What the autoscaler decides is never written.
+    """
+    spec = mapping(cluster.spec)
+    operations = tuple(_group_operations(spec, wanted))
+    if not operations:
+        return ()
+    revision = cluster.metadata.resource_version
+    test: Body = {"op": "test", "path": "/metadata/resourceVersion", "value": revision}
+    return (test, *operations)
+
+
+def _group_operations(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Body]:
+    present: list[Any] = spec.get("workerGroupSpecs") or []
+    goal: list[Any] = wanted.get("workerGroupSpecs") or []
+    fields = _BOUNDS if spec.get("enableInTreeAutoscaling") else (*_BOUNDS, *_REPLICAS)
+    for position, (now, then) in enumerate(zip(present, goal, strict=False)):
+        if mapping(now).get("groupName") != mapping(then).get("groupName"):
+            return
+        yield from _field_operations(position, mapping(now), mapping(then), fields)
+    for group in goal[len(present) :]:
+        if present:
+            yield {"op": "add", "path": f"{_GROUPS}/-", "value": group}
+    if goal and not present:
+        yield {"op": "add", "path": _GROUPS, "value": goal}
+
+
+def _field_operations(
+    position: int, now: Mapping[str, Any], then: Mapping[str, Any], fields: tuple[str, ...]
+) -> Iterator[Body]:
+    for field in fields:
+        if then.get(field) == now.get(field):
+            continue
+        path = f"{_GROUPS}/{position}/{field}"
+        if then.get(field) is None:
+            yield {"op": "remove", "path": path}
+        else:
+            yield {"op": "add", "path": path, "value": then[field]}

@@ -1,0 +1,123 @@
+"""Writes that create, change and delete the RayClusters of a RayService.
+
+The reasons of events are KubeRay's.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
+from controller.ray.api import labels
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.service.cluster.body import cluster_body, in_place_operations
+from controller.ray.service.observation import CLUSTER_SCOPE, PENDING
+from controller.runtime.reconcile.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.ray.api.raycluster import RayCluster
+    from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.runtime.reconcile.plan import Write
+
+DEFAULT_DELAY: Final = timedelta(seconds=60)
+"""How long a replaced cluster is kept if the RayService does not say (KubeRay)."""
+
+
+def create_pending(seen: ServiceObservation) -> Iterator[Write]:
+    """Create the pending cluster under its recorded name.
+
+    An active cluster that somebody deleted is replaced by a pending one, never created again.
+    """
+    if CLUSTER_SCOPE in seen.pending_scopes:
+        return
+    pending = seen.pending
+    if pending is None or pending.cluster is not None or pending.foreign:
+        return
+    stepwise = seen.active is not None and "targetCapacity" in seen.recorded(PENDING)
+    body = cluster_body(seen.service, seen.valid_goal, pending.name, from_least=stepwise)
+    created = Event("Normal", "CreatedRayCluster", "Create", f"Created RayCluster {pending.name}")
+    yield Create(_target(seen, pending.name), body, on_success=created)
+
+
+def update_in_place(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+    """Bring the cluster that has the wanted specification to what may change in place."""
+    if cluster.cluster is None or not cluster.exists:
+        return
+    meta, goal = cluster.cluster.metadata, seen.valid_goal
+    operations = in_place_operations(cluster.cluster, goal.spec.ray_cluster_config)
+    if operations:
+        note = f"Updated RayCluster {cluster.name}"
+        updated = Event("Normal", "UpdatedRayCluster", "Update", note)
+        yield JsonPatch(_target(seen, cluster.name), meta.uid, operations, on_success=updated)
+    stamps = {k: v for k, v in goal.annotations.items() if (meta.annotations or {}).get(k) != v}
+    if stamps:
+        patch = {"metadata": {"annotations": stamps}}
+        yield MergePatch(_target(seen, cluster.name), meta.uid, patch)
+
+
+def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+    """Delete clusters that the status does not name, some time after they were replaced.
+
+    When that is stands on the cluster, so that a restart of the operator does not begin it again.
+    A cluster that a service still selects is kept.
+    """
+    selected = selected_clusters(seen)
+    for cluster in seen.others:
+        meta = cluster.metadata
+        if meta.terminating or meta.name in selected:
+            continue
+        due = deletion_time(cluster)
+        if due is None:
+            stamp = {labels.DELETE_AFTER: rfc3339(now + deletion_delay(seen))}
+            patch = {"metadata": {"annotations": stamp}}
+            yield MergePatch(_target(seen, meta.name), meta.uid, patch)
+        elif due <= now:
+            yield _delete(seen, cluster)
+
+
+def delete_all(seen: ServiceObservation) -> Iterator[Write]:
+    """Delete all clusters at once."""
+    recorded = (
+        each.cluster for each in seen.clusters if each.cluster is not None and not each.foreign
+    )
+    for cluster in (*recorded, *seen.others):
+        if not cluster.metadata.terminating:
+            yield _delete(seen, cluster)
+
+
+def deletion_delay(seen: ServiceObservation) -> timedelta:
+    """`spec.rayClusterDeletionDelaySeconds`."""
+    seconds = seen.valid_goal.spec.ray_cluster_deletion_delay_seconds
+    return DEFAULT_DELAY if seconds is None else timedelta(seconds=seconds)
+
+
+def deletion_time(cluster: RayCluster) -> datetime | None:
+    """When a replaced cluster may be deleted; None if that was not decided."""
+    try:
+        return parse_rfc3339((cluster.metadata.annotations or {}).get(labels.DELETE_AFTER, ""))
+    except ValueError:
+        return None
+
+
+def selected_clusters(seen: ServiceObservation) -> frozenset[str]:
+    """Names of the clusters that the stable services select as they are."""
+    found: set[str] = set()
+    for _, observed in seen.children:
+        selector = getattr(getattr(observed.present, "spec", None), "selector", None) or {}
+        if labels.CLUSTER in selector:
+            found.add(selector[labels.CLUSTER])
+    return frozenset(found)
+
+
+def _delete(seen: ServiceObservation, cluster: RayCluster) -> Delete:
+    meta = cluster.metadata
+    deleted = Event("Normal", "DeletedRayCluster", "Delete", f"Deleted RayCluster {meta.name}")
+    return Delete(_target(seen, meta.name), meta.uid, on_success=deleted)
+
+
+def _target(seen: ServiceObservation, name: str) -> Target:
+    return Target(RAYCLUSTERS, seen.service.metadata.namespace, name, CLUSTER_SCOPE)

@@ -1,0 +1,49 @@
+"""Reads what the user wants from a RayService."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.custom_object import dig, parse
+from controller.apimachinery.problem import Problem
+from controller.ray.api import labels
+from controller.ray.api.raycluster import ClusterSpec
+from controller.ray.api.serve_config import read_serve_config
+from controller.ray.api.validation.service import INVALID_SPEC_REASON, validate_service
+from controller.ray.head.service import serve_ports
+from controller.ray.service.cluster.identity import SpecIdentity
+from controller.ray.service.observation import Goal
+from controller.ray.service.serving.stored_config import ConfigTooLarge, store
+
+if TYPE_CHECKING:
+    from controller.ray.api.feature_gates import FeatureGates
+    from controller.ray.api.rayservice import RayService, ServiceSpec
+
+
+def read_goal(service: RayService, gates: FeatureGates) -> Goal | Problem:
+    """What the user wants, or the first problem of the specification."""
+    spec = validate_service(service, gates)
+    if isinstance(spec, Problem):
+        return spec
+    if not _has_port(spec):
+        return Problem(
+            "spec.rayClusterConfig.headGroupSpec.template.spec.containers[0].ports",
+            "has no port named `serve` or `serve-...`, so that no request could reach the "
+            "applications; add one, such as 8000, or give the ports in spec.serveService",
+            INVALID_SPEC_REASON,
+        )
+    config = read_serve_config(spec.serve_config)
+    try:
+        stored = store(config.body)
+    except ConfigTooLarge as error:
+        return Problem("spec.serveConfigV2", str(error), INVALID_SPEC_REASON)
+    identity = SpecIdentity.of(spec.ray_cluster_config)
+    return Goal(spec, identity, config, {labels.MADE_FROM: str(identity)} | stored)
+
+
+def _has_port(spec: ServiceSpec) -> bool:
+    """Whether the stable service of the applications has a port."""
+    if dig(spec.serve_service, "spec", "ports"):
+        return True
+    ports = serve_ports(parse(spec.ray_cluster_config, ClusterSpec))
+    return bool(ports)

@@ -1,0 +1,88 @@
+"""The RayService kind: observing, planning and status for the runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.memo import IdentityMemo
+from controller.apimachinery.problem import Problem
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.api.unknown_fields import UnknownFieldFinder
+from controller.ray.dashboard import NO_DASHBOARDS
+from controller.ray.head.incarnation import read_cluster_spec
+from controller.ray.service.goal import read_goal
+from controller.ray.service.observe import ServiceSources, observe_service
+from controller.ray.service.plan import plan_service
+from controller.ray.service.settings import ServiceSettings
+from controller.ray.service.status.current_status import current_status
+from controller.ray.service.watches import WATCHES
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.kube.resources import Resource
+    from controller.ray.api.rayservice import RayService
+    from controller.ray.dashboard import Dashboards, HeadCommand, ProbeSubscription
+    from controller.ray.service.observation import Goal, ServiceObservation
+    from controller.runtime.reconcile.external import ExternalSource
+    from controller.runtime.reconcile.kind import CacheReader
+    from controller.runtime.reconcile.plan import Failure, Plan, StatusPatch
+
+
+class RayServiceKind:
+    """Serves applications, and replaces their clusters.
+
+    Args:
+        dashboards: what Ray reports.
+        external_source: talks to Ray; in an operator the same `ControllerDashboards` as
+            `dashboards`.
+        settings: for all RayServices.
+    """
+
+    name = "rayservice-controller"
+    primary: Resource[Any] = RAYSERVICES
+    creates: tuple[Resource[Any], ...] = (RAYCLUSTERS,)
+    owned = WATCHES
+    optional = True  # a cluster may have the definition of RayClusters only
+
+    def __init__(
+        self,
+        dashboards: Dashboards = NO_DASHBOARDS,
+        external_source: ExternalSource[ProbeSubscription, HeadCommand] | None = None,
+        settings: ServiceSettings | None = None,
+    ) -> None:
+        self.external_source = external_source
+        self._settings = settings or ServiceSettings()
+        self._sources = ServiceSources(
+            IdentityMemo(self._read),
+            IdentityMemo(read_cluster_spec),
+            UnknownFieldFinder(),
+            dashboards,
+            self._settings,
+        )
+
+    def observe(self, key: str, reads: CacheReader) -> ServiceObservation | None:
+        """Everything the plan depends on; None if the RayService is gone."""
+        return observe_service(key, reads, self._sources)
+
+    def problem(self, observation: ServiceObservation) -> Problem | None:
+        """Why the RayService's specification is refused, None if it is valid."""
+        return observation.goal if isinstance(observation.goal, Problem) else None
+
+    def plan(self, observation: ServiceObservation, now: datetime) -> Plan:
+        """The plan for the RayService."""
+        return plan_service(observation, self._settings, now)
+
+    def status_after(
+        self,
+        observation: ServiceObservation,
+        plan: Plan,  # noqa: ARG002  the status does not depend on it
+        failures: tuple[Failure, ...],
+        now: datetime,
+    ) -> StatusPatch | None:
+        """The current status, naming the first failed write."""
+        return current_status(observation, self._settings, now, failures)
+
+    def _read(self, service: RayService) -> Goal | Problem:
+        return read_goal(service, self._settings.feature_gates)

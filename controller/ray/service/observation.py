@@ -1,0 +1,132 @@
+"""What a RayService's plan depends on: the RayService and what belongs to it, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.problem import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.api.rayservice import RayService, ServiceSpec
+    from controller.ray.api.serve_config import ServeConfig
+    from controller.ray.children.child import Child
+    from controller.ray.children.drift import ObservedChild
+    from controller.ray.dashboard import CommandOutcome, ProbeObservation
+    from controller.ray.head.incarnation import HeadIncarnation
+    from controller.ray.service.cluster.identity import SpecIdentity
+    from controller.ray.service.serving.stored_config import StoredConfig
+    from controller.runtime.reconcile.kind import CreateError
+
+CLUSTER_SCOPE: Final = "cluster"
+ACTIVE: Final = "activeServiceStatus"
+PENDING: Final = "pendingServiceStatus"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What the user wants, read from a valid specification.
+
+    Attributes:
+        spec: the specification.
+        identity: of the wanted cluster.
+        config: the applications to serve.
+        annotations: what a cluster with this goal carries: identity and config.
+    """
+
+    spec: ServiceSpec
+    identity: SpecIdentity
+    config: ServeConfig
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCluster:
+    """One of the two clusters that the status names.
+
+    Attributes:
+        name: as recorded.
+        role: `ACTIVE` or `PENDING`, the field of the status that names it.
+        cluster: the RayCluster; None if it does not exist.
+        foreign: whether a RayCluster of another owner has the name.
+        spec: the specification of `cluster`; None if there is none that can be read.
+        identity: what `cluster` was made from; None if that is not known.
+        head: its running head.
+        config: the Serve config that is stored on it; None if there is none.
+        config_problem: why the stored config cannot be read; empty if it can.
+        answer: what Serve reports; None before the first probe.
+        put_outcome: how the PUT of the stored config with the present capacity ended.
+    """
+
+    name: str
+    role: str
+    cluster: RayCluster | None = None
+    foreign: bool = False
+    spec: ClusterSpec | None = None
+    identity: SpecIdentity | None = None
+    head: HeadIncarnation | None = None
+    config: StoredConfig | None = None
+    config_problem: str = ""
+    answer: ProbeObservation | None = None
+    put_outcome: CommandOutcome | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a RayCluster that stays."""
+        return self.cluster is not None and not self.cluster.metadata.terminating
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceObservation:
+    """A RayService and what belongs to it.
+
+    Attributes:
+        service: the RayService.
+        goal: what the user wants, or the `Problem` that makes the RayService invalid.
+        status: its status without fields of the wrong type.
+        active: the cluster that serves; None if the status names none.
+        pending: the cluster that takes over; None if the status names none.
+        others: RayClusters of this RayService that the status does not name.
+        next_name: name of the next cluster, never used before.
+        children: the stable services, each as it is wanted and as it is.
+        endpoints: pods that the stable service of the applications leads to and that are ready.
+        pending_scopes: scopes in which the outcome of a write is unknown.
+        create_errors: why the API server refused to create an object, by its name.
+        unknown_fields: a sentence that names the unknown fields of pod templates; may be empty.
+        clock_jumped_at: the time of day after its last jump, None if there was none.
+    """
+
+    service: RayService
+    goal: Goal | Problem
+    status: Mapping[str, Any]
+    active: ServingCluster | None = None
+    pending: ServingCluster | None = None
+    others: tuple[RayCluster, ...] = ()
+    next_name: str = ""
+    children: tuple[tuple[Child, ObservedChild], ...] = ()
+    endpoints: tuple[Pod, ...] = ()
+    pending_scopes: frozenset[str] = frozenset()
+    create_errors: tuple[tuple[str, CreateError], ...] = ()
+    unknown_fields: str = ""
+    clock_jumped_at: datetime | None = None
+
+    @property
+    def valid_goal(self) -> Goal:
+        """What the user wants, of a RayService that is known to be valid."""
+        assert not isinstance(self.goal, Problem)
+        return self.goal
+
+    @property
+    def clusters(self) -> tuple[ServingCluster, ...]:
+        """The clusters that the status names."""
+        return tuple(each for each in (self.active, self.pending) if each is not None)
+
+    def recorded(self, role: str) -> Mapping[str, Any]:
+        """What the status records about the cluster in this role."""
+        return mapping(self.status.get(role))

@@ -1,0 +1,209 @@
+"""Gathers what a RayService's plan depends on from caches and dashboards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.custom_object import mapping, status_of
+from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import Service
+from controller.kube.resources import PODS
+from controller.ray.api import labels
+from controller.ray.api.pod_state import is_ready
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.children.drift import observe_child
+from controller.ray.dashboard import ServeProbe
+from controller.ray.head.incarnation import find_head
+from controller.ray.service.cluster.identity import SpecIdentity
+from controller.ray.service.cluster.names import cluster_name
+from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
+from controller.ray.service.rollout.facts import Selection
+from controller.ray.service.rollout.selection import wanted_selection
+from controller.ray.service.serving.command_id import put_command_id
+from controller.ray.service.serving.stored_config import UnreadableConfig, load
+from controller.ray.service.status.facts import collect_facts
+from controller.ray.service.traffic.services import stable_services
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import ClusterSpec, RayCluster
+    from controller.ray.api.rayservice import RayService
+    from controller.ray.api.unknown_fields import UnknownFieldFinder
+    from controller.ray.children.child import Child
+    from controller.ray.children.drift import ObservedChild
+    from controller.ray.dashboard import Dashboards
+    from controller.ray.service.observation import Goal
+    from controller.ray.service.settings import ServiceSettings
+    from controller.runtime.reconcile.kind import CacheReader, CreateError
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSources:
+    """The sources of an observation besides the caches.
+
+    Attributes:
+        goal_of: gives what a RayService wants, or what is wrong with it.
+        cluster_spec_of: gives a RayCluster's specification, None if it cannot be read.
+        unknown_fields_of: finds the unknown fields of its pod templates.
+        dashboards: what Ray reports.
+        settings: of the RayService controller.
+    """
+
+    goal_of: Callable[[RayService], Goal | Problem]
+    cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
+    unknown_fields_of: UnknownFieldFinder
+    dashboards: Dashboards
+    settings: ServiceSettings
+
+
+def observe_service(
+    key: str, reads: CacheReader, sources: ServiceSources
+) -> ServiceObservation | None:
+    """Read the RayService `namespace/name` and what belongs to it; None if it does not exist."""
+    service = reads.get(RAYSERVICES, key)
+    if service is None:
+        return None
+    meta, status = service.metadata, status_of(service)
+    active = _serving_cluster(service, status, ACTIVE, reads, sources)
+    pending = _serving_cluster(service, status, PENDING, reads, sources)
+    names = {each.name for each in (active, pending) if each is not None}
+    owned = reads.by_index(RAYCLUSTERS, "owner", meta.uid)
+    seen = ServiceObservation(
+        service,
+        sources.goal_of(service),
+        status,
+        active,
+        pending,
+        others=tuple(each for each in owned if each.metadata.name not in names),
+        next_name=_next_name(service, names, reads),
+        pending_scopes=reads.pending_scopes(meta.uid),
+        create_errors=tuple(_create_errors(service, names, reads)),
+        unknown_fields=sources.unknown_fields_of(service, reads),
+        clock_jumped_at=reads.clock_jumped_at,
+    )
+    if isinstance(seen.goal, Problem):
+        return seen
+    children = tuple(_children(seen, reads, sources.settings))
+    return replace(seen, children=children, endpoints=tuple(_endpoints(seen, children, reads)))
+
+
+def _serving_cluster(
+    service: RayService,
+    status: Mapping[str, Any],
+    role: str,
+    reads: CacheReader,
+    sources: ServiceSources,
+) -> ServingCluster | None:
+    recorded = mapping(status.get(role))
+    name = recorded.get("rayClusterName")
+    if not name or not isinstance(name, str):
+        return None
+    key = f"{service.metadata.namespace}/{name}"
+    cluster = reads.get(RAYCLUSTERS, key)
+    if cluster is None:
+        return ServingCluster(name, role, foreign=reads.has_name_conflict(RAYCLUSTERS, key))
+    if not is_owned_by(cluster.metadata, service.metadata.uid):
+        return ServingCluster(name, role, foreign=True)
+    spec = sources.cluster_spec_of(cluster)
+    found = ServingCluster(name, role, cluster, spec=spec, identity=_identity(cluster))
+    try:
+        found = replace(found, config=load(cluster.metadata.annotations))
+    except UnreadableConfig as error:
+        found = replace(found, config_problem=str(error))
+    if spec is None:
+        return found
+    head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
+    return _with_serve(replace(found, head=head), recorded, sources.dashboards)
+
+
+def _with_serve(
+    found: ServingCluster, recorded: Mapping[str, Any], dashboards: Dashboards
+) -> ServingCluster:
+    """The cluster with what its Serve reports."""
+    if found.head is None:
+        return found
+    found = replace(found, answer=dashboards.observation(found.head.dashboard, ServeProbe()))
+    if found.config is None:
+        return found
+    command_id = put_command_id(found.config, recorded.get("targetCapacity"))
+    return replace(found, put_outcome=dashboards.outcome(found.head.dashboard, command_id))
+
+
+def _identity(cluster: RayCluster) -> SpecIdentity:
+    """What a cluster was made from: as recorded, else as it is."""
+    recorded = (cluster.metadata.annotations or {}).get(labels.MADE_FROM, "")
+    return SpecIdentity.parse(recorded) or SpecIdentity.of(mapping(cluster.spec))
+
+
+def _next_name(service: RayService, used: set[str], reads: CacheReader) -> str:
+    """A name that was never used: it depends on a revision that the choice changes."""
+    meta = service.metadata
+    moment = meta.resource_version
+    while True:
+        name = cluster_name(meta, moment)
+        if name not in used and reads.get(RAYCLUSTERS, f"{meta.namespace}/{name}") is None:
+            return name
+        moment += "'"
+
+
+def _create_errors(
+    service: RayService, names: set[str], reads: CacheReader
+) -> Iterator[tuple[str, CreateError]]:
+    for name in sorted(names):
+        error = reads.create_error(RAYCLUSTERS, f"{service.metadata.namespace}/{name}")
+        if error is not None:
+            yield name, error
+
+
+def _children(
+    seen: ServiceObservation, reads: CacheReader, settings: ServiceSettings
+) -> Iterator[tuple[Child, ObservedChild]]:
+    """The stable services, leading to the cluster that they are to select, and as they are.
+
+    There are none before a cluster serves for the first time.
+    """
+    present = tuple(_stable(seen, seen.active or seen.pending, reads, settings))
+    selection = wanted_selection(collect_facts(replace(seen, children=present), settings))
+    wanted = seen.pending if selection is Selection.PENDING else seen.active
+    yield from _stable(seen, wanted, reads, settings)
+
+
+def _endpoints(
+    seen: ServiceObservation,
+    children: Sequence[tuple[Child, ObservedChild]],
+    reads: CacheReader,
+) -> Iterator[Pod]:
+    """Ready pods behind the stable service of the applications, as it is."""
+    selectors = [
+        selector
+        for _, observed in children
+        if isinstance(observed.present, Service)
+        and labels.SERVE in (selector := observed.present.spec.selector or {})
+    ]
+    for selector in selectors:
+        for cluster in seen.clusters:
+            if cluster.cluster is None or selector.get(labels.CLUSTER) != cluster.name:
+                continue
+            for pod in reads.by_index(PODS, "owner", cluster.cluster.metadata.uid):
+                serves = (pod.metadata.labels or {}).get(labels.SERVE) == selector[labels.SERVE]
+                if serves and is_ready(pod):
+                    yield pod
+
+
+def _stable(
+    seen: ServiceObservation,
+    cluster: ServingCluster | None,
+    reads: CacheReader,
+    settings: ServiceSettings,
+) -> Iterator[tuple[Child, ObservedChild]]:
+    if cluster is None or cluster.cluster is None or cluster.spec is None:
+        return
+    spec, meta = seen.valid_goal.spec, seen.service.metadata
+    for child in stable_services(seen.service, spec, cluster.cluster, cluster.spec, settings):
+        yield child, observe_child(child, meta.namespace, meta.uid, reads)

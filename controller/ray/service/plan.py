@@ -1,0 +1,131 @@
+"""What to do about a RayService: read `plan_service` from top to bottom.
+
+The plan is a pure function of the observation, the settings and the time. The rollout decides the
+next step in `rollout/transitions.py`; a step is stored first, and this module gives what is stored
+its writes and commands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from controller.apimachinery.problem import Problem
+from controller.ray.api import labels
+from controller.ray.api.ray_object import is_managed_elsewhere
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.children.drift import ChildState
+from controller.ray.children.writes import create_child, repair_child
+from controller.ray.service.cluster.writes import (
+    create_pending,
+    delete_all,
+    delete_replaced,
+    deletion_time,
+    update_in_place,
+)
+from controller.ray.service.rollout.facts import Goal
+from controller.ray.service.rollout.steps import Wait
+from controller.ray.service.rollout.transitions import next_step
+from controller.ray.service.serving.commands import put_configs, subscriptions
+from controller.ray.service.serving.head_label import label_heads
+from controller.ray.service.status.current_status import current_status
+from controller.ray.service.status.facts import collect_facts
+from controller.ray.service.status.transition import transition_patch
+from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
+from controller.runtime.reconcile.plan import NOTHING, Plan, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.settings import ServiceSettings
+    from controller.runtime.reconcile.plan import Write
+
+
+def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
+    """The plan for the RayService at this moment."""
+    if is_managed_elsewhere(seen.service):
+        return NOTHING
+    if seen.service.metadata.terminating:
+        return _finalize(seen)
+    if isinstance(seen.goal, Problem):
+        return Plan(status=current_status(seen, settings, now), subscriptions=subscriptions(seen))
+    meta = seen.service.metadata
+    finalizer = add_finalizer(_target(seen), meta, labels.RAYSERVICE_FINALIZER)
+    if finalizer is not None:
+        return Plan(commit=finalizer)
+    facts = collect_facts(seen, settings)
+    step = next_step(facts)
+    if not isinstance(step, Wait):
+        patch = transition_patch(seen, facts, step, now)
+        return Plan(commit=patch, subscriptions=subscriptions(seen))
+    return replace(
+        _plan_stored(seen, facts, now),
+        status=current_status(seen, settings, now),
+        subscriptions=subscriptions(seen),
+        requeue_after=_next_deletion(seen, now),
+    )
+
+
+def _plan_stored(seen: ServiceObservation, facts: Facts, now: datetime) -> Plan:
+    """What follows from the stored status."""
+    writes = [*create_pending(seen)]
+    for cluster in _goal_cluster(seen, facts):
+        writes += update_in_place(seen, cluster)
+    return Plan(
+        stages=_stages(writes),
+        commands=put_configs(seen, now),
+        independent=(*_services(seen, now), *label_heads(seen), *delete_replaced(seen, now)),
+    )
+
+
+def _goal_cluster(seen: ServiceObservation, facts: Facts) -> Iterator[ServingCluster]:
+    """The cluster that edits reach: the one that has the wanted specification, unless it goes."""
+    if facts.rolling_back:
+        return
+    cluster = {Goal.ACTIVE: seen.active, Goal.PENDING: seen.pending}.get(facts.goal)
+    if cluster is not None:
+        yield cluster
+
+
+def _services(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+    namespace = seen.service.metadata.namespace
+    for child, observed in seen.children:
+        if child.scope in seen.pending_scopes:
+            continue
+        if observed.state is ChildState.MISSING:
+            yield create_child(namespace, child)
+        elif observed.drift is not None:
+            repair = repair_child(namespace, observed.drift, now)
+            if repair is not None:
+                yield repair
+
+
+def _finalize(seen: ServiceObservation) -> Plan:
+    """Delete all clusters; the finalizer goes when they are gone."""
+    meta = seen.service.metadata
+    if labels.RAYSERVICE_FINALIZER not in meta.finalizers:
+        return NOTHING
+    left = [each for each in seen.clusters if each.cluster is not None and not each.foreign]
+    if not left and not seen.others:
+        return Plan(commit=remove_finalizer(_target(seen), meta, labels.RAYSERVICE_FINALIZER))
+    return Plan(stages=_stages(delete_all(seen)))
+
+
+def _next_deletion(seen: ServiceObservation, now: datetime) -> float | None:
+    """Seconds until the next replaced cluster may be deleted."""
+    times = [moment for each in seen.others if (moment := deletion_time(each)) is not None]
+    waits = [(moment - now).total_seconds() for moment in times if moment > now]
+    return min(waits, default=None)
+
+
+def _target(seen: ServiceObservation) -> Target:
+    meta = seen.service.metadata
+    return Target(RAYSERVICES, meta.namespace, meta.name, scope="finalizer")
+
+
+def _stages(writes: Iterable[Write]) -> tuple[tuple[Write, ...], ...]:
+    stage = tuple(writes)
+    return (stage,) if stage else ()

@@ -1,0 +1,79 @@
+"""What a RayService asks of Ray Serve: to report its state, and to deploy the stored config."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from controller.apimachinery.custom_object import mapping
+from controller.ray.dashboard import (
+    CommandRefused,
+    HeadCommand,
+    ProbeSubscription,
+    PutServeConfig,
+    ServeProbe,
+    ServeState,
+)
+from controller.ray.service.serving.command_id import put_command_id
+from controller.ray.service.serving.readiness import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.ray.service.observation import ServiceObservation, ServingCluster
+
+PUT_PATIENCE: Final = timedelta(minutes=5)
+"""How long one PUT is repeated; after that it is submitted anew."""
+
+
+def subscriptions(seen: ServiceObservation) -> tuple[ProbeSubscription, ...]:
+    """The probe of Serve on each head."""
+    return tuple(
+        ProbeSubscription(each.head.dashboard, ServeProbe())
+        for each in seen.clusters
+        if each.head is not None and not each.head.terminating
+    )
+
+
+def put_configs(seen: ServiceObservation, now: datetime) -> tuple[HeadCommand, ...]:
+    """The PUT of each cluster whose Serve has another config or capacity than the stored one.
+
+    A cluster gets what is stored on it and nothing else. As long as Serve has not reported,
+    nothing is sent.
+    """
+    return tuple(_due(seen, now))
+
+
+def _due(seen: ServiceObservation, now: datetime) -> Iterator[HeadCommand]:
+    for each in seen.clusters:
+        if each.head is None or each.head.terminating or each.config is None:
+            continue
+        capacity = seen.recorded(each.role).get("targetCapacity")
+        if each.put_outcome is not None or not _differs(each, capacity):
+            continue
+        command_id = put_command_id(each.config, capacity)
+        body = each.config.request(capacity)
+        yield HeadCommand(each.head.dashboard, PutServeConfig(command_id, now + PUT_PATIENCE, body))
+
+
+def _differs(cluster: ServingCluster, capacity: int | None) -> bool:
+    state = cluster.answer.value if cluster.answer is not None else None
+    if not isinstance(state, ServeState) or cluster.config is None:
+        return False
+    return not judge(state, cluster.config, capacity).deployed
+
+
+def refusal(cluster: ServingCluster) -> str:
+    """Why Ray refused the stored config; empty if it did not."""
+    outcome = cluster.put_outcome
+    return outcome.message if isinstance(outcome, CommandRefused) else ""
+
+
+def reported_config(cluster: ServingCluster) -> dict[str, Any] | None:
+    """The config of the applications that Ray reports; None while it has not reported."""
+    state = cluster.answer.value if cluster.answer is not None else None
+    if not isinstance(state, ServeState):
+        return None
+    found = (mapping(each.config) for each in state.applications.values())
+    return {"applications": [each for each in found if each]}

@@ -1,0 +1,40 @@
+"""Settings of the RayService controller, read from KubeRay's environment variables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from controller.ray.api.feature_gates import FeatureGates
+from controller.ray.api.rayservice import UpgradeType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Settings of the RayService controller.
+
+    Attributes:
+        default_upgrade: what a new specification leads to if the RayService says nothing.
+        cluster_domain: DNS domain of the cluster, `cluster.local`.
+        head_cluster_ip_service: whether head services get a cluster IP by default.
+        feature_gates: which features are on.
+    """
+
+    default_upgrade: UpgradeType = UpgradeType.NEW_CLUSTER
+    cluster_domain: str = "cluster.local"
+    head_cluster_ip_service: bool = False
+    feature_gates: FeatureGates = field(default_factory=FeatureGates)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> ServiceSettings:
+        """Read KubeRay's environment variables."""
+        keeps = environment.get("ENABLE_ZERO_DOWNTIME", "").lower() == "false"
+        by_ip = environment.get("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE", "").lower() == "true"
+        return cls(
+            default_upgrade=UpgradeType.NONE if keeps else UpgradeType.NEW_CLUSTER,
+            cluster_domain=environment.get("CLUSTER_DOMAIN") or "cluster.local",
+            head_cluster_ip_service=by_ip,
+        )

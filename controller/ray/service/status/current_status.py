@@ -1,0 +1,123 @@
+"""The status between the steps of the rollout: what Ray and the clusters report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.conditions import READY, ConditionSet, find_condition
+from controller.apimachinery.custom_object import status_of
+from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.problem import Problem
+from controller.apimachinery.timestamps import rfc3339
+from controller.ray.dashboard import ServeState
+from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.status.condition_types import UPGRADE_IN_PROGRESS
+from controller.ray.service.status.readiness import Cause, first_cause
+from controller.runtime.reconcile.plan import Event, StatusPatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.ray.service.settings import ServiceSettings
+    from controller.runtime.reconcile.plan import Failure
+
+Status = dict[str, Any]
+
+
+def current_status(
+    seen: ServiceObservation,
+    settings: ServiceSettings,
+    now: datetime,
+    failures: tuple[Failure, ...] = (),
+) -> StatusPatch:
+    """The wanted status if no step is due."""
+    endpoints = len(seen.endpoints)
+    cause = first_cause(seen, settings, failures)
+    conditions = _conditions(seen, cause, endpoints, now)
+    wanted: Status = {
+        "observedGeneration": seen.service.metadata.generation,
+        "numServeEndpoints": endpoints,
+        "serviceStatus": "Running" if endpoints else "",
+        "conditions": conditions.as_list(),
+    }
+    for cluster in seen.clusters:
+        wanted[cluster.role] = _cluster_state(seen, cluster)
+    events = _events(seen, cause)
+    changed = difference(dict(seen.status), wanted)
+    urgent = bool(events) or bool(changed.keys() - {ACTIVE, PENDING})
+    return StatusPatch(
+        wanted, urgent=urgent, interval=3.0, events=events, stamps={"lastUpdateTime": rfc3339(now)}
+    )
+
+
+def _cluster_state(seen: ServiceObservation, cluster: ServingCluster) -> Status:
+    recorded = seen.recorded(cluster.role)
+    state: Status = {}
+    if cluster.cluster is not None:
+        state["rayClusterStatus"] = _replaced(
+            recorded.get("rayClusterStatus") or {}, status_of(cluster.cluster)
+        )
+    answer = cluster.answer.value if cluster.answer is not None else None
+    if isinstance(answer, ServeState):
+        present = recorded.get("applicationStatuses") or {}
+        state["applicationStatuses"] = _replaced(present, _applications(answer))
+    return state
+
+
+def _applications(state: ServeState) -> Status:
+    return {
+        name: {
+            "status": each.status,
+            "message": each.message,
+            "serveDeploymentStatuses": {
+                deployment: {"status": found.status, "message": found.message}
+                for deployment, found in each.deployments.items()
+            },
+        }
+        for name, each in state.applications.items()
+    }
+
+
+def _replaced(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Status:
+    """The merge patch that turns `present` into `wanted`."""
+    found: Status = {name: None for name in present if name not in wanted}
+    for name, value in wanted.items():
+        before = present.get(name)
+        nested = isinstance(value, dict) and isinstance(before, dict)
+        found[name] = _replaced(before, value) if nested else value  # type: ignore[reportUnknownArgumentType]
+    return found
+
+
+def _conditions(
+    seen: ServiceObservation, cause: Cause, endpoints: int, now: datetime
+) -> ConditionSet:
+    stored = seen.status.get("conditions", ())
+    conditions = ConditionSet(stored, seen.service.metadata.generation, now)
+    if isinstance(seen.goal, Problem):
+        conditions.set(READY, "False", "ValidationFailed", str(seen.goal))
+        return conditions
+    was_ready = conditions.is_true(READY)
+    if endpoints:
+        conditions.set(READY, "True", "NonZeroServeEndpoints", f"{endpoints} pods serve")
+    elif was_ready or (find_condition(stored, READY) or {}).get("reason") == "ZeroServeEndpoints":
+        conditions.set(READY, "False", "ZeroServeEndpoints", cause.message)
+    else:
+        conditions.set(READY, "False", "Initializing", cause.message)
+    if seen.active is not None and seen.pending is not None:
+        message = cause.message
+        reason = "BothActivePendingClustersExist"
+        conditions.set(UPGRADE_IN_PROGRESS, "True", reason, message)
+    elif seen.active is not None:
+        conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", "")
+    elif find_condition(stored, UPGRADE_IN_PROGRESS) is None:
+        conditions.set(UPGRADE_IN_PROGRESS, "False", "Initializing", "")
+    return conditions
+
+
+def _events(seen: ServiceObservation, cause: Cause) -> tuple[Event, ...]:
+    stored = find_condition(seen.status.get("conditions", ()), READY) or {}
+    if not cause.event or stored.get("message") == cause.message:
+        return ()
+    return (Event("Warning", cause.event, "Reconcile", cause.message),)

@@ -1,0 +1,147 @@
+"""Reduces an observation to the facts that the rollout depends on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.conditions import find_condition, is_true
+from controller.apimachinery.custom_object import conditions_of
+from controller.ray.api import labels
+from controller.ray.api.rayservice import UpgradeType, upgrade_type
+from controller.ray.dashboard import ServeState
+from controller.ray.service.cluster.identity import SpecChange
+from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.rollout.facts import (
+    NO_CLUSTER,
+    ClusterFacts,
+    Facts,
+    Goal,
+    Options,
+    Selection,
+    Strategy,
+)
+from controller.ray.service.rollout.shares import FULL, Shares
+from controller.ray.service.serving.readiness import judge
+from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.ray.service.serving.readiness import Readiness
+    from controller.ray.service.settings import ServiceSettings
+
+_STRATEGIES = {
+    UpgradeType.NEW_CLUSTER: Strategy.NEW_CLUSTER,
+    UpgradeType.INCREMENTAL: Strategy.INCREMENTAL,
+    UpgradeType.NONE: Strategy.NONE,
+}
+
+
+def collect_facts(seen: ServiceObservation, settings: ServiceSettings) -> Facts:
+    """The facts about a valid RayService."""
+    spec = seen.valid_goal.spec
+    active, pending = seen.recorded(ACTIVE), seen.recorded(PENDING)
+    facts = Facts(
+        strategy=_STRATEGIES[upgrade_type(spec, settings.default_upgrade)],
+        goal=_goal(seen),
+        active=_cluster(seen, seen.active),
+        pending=_cluster(seen, seen.pending),
+        incremental="targetCapacity" in pending and bool(seen.active),
+        rolling_back=is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS),
+        selection=_selection(seen),
+    )
+    if not facts.incremental:
+        return facts
+    return replace(facts, options=_options(seen), shares=_shares(active, pending))
+
+
+def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness | None:
+    """What Serve reports about the stored config; None if it has not reported."""
+    if cluster.config is None or cluster.answer is None:
+        return None
+    state = cluster.answer.value
+    if not isinstance(state, ServeState):
+        return None
+    return judge(state, cluster.config, seen.recorded(cluster.role).get("targetCapacity"))
+
+
+def _goal(seen: ServiceObservation) -> Goal:
+    wanted = seen.valid_goal.identity
+    for cluster, goal in ((seen.active, Goal.ACTIVE), (seen.pending, Goal.PENDING)):
+        if cluster is None:
+            continue
+        if cluster.cluster is None and goal is Goal.PENDING and not cluster.foreign:
+            return goal  # it is created as it is wanted
+        if cluster.identity is not None:
+            change = cluster.identity.change_to(wanted)
+            if change is not SpecChange.NEW_CLUSTER or _is_taken_over(seen, cluster):
+                return goal
+    return Goal.OTHER
+
+
+def _is_taken_over(seen: ServiceObservation, cluster: ServingCluster) -> bool:
+    """Whether another operator made it from the present specification, as far as can be known."""
+    assert cluster.cluster is not None
+    stamped = labels.MADE_FROM in (cluster.cluster.metadata.annotations or {})
+    return not stamped and seen.status.get("observedGeneration") == seen.service.metadata.generation
+
+
+def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> ClusterFacts:
+    if cluster is None:
+        return NO_CLUSTER
+    readiness = readiness_of(seen, cluster)
+    failing = cluster.answer is not None and cluster.answer.failing_since is not None
+    lost = cluster.head is None or cluster.head.terminating
+    ready = 0 if lost or failing else None if readiness is None else readiness.ready
+    return ClusterFacts(
+        recorded=True,
+        exists=cluster.exists,
+        has_head=not lost and _head_is_ready(cluster),
+        ready=ready,
+        serves=not lost and not failing and readiness is not None and readiness.serves,
+    )
+
+
+def _head_is_ready(cluster: ServingCluster) -> bool:
+    assert cluster.cluster is not None
+    found = find_condition(conditions_of(cluster.cluster), "HeadPodReady")
+    return found is not None and found.get("status") == "True"
+
+
+def _selection(seen: ServiceObservation) -> Selection:
+    """The cluster that all stable services select; neither if they differ or are missing."""
+    names = {_selected(observed.present) for _, observed in seen.children}
+    if len(names) != 1:
+        return Selection.NEITHER
+    name = names.pop()
+    for cluster, selection in ((seen.active, Selection.ACTIVE), (seen.pending, Selection.PENDING)):
+        if cluster is not None and cluster.name == name:
+            return selection
+    return Selection.NEITHER
+
+
+def _selected(service: Any) -> str:
+    selector = service.spec.selector if service is not None else None
+    return (selector or {}).get(labels.CLUSTER, "")
+
+
+def _options(seen: ServiceObservation) -> Options:
+    found = seen.valid_goal.spec.upgrade_strategy.cluster_upgrade_options
+    if found is None:
+        return Options()
+    return Options(surge=found.max_surge_percent, step=found.step_size_percent or FULL)
+
+
+def _shares(active: Mapping[str, Any], pending: Mapping[str, Any]) -> Shares:
+    return Shares(
+        active_capacity=_percent(active.get("targetCapacity"), FULL),
+        pending_capacity=_percent(pending.get("targetCapacity"), 0),
+        pending_weight=_percent(pending.get("trafficRoutedPercent"), 0),
+    )
+
+
+def _percent(value: Any, default: int) -> int:
+    fits = isinstance(value, int) and not isinstance(value, bool)
+    return min(max(value, 0), FULL) if fits else default

@@ -1,0 +1,131 @@
+"""The one write of a step of the rollout: names, capacities, weights and conditions together.
+
+Its precondition is the observed resourceVersion, so all of it happens exactly once or not at all,
+and what follows from it (a cluster, a PUT, a service) is planned from the stored status.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.conditions import ConditionSet
+from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.rollout.facts import Strategy
+from controller.ray.service.rollout.shares import FULL
+from controller.ray.service.rollout.steps import (
+    Change,
+    SetActiveCapacity,
+    SetPendingCapacity,
+    SetPendingWeight,
+)
+from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
+from controller.runtime.reconcile.plan import Event, MergePatch, Target
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from controller.ray.service.observation import ServiceObservation
+    from controller.ray.service.rollout.facts import Facts
+    from controller.ray.service.rollout.steps import Move
+
+Status = dict[str, Any]
+
+
+def transition_patch(
+    seen: ServiceObservation, facts: Facts, step: Change | Move, now: datetime
+) -> MergePatch:
+    """The status write that stores a step."""
+    meta = seen.service.metadata
+    conditions = ConditionSet(seen.status.get("conditions", ()), meta.generation, now)
+    changes = _changes(seen, facts, step, now)
+    _set_conditions(conditions, seen, step)
+    status = {**changes, "conditions": conditions.as_list(), "observedGeneration": meta.generation}
+    return MergePatch(
+        Target(RAYSERVICES, meta.namespace, meta.name, scope="rollout"),
+        meta.uid,
+        {"status": status},
+        subresource="status",
+        resource_version=meta.resource_version,
+        on_success=_event(seen, step),
+    )
+
+
+def _changes(  # noqa: PLR0911  one for each step
+    seen: ServiceObservation, facts: Facts, step: Change | Move, now: datetime
+) -> Status:
+    match step:
+        case Change.PREPARE | Change.REPLACE_PENDING:
+            return _prepared(seen, facts)
+        case Change.PROMOTE:
+            return {ACTIVE: _promoted(seen), PENDING: None}
+        case Change.DROP_PENDING:
+            kept = {"targetCapacity": None, "trafficRoutedPercent": None}
+            return {ACTIVE: kept | {"lastTrafficMigratedTime": None}, PENDING: None}
+        case SetActiveCapacity(percent):
+            return {ACTIVE: {"targetCapacity": percent}}
+        case SetPendingCapacity(percent):
+            return {PENDING: {"targetCapacity": percent}}
+        case SetPendingWeight(percent):
+            moved = {"lastTrafficMigratedTime": rfc3339(now)}
+            return {
+                ACTIVE: {"trafficRoutedPercent": FULL - percent, **moved},
+                PENDING: {"trafficRoutedPercent": percent, **moved},
+            }
+        case _:
+            return {}
+
+
+def _prepared(seen: ServiceObservation, facts: Facts) -> Status:
+    """A new pending cluster; what the status said about another one is removed."""
+    pending: Status = dict.fromkeys(seen.recorded(PENDING)) | {"rayClusterName": seen.next_name}
+    if facts.strategy is not Strategy.INCREMENTAL or not facts.active.exists:
+        return {PENDING: pending}
+    full = {"targetCapacity": FULL, "trafficRoutedPercent": FULL}
+    return {ACTIVE: full, PENDING: pending | {"targetCapacity": 0, "trafficRoutedPercent": 0}}
+
+
+def _promoted(seen: ServiceObservation) -> Status:
+    """The pending cluster as the active one, at its full capacity."""
+    kept = {
+        key: value
+        for key, value in seen.recorded(PENDING).items()
+        if key not in {"targetCapacity", "trafficRoutedPercent", "lastTrafficMigratedTime"}
+    }
+    return dict.fromkeys(seen.recorded(ACTIVE)) | kept
+
+
+def _set_conditions(
+    conditions: ConditionSet, seen: ServiceObservation, step: Change | Move
+) -> None:
+    match step:
+        case Change.PREPARE if seen.active is not None:
+            message = f"cluster {seen.next_name} is to replace {seen.active.name}"
+            conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
+        case Change.PROMOTE | Change.DROP_PENDING:
+            conditions.remove(ROLLBACK_IN_PROGRESS)
+            conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", "")
+        case Change.BEGIN_ROLLBACK:
+            message = "the specification changed: the active cluster takes everything back"
+            conditions.set(ROLLBACK_IN_PROGRESS, "True", "DesiredClusterSpecChanged", message)
+        case Change.RESUME_UPGRADE:
+            conditions.remove(ROLLBACK_IN_PROGRESS)
+        case _:
+            pass
+
+
+def _event(seen: ServiceObservation, step: Change | Move) -> Event | None:
+    pending = seen.pending.name if seen.pending is not None else ""
+    match step:
+        case Change.PROMOTE:
+            note = f"Cluster {pending} serves now"
+            return Event("Normal", "PromotedRayCluster", "Update", note)
+        case Change.DROP_PENDING:
+            note = f"Gave up cluster {pending}"
+            return Event("Normal", "DroppedRayCluster", "Update", note)
+        case SetPendingWeight(percent):
+            note = f"{percent} % of the requests go to cluster {pending}"
+            return Event("Normal", "MigratedTraffic", "Update", note)
+        case _:
+            return None

@@ -1,0 +1,214 @@
+"""RayServices on a world: simulated Serves behind the heads, and a client that counts failures."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+import random
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from controller.kube.errors import NotFound
+from controller.kube.resources import SERVICES
+from controller.ray.api import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES, RayService
+from controller.ray.cluster import RayClusterKind
+from controller.ray.dashboard import DashboardActors, Head
+from controller.ray.service.kind import RayServiceKind
+from controller.ray.service.settings import ServiceSettings
+from tests.integration.harness import EXAMPLES, cluster_of, is_ready, role
+from tests.ray.dashboard.simulated import SimulatedRay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from controller.kube.objects import Pod
+    from tests.integration.harness import RunningOperator, World
+    from tests.ray.dashboard.simulated import Incarnation
+    from tests.ray.dashboard.simulated_serve import SimulatedServe
+
+
+def serve_config(greeting: str = "hi", *, replicas: int = 2) -> str:
+    """A config with one application, as users write it."""
+    return f"""
+applications:
+- name: hello
+  import_path: hello:app
+  route_prefix: /
+  deployments:
+  - name: Hello
+    num_replicas: {replicas}
+    user_config:
+      greeting: {greeting}
+"""
+
+
+def service_manifest(name: str = "svc", **spec: Any) -> dict[str, Any]:
+    """A RayService on a cluster of a head and one worker; None removes a field."""
+    example = yaml.safe_load((EXAMPLES / "raycluster.yaml").read_text())
+    cluster = copy.deepcopy(example["spec"])
+    cluster["workerGroupSpecs"] = cluster["workerGroupSpecs"][:1]
+    cluster["workerGroupSpecs"][0] |= {"replicas": 1, "minReplicas": 1, "maxReplicas": 3}
+    head = cluster["headGroupSpec"]["template"]["spec"]["containers"][0]
+    head["ports"] = [*head.get("ports", ()), {"name": "serve", "containerPort": 8000}]
+    full = {"serveConfigV2": serve_config(), "rayClusterConfig": cluster} | spec
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": {"name": name},
+        "spec": {key: value for key, value in full.items() if value is not None},
+    }
+
+
+def with_image(manifest: dict[str, Any], image: str) -> dict[str, Any]:
+    """The manifest with another image of head and workers."""
+    edited = copy.deepcopy(manifest)
+    config = edited["spec"]["rayClusterConfig"]
+    for group in (config["headGroupSpec"], *config["workerGroupSpecs"]):
+        group["template"]["spec"]["containers"][0]["image"] = image
+    return edited
+
+
+class Services:
+    """All RayServices of a world, and the Rays that serve them."""
+
+    def __init__(self, world: World, settings: ServiceSettings | None = None) -> None:
+        self.world = world
+        self.settings = settings or ServiceSettings()
+        epoch = world.wall() - timedelta(seconds=world.loop.time())
+        self.ray = SimulatedRay(live=self._live, epoch=epoch)
+
+    def start_operator(self, **more: Any) -> RunningOperator:
+        """An operator for RayClusters and RayServices, with dashboard actors of its own."""
+        actors = DashboardActors(
+            self.ray.connect,
+            clock=self.world.loop,
+            wall=self.world.wall,
+            rng=random.Random(self.world.rng.random()),
+        )
+        dashboards = actors.for_controller(RayServiceKind.name)
+        kinds = [RayClusterKind(), RayServiceKind(dashboards, dashboards, self.settings)]
+        return self.world.start_operator(kinds=kinds, **more)
+
+    async def create(self, manifest: dict[str, Any] | None = None) -> RayService:
+        body = manifest or service_manifest()
+        return await self.world.user.create(RAYSERVICES, self.world.namespace, body)
+
+    async def edit(self, manifest: dict[str, Any]) -> None:
+        """Replace the specification."""
+        name = manifest["metadata"]["name"]
+        operation = {"op": "replace", "path": "/spec", "value": manifest["spec"]}
+        await self.world.user.json_patch(RAYSERVICES, self.world.namespace, name, [operation])
+
+    async def service(self, name: str = "svc") -> RayService:
+        return await self.world.user.get(RAYSERVICES, self.world.namespace, name)
+
+    async def status(self, name: str = "svc") -> dict[str, Any]:
+        return (await self.service(name)).status
+
+    async def is_ready(self, name: str = "svc") -> bool:
+        return condition(await self.status(name), "Ready") == "True"
+
+    async def active(self, name: str = "svc") -> str:
+        found = (await self.status(name)).get("activeServiceStatus") or {}
+        return found.get("rayClusterName", "")
+
+    async def pending(self, name: str = "svc") -> str:
+        found = (await self.status(name)).get("pendingServiceStatus") or {}
+        return found.get("rayClusterName", "")
+
+    async def reaches(
+        self, reached: Callable[[dict[str, Any]], Any], name: str = "svc", *, seconds: float = 180
+    ) -> dict[str, Any]:
+        """Wait until the status is as asked; the status then."""
+
+        async def is_reached() -> bool:
+            return bool(reached(await self.status(name)))
+
+        try:
+            await self.world.eventually(is_reached, seconds=seconds, pause=0.5)
+        except AssertionError:
+            status = await self.status(name)
+            raise AssertionError(f"not reached within {seconds} s: {status}") from None
+        return await self.status(name)
+
+    async def clusters(self) -> list[str]:
+        found = await self.world.user.list(RAYCLUSTERS, self.world.namespace)
+        return sorted(each.metadata.name for each in found.items)
+
+    async def selected(self, name: str = "svc-serve-svc") -> str:
+        """The cluster that a service leads to."""
+        try:
+            found = await self.world.user.get(SERVICES, self.world.namespace, name)
+        except NotFound:
+            return ""
+        return (found.spec.selector or {}).get("ray.io/cluster", "")
+
+    def serve_of(self, cluster: str) -> SimulatedServe:
+        """The Serve of the ready head of a cluster."""
+        (pod,) = (pod for pod in self.heads() if cluster_of(pod) == cluster)
+        return self.ray.serve(self._place(pod))
+
+    def heads(self) -> list[Pod]:
+        return [pod for pod in self.world.journal.present.values() if role(pod) == "head"]
+
+    async def ask_for_ever(self, failures: list[str]) -> None:
+        """A client that asks twice a second through the stable service, and notes failures."""
+        while True:
+            await asyncio.sleep(0.5)
+            cluster = await self.selected()
+            if not any(
+                self._serves(pod)
+                for pod in self.world.journal.present.values()
+                if cluster_of(pod) == cluster
+            ):
+                failures.append(f"{self.world.loop.time():.1f} s: nobody serves behind {cluster!r}")
+
+    def _serves(self, pod: Pod) -> bool:
+        labelled = (pod.metadata.labels or {}).get("ray.io/serve") == "true"
+        if not (labelled and is_ready(pod) and not pod.metadata.terminating):
+            return False
+        heads = [head for head in self.heads() if cluster_of(head) == cluster_of(pod)]
+        running = (
+            deployment.running(self.ray.now(), serve.starting)
+            for head in heads
+            for serve in [self.ray.serve(self._place(head))]
+            for application in serve.applications.values()
+            for deployment in application.deployments.values()
+        )
+        return any(running)
+
+    def _live(self, head: Head) -> Incarnation | None:
+        for pod in self.heads():
+            owner = pod.metadata.controller
+            if owner is not None and owner.uid == head.cluster_uid and is_ready(pod):
+                return self._place(pod)
+        return None
+
+    @staticmethod
+    def _place(pod: Pod) -> Incarnation:
+        owner, statuses = pod.metadata.controller, pod.status.container_statuses
+        assert owner is not None
+        return owner.uid, pod.metadata.uid, statuses[0].restart_count if statuses else 0
+
+
+def condition(status: dict[str, Any], kind: str) -> str:
+    """The status of a condition; empty if there is none."""
+    for each in status.get("conditions", ()):
+        if each["type"] == kind:
+            return each["status"]
+    return ""
+
+
+@contextlib.asynccontextmanager
+async def asked(services: Services, failures: list[str]) -> Any:
+    """A client asks as long as the block runs."""
+    task = asyncio.create_task(services.ask_for_ever(failures))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

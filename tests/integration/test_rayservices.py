@@ -1,0 +1,112 @@
+"""RayServices from their manifests to their upgrades, on simulated Serves."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from controller.ray.api.rayservice import RAYSERVICES
+from tests.integration.rayservices import (
+    Services,
+    asked,
+    serve_config,
+    service_manifest,
+    with_image,
+)
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest_asyncio.fixture
+async def services(world: World) -> Services:
+    return Services(world)
+
+
+async def test_a_service_becomes_ready(services: Services):
+    services.start_operator()
+    await services.create()
+    status = await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    active = status["activeServiceStatus"]
+    assert await services.clusters() == [active["rayClusterName"]]
+    assert active["applicationStatuses"]["hello"]["status"] == "RUNNING"
+    assert await services.selected() == active["rayClusterName"]
+    assert await services.selected("svc-head-svc") == active["rayClusterName"]
+    assert len(services.serve_of(active["rayClusterName"]).puts) == 1
+
+
+async def test_image_and_config_changed_together_reach_the_new_cluster_only(
+    services: Services,
+):  # bug 36
+    services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=30)
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    old = await services.active()
+    failures: list[str] = []
+    async with asked(services, failures):
+        edited = with_image(manifest, "rayproject/ray:2.53.0")
+        edited["spec"]["serveConfigV2"] = serve_config("hello")
+        await services.edit(edited)
+        await services.reaches(
+            lambda s: s.get("activeServiceStatus", {}).get("rayClusterName") not in {"", old}
+        )
+        new = await services.active()
+        old_puts = services.serve_of(old).puts
+        await services.world.eventually(lambda: _only(services, new), seconds=120)
+        await services.world.settle(10)
+    assert not failures
+    assert [greeting(put) for put in old_puts] == ["hi"]
+    assert [greeting(put) for put in services.serve_of(new).puts] == ["hello"]
+
+
+async def test_a_config_alone_reaches_the_cluster_that_is_there(services: Services):
+    services.start_operator()
+    await services.create()
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    name = await services.active()
+    await services.edit(service_manifest(serveConfigV2=serve_config("hello")))
+    serve = services.serve_of(name)
+    await services.world.eventually(lambda: len(serve.puts) == 2)
+    await services.world.settle(30)
+    assert [greeting(put) for put in serve.puts] == ["hi", "hello"]
+    assert await services.clusters() == [name]
+
+
+async def test_a_service_at_rest_writes_and_puts_nothing(services: Services):
+    services.start_operator()
+    await services.create()
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    name = await services.active()
+    await services.world.settle(20)
+    before = (await services.service()).metadata.resource_version
+    puts = len(services.serve_of(name).puts)
+    await services.world.settle(600)
+    assert (await services.service()).metadata.resource_version == before
+    assert len(services.serve_of(name).puts) == puts
+
+
+async def test_a_deleted_service_leaves_nothing(services: Services):
+    services.start_operator()
+    created = await services.create()
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.world.user.delete(
+        RAYSERVICES, services.world.namespace, "svc", uid=created.metadata.uid
+    )
+    await services.world.eventually(lambda: not services.world.journal.present)
+    assert await services.clusters() == []
+
+
+async def _only(services: Services, name: str) -> bool:
+    return await services.clusters() == [name]
+
+
+def greeting(put: dict[str, object]) -> str:
+    return json.loads(json.dumps(put))["applications"][0]["deployments"][0]["user_config"][
+        "greeting"
+    ]
