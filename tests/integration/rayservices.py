@@ -103,6 +103,9 @@ class Services:
         operation = {"op": "replace", "path": "/spec", "value": manifest["spec"]}
         await self.world.user.json_patch(RAYSERVICES, self.world.namespace, name, [operation])
 
+    async def patch(self, name: str = "svc", **spec: Any) -> None:
+        await self.world.user.merge_patch(RAYSERVICES, self.world.namespace, name, {"spec": spec})
+
     async def service(self, name: str = "svc") -> RayService:
         return await self.world.user.get(RAYSERVICES, self.world.namespace, name)
 

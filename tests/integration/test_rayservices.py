@@ -12,6 +12,7 @@ from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.rayservices import (
     Services,
     asked,
+    condition,
     serve_config,
     service_manifest,
     with_image,
@@ -100,6 +101,73 @@ async def test_a_deleted_service_leaves_nothing(services: Services):
     )
     await services.world.eventually(lambda: not services.world.journal.present)
     assert await services.clusters() == []
+
+
+async def test_a_suspended_service_leaves_nothing_and_comes_back(services: Services):
+    services.start_operator()
+    await services.create()
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    await services.patch(suspend=True)
+    await services.reaches(lambda s: condition(s, "Suspended") == "True")
+    assert await services.clusters() == []
+    assert await services.selected() == ""
+    await services.world.eventually(lambda: not services.world.journal.present)
+    await services.patch(suspend=False)
+    status = await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    assert condition(status, "Suspended") == "False"
+
+
+async def test_a_reverted_edit_makes_nothing_new(services: Services):  # bug 41
+    services.start_operator()
+    manifest = service_manifest()
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    name = await services.active()
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    await services.reaches(lambda s: s.get("pendingServiceStatus", {}).get("rayClusterName"))
+    await services.edit(manifest)
+    await services.reaches(lambda s: not s.get("pendingServiceStatus"))
+    await services.world.eventually(lambda: _only(services, name), seconds=120)
+    assert await services.active() == name
+
+
+async def test_a_third_specification_replaces_the_pending_cluster(services: Services):  # bug 51
+    services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    first = await services.active()
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    second = (
+        await services.reaches(lambda s: s.get("pendingServiceStatus", {}).get("rayClusterName"))
+    )["pendingServiceStatus"]["rayClusterName"]
+    await services.edit(with_image(manifest, "rayproject/ray:2.54.0"))
+    await services.reaches(
+        lambda s: s["activeServiceStatus"]["rayClusterName"] not in {first, second}
+    )
+    third = await services.active()
+    await services.world.eventually(lambda: _only(services, third), seconds=120)
+
+
+async def test_an_upgrade_goes_on_after_the_operator_was_killed(services: Services):
+    operator = services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    old = await services.active()
+    failures: list[str] = []
+    async with asked(services, failures):
+        edited = with_image(manifest, "rayproject/ray:2.53.0")
+        edited["spec"]["serveConfigV2"] = serve_config("hello")
+        await services.edit(edited)
+        await services.reaches(lambda s: s.get("pendingServiceStatus", {}).get("rayClusterName"))
+        await operator.kill()
+        await services.world.settle(5)
+        services.start_operator()
+        await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+        await services.world.settle(60)
+    assert not failures
+    assert [greeting(put) for put in services.serve_of(await services.active()).puts] == ["hello"]
 
 
 async def _only(services: Services, name: str) -> bool:

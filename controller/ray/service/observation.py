@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from controller.kube.objects import Pod
+    from controller.kube.objects import Pod, Service
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService, ServiceSpec
     from controller.ray.api.serve_config import ServeConfig
@@ -94,6 +94,7 @@ class ServiceObservation:
         pending: the cluster that takes over; None if the status names none.
         others: RayClusters of this RayService that the status does not name.
         next_name: name of the next cluster, never used before.
+        services: all services of this RayService.
         children: the stable services, each as it is wanted and as it is.
         endpoints: pods that the stable service of the applications leads to and that are ready.
         pending_scopes: scopes in which the outcome of a write is unknown.
@@ -109,6 +110,7 @@ class ServiceObservation:
     pending: ServingCluster | None = None
     others: tuple[RayCluster, ...] = ()
     next_name: str = ""
+    services: tuple[Service, ...] = ()
     children: tuple[tuple[Child, ObservedChild], ...] = ()
     endpoints: tuple[Pod, ...] = ()
     pending_scopes: frozenset[str] = frozenset()

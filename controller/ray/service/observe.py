@@ -9,7 +9,7 @@ from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Service
-from controller.kube.resources import PODS
+from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import RAYCLUSTERS
@@ -81,6 +81,7 @@ def observe_service(
         active,
         pending,
         others=tuple(each for each in owned if each.metadata.name not in names),
+        services=tuple(reads.by_index(SERVICES, "owner", meta.uid)),
         next_name=_next_name(service, names, reads),
         pending_scopes=reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(service, names, reads)),

@@ -31,6 +31,7 @@ from controller.ray.service.serving.head_label import label_heads
 from controller.ray.service.status.current_status import current_status
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.transition import transition_patch
+from controller.ray.service.suspension import plan_suspension
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
 from controller.runtime.reconcile.plan import NOTHING, Plan, Target
 
@@ -52,10 +53,14 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
         return _finalize(seen)
     if isinstance(seen.goal, Problem):
         return Plan(status=current_status(seen, settings, now), subscriptions=subscriptions(seen))
-    meta = seen.service.metadata
-    finalizer = add_finalizer(_target(seen), meta, labels.RAYSERVICE_FINALIZER)
+    finalizer = add_finalizer(_target(seen), seen.service.metadata, labels.RAYSERVICE_FINALIZER)
     if finalizer is not None:
         return Plan(commit=finalizer)
+    return plan_suspension(seen, now) or _plan_rollout(seen, settings, now)
+
+
+def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
+    """Store the next step of the rollout; if none is due, do what follows from the stored ones."""
     facts = collect_facts(seen, settings)
     step = next_step(facts)
     if not isinstance(step, Wait):

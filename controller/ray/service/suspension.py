@@ -1,0 +1,106 @@
+"""Suspending and resuming a RayService: stored in conditions before anything is deleted.
+
+Once it is stored, a suspension is completed whatever the specification says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from controller.apimachinery.conditions import READY, ConditionSet, is_true
+from controller.kube.resources import SERVICES
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.children.writes import delete_child
+from controller.ray.service.cluster.writes import delete_all
+from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.status.condition_types import (
+    ROLLBACK_IN_PROGRESS,
+    SUSPENDED,
+    SUSPENDING,
+    UPGRADE_IN_PROGRESS,
+)
+from controller.runtime.reconcile.plan import Event, MergePatch, Plan, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from controller.ray.service.observation import ServiceObservation
+    from controller.runtime.reconcile.plan import Write
+
+
+def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
+    """The next step of a suspension or its end; None if the RayService is to serve."""
+    conditions = seen.status.get("conditions", ())
+    if is_true(conditions, SUSPENDING):
+        left = tuple(_deletions(seen))
+        if left or has_leftovers(seen):
+            return Plan(stages=(left,) if left else ())
+        return Plan(commit=_completed(seen, now))
+    suspend = seen.valid_goal.spec.suspend
+    if is_true(conditions, SUSPENDED):
+        return Plan() if suspend else Plan(commit=_resumed(seen, now))
+    return Plan(commit=_requested(seen, now)) if suspend else None
+
+
+def has_leftovers(seen: ServiceObservation) -> bool:
+    """Whether a cluster or a service of the RayService exists or may exist."""
+    clusters = any(each.cluster is not None and not each.foreign for each in seen.clusters)
+    return clusters or bool(seen.others or seen.services or seen.pending_scopes)
+
+
+def _deletions(seen: ServiceObservation) -> Iterator[Write]:
+    yield from delete_all(seen)
+    for service in seen.services:
+        if not service.metadata.terminating:
+            yield delete_child(seen.service.metadata.namespace, SERVICES, service)
+
+
+def _requested(seen: ServiceObservation, now: datetime) -> MergePatch:
+    conditions = _conditions(seen, now)
+    conditions.set(SUSPENDING, "True", "SuspendRequested", "spec.suspend is true")
+    for kind in (READY, UPGRADE_IN_PROGRESS):
+        conditions.set(kind, "False", "SuspendInProgress", "spec.suspend is true")
+    conditions.remove(ROLLBACK_IN_PROGRESS)
+    cleared = {ACTIVE: None, PENDING: None, "numServeEndpoints": 0, "serviceStatus": ""}
+    return _patch(seen, conditions, cleared, None)
+
+
+def _completed(seen: ServiceObservation, now: datetime) -> MergePatch:
+    conditions = _conditions(seen, now)
+    conditions.set(SUSPENDING, "False", "SuspendComplete", "")
+    conditions.set(SUSPENDED, "True", "SuspendComplete", "its clusters and services are deleted")
+    for kind in (READY, UPGRADE_IN_PROGRESS):
+        conditions.set(kind, "False", "SuspendComplete", "spec.suspend is true")
+    return _patch(seen, conditions, {}, "Suspended")
+
+
+def _resumed(seen: ServiceObservation, now: datetime) -> MergePatch:
+    """Resume; `Ready` begins anew, so that the time to initialize does, too."""
+    conditions = _conditions(seen, now)
+    conditions.set(SUSPENDED, "False", "RayServiceResumed", "")
+    for kind in (READY, UPGRADE_IN_PROGRESS):
+        conditions.remove(kind)
+        conditions.set(kind, "False", "Initializing", "")
+    return _patch(seen, conditions, {}, "Resumed")
+
+
+def _conditions(seen: ServiceObservation, now: datetime) -> ConditionSet:
+    stored = seen.status.get("conditions", ())
+    return ConditionSet(stored, seen.service.metadata.generation, now)
+
+
+def _patch(
+    seen: ServiceObservation, conditions: ConditionSet, changes: dict[str, Any], what: str | None
+) -> MergePatch:
+    meta = seen.service.metadata
+    status = {**changes, "conditions": conditions.as_list(), "observedGeneration": meta.generation}
+    event = Event("Normal", f"RayService{what}", "Update", f"{what} {meta.name}") if what else None
+    return MergePatch(
+        Target(RAYSERVICES, meta.namespace, meta.name, scope="suspension"),
+        meta.uid,
+        {"status": status},
+        subresource="status",
+        resource_version=meta.resource_version,
+        on_success=event,
+    )
