@@ -206,6 +206,14 @@ def condition(status: dict[str, Any], kind: str) -> str:
     return ""
 
 
+def reason(status: dict[str, Any], kind: str) -> str:
+    """The reason of a condition; empty if there is none."""
+    for each in status.get("conditions", ()):
+        if each["type"] == kind:
+            return each["reason"]
+    return ""
+
+
 @contextlib.asynccontextmanager
 async def asked(services: Services, failures: list[str]) -> Any:
     """A client asks as long as the block runs."""

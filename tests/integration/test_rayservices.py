@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
+from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.rayservices import (
     Services,
     asked,
     condition,
+    reason,
     serve_config,
     service_manifest,
     with_image,
@@ -170,8 +173,40 @@ async def test_an_upgrade_goes_on_after_the_operator_was_killed(services: Servic
     assert [greeting(put) for put in services.serve_of(await services.active()).puts] == ["hello"]
 
 
-async def _only(services: Services, name: str) -> bool:
-    return await services.clusters() == [name]
+async def test_a_service_that_does_not_serve_in_time_is_given_up_until_it_is_edited(
+    services: Services,
+):  # bug 55
+    services.start_operator()
+    manifest = service_manifest()
+    manifest["metadata"]["annotations"] = {"ray.io/initializing-timeout": "60"}
+    broken = copy.deepcopy(manifest)
+    head = broken["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]
+    head["metadata"] = {"annotations": {"sim.manta.dev/outcome": "crash"}}
+    await services.create(broken)
+    status = await services.reaches(lambda s: reason(s, "Ready") == "InitializingTimeout")
+    assert not status.get("pendingServiceStatus")
+    await services.world.eventually(lambda: _only(services), seconds=120)
+    await services.edit(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+
+
+async def test_a_cluster_of_another_operator_keeps_the_config_that_ray_has(services: Services):
+    services.start_operator()
+    await services.create()
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    name = await services.active()
+    own = ("serve-config", "serve-config-hash", "made-from")
+    forgotten = {"metadata": {"annotations": {f"manta.dev/{key}": None for key in own}}}
+    await services.world.user.merge_patch(RAYCLUSTERS, services.world.namespace, name, forgotten)
+    await services.world.settle(60)
+    assert await services.clusters() == [name]
+    assert len(services.serve_of(name).puts) == 1
+    cluster = await services.world.user.get(RAYCLUSTERS, services.world.namespace, name)
+    assert "manta.dev/serve-config" in cluster.metadata.annotations
+
+
+async def _only(services: Services, *names: str) -> bool:
+    return await services.clusters() == list(names)
 
 
 def greeting(put: dict[str, object]) -> str:

@@ -21,8 +21,11 @@ from controller.ray.service.cluster.writes import (
     delete_all,
     delete_replaced,
     deletion_time,
+    needs_stamp,
+    stamp_reported,
     update_in_place,
 )
+from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
 from controller.ray.service.rollout.facts import Goal
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
@@ -56,7 +59,8 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
     finalizer = add_finalizer(_target(seen), seen.service.metadata, labels.RAYSERVICE_FINALIZER)
     if finalizer is not None:
         return Plan(commit=finalizer)
-    return plan_suspension(seen, now) or _plan_rollout(seen, settings, now)
+    early = plan_suspension(seen, now) or plan_timeout(seen, now)
+    return early or _plan_rollout(seen, settings, now)
 
 
 def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
@@ -70,15 +74,18 @@ def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: date
         _plan_stored(seen, facts, now),
         status=current_status(seen, settings, now),
         subscriptions=subscriptions(seen),
-        requeue_after=_next_deletion(seen, now),
+        requeue_after=_next_deadline(seen, now),
     )
 
 
 def _plan_stored(seen: ServiceObservation, facts: Facts, now: datetime) -> Plan:
     """What follows from the stored status."""
     writes = [*create_pending(seen)]
-    for cluster in _goal_cluster(seen, facts):
-        writes += update_in_place(seen, cluster)
+    for cluster in seen.clusters:
+        if needs_stamp(cluster):
+            writes += stamp_reported(seen, cluster)
+        elif cluster is _goal_cluster(seen, facts):
+            writes += update_in_place(seen, cluster)
     return Plan(
         stages=_stages(writes),
         commands=put_configs(seen, now),
@@ -86,13 +93,11 @@ def _plan_stored(seen: ServiceObservation, facts: Facts, now: datetime) -> Plan:
     )
 
 
-def _goal_cluster(seen: ServiceObservation, facts: Facts) -> Iterator[ServingCluster]:
-    """The cluster that edits reach: the one that has the wanted specification, unless it goes."""
+def _goal_cluster(seen: ServiceObservation, facts: Facts) -> ServingCluster | None:
+    """The cluster that edits reach: the one with the wanted specification; none in a rollback."""
     if facts.rolling_back:
-        return
-    cluster = {Goal.ACTIVE: seen.active, Goal.PENDING: seen.pending}.get(facts.goal)
-    if cluster is not None:
-        yield cluster
+        return None
+    return {Goal.ACTIVE: seen.active, Goal.PENDING: seen.pending}.get(facts.goal)
 
 
 def _services(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
@@ -119,11 +124,12 @@ def _finalize(seen: ServiceObservation) -> Plan:
     return Plan(stages=_stages(delete_all(seen)))
 
 
-def _next_deletion(seen: ServiceObservation, now: datetime) -> float | None:
-    """Seconds until the next replaced cluster may be deleted."""
+def _next_deadline(seen: ServiceObservation, now: datetime) -> float | None:
+    """Seconds until a replaced cluster may be deleted, or the time to initialize has passed."""
     times = [moment for each in seen.others if (moment := deletion_time(each)) is not None]
     waits = [(moment - now).total_seconds() for moment in times if moment > now]
-    return min(waits, default=None)
+    timeout = seconds_to_timeout(seen, now)
+    return min(waits if timeout is None else [*waits, timeout], default=None)
 
 
 def _target(seen: ServiceObservation) -> Target:

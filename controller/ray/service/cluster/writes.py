@@ -13,6 +13,8 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.service.cluster.body import cluster_body, in_place_operations
 from controller.ray.service.observation import CLUSTER_SCOPE, PENDING
+from controller.ray.service.serving.commands import reported_config
+from controller.ray.service.serving.stored_config import store
 from controller.runtime.reconcile.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
 
 if TYPE_CHECKING:
@@ -57,6 +59,21 @@ def update_in_place(seen: ServiceObservation, cluster: ServingCluster) -> Iterat
     if stamps:
         patch = {"metadata": {"annotations": stamps}}
         yield MergePatch(_target(seen, cluster.name), meta.uid, patch)
+
+
+def needs_stamp(cluster: ServingCluster) -> bool:
+    """Whether another operator made the cluster, so that no config is stored on it."""
+    return cluster.cluster is not None and cluster.config is None and not cluster.config_problem
+
+
+def stamp_reported(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+    """Store what Ray reports as deployed; what the user wants only if Ray has deployed nothing."""
+    reported = reported_config(cluster)
+    if reported is None or cluster.cluster is None or not cluster.exists:
+        return
+    annotations = store(reported) if reported["applications"] else seen.valid_goal.annotations
+    patch = {"metadata": {"annotations": dict(annotations)}}
+    yield MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
 
 
 def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:

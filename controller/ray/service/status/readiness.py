@@ -74,6 +74,9 @@ def _of_cluster(  # noqa: PLR0911  one for each cause
     if answer is not None and answer.failing_since is not None:
         since = rfc3339(answer.failing_since)
         return Cause(f"{cluster.head.dashboard} has not answered since {since}: {answer.error}")
+    if cluster.config is None:
+        message = "has no stored config yet: it is read from what Ray reports as deployed"
+        return Cause(f"cluster {cluster.name} {message}")
     readiness = readiness_of(seen, cluster)
     if readiness is None:
         return Cause(f"Serve of cluster {cluster.name} has not reported yet")
