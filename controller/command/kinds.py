@@ -11,6 +11,7 @@ from controller.ray.api.feature_gates import CRON_JOB
 from controller.ray.cluster import ClusterSettings, RayClusterKind
 from controller.ray.cronjob import CronJobSettings, RayCronJobKind
 from controller.ray.job import JobSettings, RayJobKind
+from controller.ray.service import RayServiceKind, ServiceSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,7 @@ class KindSettings:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
     job: JobSettings = field(default_factory=JobSettings)
     cron_job: CronJobSettings = field(default_factory=CronJobSettings)
+    service: ServiceSettings = field(default_factory=ServiceSettings)
 
     @classmethod
     def from_environment(
@@ -41,6 +43,7 @@ class KindSettings:
             replace(ClusterSettings.from_environment(environment), feature_gates=gates),
             replace(JobSettings.from_environment(environment), feature_gates=gates),
             replace(CronJobSettings.from_environment(environment), feature_gates=gates),
+            replace(ServiceSettings.from_environment(environment), feature_gates=gates),
         )
 
     def without_batches(self) -> KindSettings:
@@ -58,7 +61,11 @@ def kinds_of(settings: KindSettings, dashboards: DashboardActors | None) -> list
         settings: of the kinds.
         dashboards: who asks Ray; None where nothing is to be asked.
     """
-    kinds: list[Kind[Any]] = [RayClusterKind(settings.cluster), _job_kind(settings.job, dashboards)]
+    kinds: list[Kind[Any]] = [
+        RayClusterKind(settings.cluster),
+        _job_kind(settings.job, dashboards),
+        _service_kind(settings.service, dashboards),
+    ]
     if settings.cron_job.feature_gates.enabled(CRON_JOB):
         kinds.append(RayCronJobKind(settings.cron_job))
     return kinds
@@ -69,3 +76,10 @@ def _job_kind(settings: JobSettings, dashboards: DashboardActors | None) -> RayJ
         return RayJobKind(settings=settings)
     own = dashboards.for_controller(RayJobKind.name)
     return RayJobKind(own, own, settings)
+
+
+def _service_kind(settings: ServiceSettings, dashboards: DashboardActors | None) -> RayServiceKind:
+    if dashboards is None:
+        return RayServiceKind(settings=settings)
+    own = dashboards.for_controller(RayServiceKind.name)
+    return RayServiceKind(own, own, settings)

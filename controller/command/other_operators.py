@@ -15,7 +15,7 @@ import structlog
 from prometheus_client import Gauge
 
 from controller.kube.resources import PODS
-from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.rayjob import time_of
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class OtherOperators:
 
     async def _writers(self, namespace: str) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
-        for resource in (RAYCLUSTERS, RAYJOBS):
+        for resource in (RAYCLUSTERS, RAYJOBS, RAYSERVICES):
             found += self._recent_writes(resource, await self._objects(resource, namespace))
         return found
 

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.errors import NotFound
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES, RayService
-from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import DashboardActors, Head
-from controller.ray.service.kind import RayServiceKind
-from controller.ray.service.settings import ServiceSettings
+from controller.ray.service import ServiceSettings
 from tests.integration.harness import EXAMPLES, cluster_of, is_ready, role
 from tests.ray.dashboard.simulated import SimulatedRay
 
@@ -82,15 +81,14 @@ class Services:
         self.ray = SimulatedRay(live=self._live, epoch=epoch)
 
     def start_operator(self, **more: Any) -> RunningOperator:
-        """An operator for RayClusters and RayServices, with dashboard actors of its own."""
+        """An operator of all kinds, with dashboard actors of its own."""
         actors = DashboardActors(
             self.ray.connect,
             clock=self.world.loop,
             wall=self.world.wall,
             rng=random.Random(self.world.rng.random()),
         )
-        dashboards = actors.for_controller(RayServiceKind.name)
-        kinds = [RayClusterKind(), RayServiceKind(dashboards, dashboards, self.settings)]
+        kinds = kinds_of(KindSettings(service=self.settings), actors)
         return self.world.start_operator(kinds=kinds, **more)
 
     async def create(self, manifest: dict[str, Any] | None = None) -> RayService:

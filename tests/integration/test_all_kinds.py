@@ -99,7 +99,7 @@ async def test_without_its_gate_a_cron_job_makes_nothing_and_is_not_watched(worl
 
 
 async def test_where_only_rayclusters_are_defined_they_are_served(world: World):
-    for kind in ("rayjobs.ray.io", "raycronjobs.ray.io"):
+    for kind in ("rayjobs.ray.io", "rayservices.ray.io", "raycronjobs.ray.io"):
         await world.user.delete(CRDS, "", kind)
     await world.settle(5)
     operator = start(Rays(world))

@@ -1,1 +1,11 @@
-"""RayServices: Serve applications on Ray clusters that are replaced safely."""
+"""RayServices: Serve applications on Ray clusters that are replaced safely.
+
+`rollout/transitions.py` decides the next step of an upgrade or a rollback.
+"""
+
+from __future__ import annotations
+
+from controller.ray.service.kind import RayServiceKind
+from controller.ray.service.settings import ServiceSettings
+
+__all__ = ["RayServiceKind", "ServiceSettings"]
