@@ -47,6 +47,17 @@ def difference(current: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
     return patch
 
 
+def replacement(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that turns `present` into `wanted`: other members are removed."""
+    patch: dict[str, Any] = {name: None for name in present if name not in wanted}
+    for name, value in wanted.items():
+        before = present.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            value = replacement(_mapping(before), _mapping(value))  # noqa: PLW2901
+        patch[name] = value
+    return patch
+
+
 def _same(a: Any, b: Any) -> bool:
     """Whether two values are the same JSON: views have tuples where plain data has lists."""
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):

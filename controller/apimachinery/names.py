@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from controller.kube.objects import ObjectMeta
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' alphabet for generated names: no vowels, so no words."""
 
 SUFFIX_LENGTH = 8
+
+_SHORT_SUFFIX_LENGTH = 5
+"""As in KubeRay; the limits on names of RayJobs and RayServices leave room for no more."""
 
 _GENERATED = re.compile(rf".+-(?=\d*[a-z])[{ALPHABET}]{{5}}(?:[{ALPHABET}]{{3}})?")
 """Suffixes have 8 characters, or 5 where names must be short; digits alone are a number."""
@@ -40,6 +47,17 @@ def child_name(
     room = limit - SUFFIX_LENGTH - 1
     cut = prefix[:room].rstrip("-.")
     return f"{cut}-{suffix(owner_uid, group, str(position), revision)}"
+
+
+def short_child_name(owner: ObjectMeta, what: str, moment: str) -> str:
+    """`<owner>-<5 characters>`, KubeRay's form.
+
+    Args:
+        owner: metadata of the owner.
+        what: part of the owner that the child is.
+        moment: revision of the owner at which the name is chosen.
+    """
+    return f"{owner.name}-{suffix(owner.uid, what, moment)[:_SHORT_SUFFIX_LENGTH]}"
 
 
 def suffix(*parts: str) -> str:

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.apimachinery.merge_patch import apply_merge_patch, difference, holds_list
+from controller.apimachinery.merge_patch import (
+    apply_merge_patch,
+    difference,
+    holds_list,
+    replacement,
+)
 
 values = st.recursive(
     st.integers(0, 3) | st.text("ab", max_size=2) | st.lists(st.integers(0, 2), max_size=2),
@@ -45,6 +50,11 @@ def test_the_difference_leads_to_what_is_wanted_and_then_there_is_none(current, 
     assert {k: v for k, v in after.items() if k not in wanted} == {
         k: v for k, v in current.items() if k not in wanted
     }
+
+
+@given(documents, documents)
+def test_after_a_replacement_nothing_is_left_but_what_is_wanted(current, wanted):
+    assert apply_merge_patch(current, replacement(current, wanted)) == wanted
 
 
 def test_what_is_absent_need_not_be_removed():

@@ -31,10 +31,10 @@ from controller.ray.cluster.upgrade import strategy_of
 from controller.ray.cluster.workers.missing_pods import find_missing_pods
 from controller.ray.cluster.workers.writes import create_workers, delete_workers
 from controller.ray.head.identity import HEAD_SCOPE
-from controller.runtime.reconcile.plan import NOTHING, Event, Lookup, Plan
+from controller.runtime.reconcile.plan import NOTHING, Event, Lookup, Plan, stages_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
     from controller.apimachinery.problem import Problem
@@ -99,24 +99,24 @@ def _suspend(seen: ClusterObservation) -> Plan:
     """Delete all pods; a live list confirms that none is left before the status says so."""
     if not seen.may_have_pods and not seen.pods_listed:
         return Plan(lookups=(every_pod(seen.cluster),))
-    return Plan(stages=_stages(delete_all_pods(seen)))
+    return Plan(stages=stages_of(delete_all_pods(seen)))
 
 
 def _build(seen: ClusterObservation, desired: DesiredCluster, settings: ClusterSettings) -> Plan:
     """Create what is missing and delete what is surplus."""
     children, bindings = create_children(seen, desired)
     if seen.children.block_pods or seen.unreadable or has_unconfirmed_children(seen):
-        return Plan(stages=_stages(children, bindings))
+        return Plan(stages=stages_of(children, bindings))
     if desired.spec.suspend or is_true(seen.conditions, SUSPENDED):
-        return Plan(stages=_stages([*children, *delete_latecomers(seen, desired)], bindings))
+        return Plan(stages=stages_of([*children, *delete_latecomers(seen, desired)], bindings))
     step = strategy_of(desired.spec).next_step(seen, desired)
     if step is not None and not is_recreation_unexplained(seen, desired):
         if step.lookups:
             return Plan(lookups=step.lookups)
-        return Plan(stages=_stages(children, bindings, *step.stages))
+        return Plan(stages=stages_of(children, bindings, *step.stages))
     if must_not_restart(seen):
-        return Plan(stages=_stages(children, bindings))
-    return Plan(stages=_stages(children, bindings, *_scale(seen, desired, settings)))
+        return Plan(stages=stages_of(children, bindings))
+    return Plan(stages=stages_of(children, bindings, *_scale(seen, desired, settings)))
 
 
 def _scale(
@@ -165,7 +165,3 @@ def _warnings(seen: ClusterObservation, desired: DesiredCluster) -> Iterator[Eve
     if status_of(seen.cluster).get("observedGeneration") != seen.cluster.metadata.generation:
         for warning in desired.warnings:
             yield Event("Warning", "InvalidRayClusterSpec", "Validate", warning)
-
-
-def _stages(*stages: Iterable[Write]) -> tuple[tuple[Write, ...], ...]:
-    return tuple(filter(None, (tuple(stage) for stage in stages)))

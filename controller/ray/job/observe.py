@@ -11,13 +11,13 @@ from controller.apimachinery.problem import Problem
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.dashboard import JobProbe
 from controller.ray.head.incarnation import find_head, is_gcs_fault_tolerant
+from controller.ray.head.stable_service import stable_head_service_name
 from controller.ray.job.attempt.command_ids import stop_command_id, submit_command_id
 from controller.ray.job.attempt.names import (
-    cluster_name,
     generated_submission_id,
-    head_service_name,
     submitter_name,
 )
 from controller.ray.job.observation import (
@@ -81,7 +81,7 @@ def observe_job(key: str, reads: CacheReader, sources: JobSources) -> JobObserva
     submitter_job = found if found is not None and is_owned_by(found.metadata, uid) else None
     submitter_key = f"{meta.namespace}/{submitter_name(meta)}"
     submitter = observe_submitter(spec, submitter_job, head, sources.settings.feature_gates)
-    service = reads.get(SERVICES, f"{meta.namespace}/{head_service_name(meta)}")
+    service = reads.get(SERVICES, f"{meta.namespace}/{stable_head_service_name(meta)}")
     state = State.of(status.get("jobDeploymentStatus", ""))
     return JobObservation(
         job,
@@ -138,12 +138,8 @@ def _next_names(job: RayJob, reads: CacheReader) -> AttemptNames:
     """Names that were never used: they depend on a revision that only one attempt can start at."""
     meta = job.metadata
     used = {each.get("rayClusterName") for each in status_of(job).get("attempts", ())}
-    attempt = meta.resource_version
-    while True:
-        name = cluster_name(meta, attempt)
-        if name not in used and reads.get(RAYCLUSTERS, f"{meta.namespace}/{name}") is None:
-            return AttemptNames(name, generated_submission_id(meta, attempt))
-        attempt += "'"
+    attempt = unused_moment(meta, used, reads)
+    return AttemptNames(child_cluster_name(meta, attempt), generated_submission_id(meta, attempt))
 
 
 def _answer(

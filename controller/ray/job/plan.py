@@ -36,17 +36,16 @@ from controller.ray.job.state_machine.states import State
 from controller.ray.job.state_machine.transitions import next_step
 from controller.ray.job.status.current_status import current_status
 from controller.ray.job.status.transition import transition_patch
-from controller.runtime.reconcile.plan import NOTHING, Plan
+from controller.runtime.reconcile.plan import NOTHING, Plan, stages_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from datetime import datetime
 
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.facts import Facts
     from controller.ray.job.state_machine.transitions import Step
-    from controller.runtime.reconcile.plan import MergePatch, Write
+    from controller.runtime.reconcile.plan import MergePatch
 
 NAME_CONFLICT_RETRY: Final = 30.0
 """Seconds after which a taken name is looked at again: its release may cause no event."""
@@ -103,7 +102,7 @@ def _plan_state(
         case State.COMPLETE | State.FAILED:
             return _clean_up(seen, settings, deadlines)
         case State.SUSPENDED:
-            late = _stages(delete_stale_clusters(seen))
+            late = stages_of(delete_stale_clusters(seen))
             return Plan(stages=late, status=current_status(seen, settings, deadlines))
         case _:
             return Plan(status=current_status(seen, settings, deadlines))
@@ -119,7 +118,7 @@ def _prepare_attempt(
     early = not facts.records_late
     return Plan(
         commit=record_head(seen) if facts.cluster is ClusterFact.READY and early else None,
-        stages=_stages(writes),
+        stages=stages_of(writes),
         status=current_status(seen, settings, deadlines),
     )
 
@@ -137,7 +136,7 @@ def _run_attempt(
     here = facts.head is HeadFact.SAME
     return Plan(
         commands=submit(seen, settings, deadlines.now) if here else (),
-        stages=_stages(create_submitter(seen, settings) if here else ()),
+        stages=stages_of(create_submitter(seen, settings) if here else ()),
         independent=(
             *stop_submitter_retries(seen),
             *reconcile_head_service(seen, settings),
@@ -154,7 +153,7 @@ def _end_attempt(
     status = current_status(seen, settings, deadlines)
     if seen.state is State.SUSPENDING and not facts.stopped:
         return Plan(commands=stop(seen, deadlines.now), status=status)
-    return Plan(stages=_stages([*delete_clusters(seen), *delete_submitter(seen)]), status=status)
+    return Plan(stages=stages_of([*delete_clusters(seen), *delete_submitter(seen)]), status=status)
 
 
 def _clean_up(seen: JobObservation, settings: JobSettings, deadlines: Deadlines) -> Plan:
@@ -165,12 +164,7 @@ def _clean_up(seen: JobObservation, settings: JobSettings, deadlines: Deadlines)
     if seen.state is State.FAILED:
         writes += delete_pending_submitter(seen)
     return Plan(
-        stages=_stages(writes),
+        stages=stages_of(writes),
         status=current_status(seen, settings, deadlines),
         requeue_after=delay,
     )
-
-
-def _stages(writes: Iterable[Write]) -> tuple[tuple[Write, ...], ...]:
-    stage = tuple(writes)
-    return (stage,) if stage else ()

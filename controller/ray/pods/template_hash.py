@@ -8,17 +8,22 @@ from __future__ import annotations
 import base64
 import hashlib
 from operator import itemgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from controller.apimachinery.custom_object import mapping
 from controller.ray.pods.canonical import canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ALGORITHM: Final = "1"
 """Version of the canonical form; a pod with a hash of another version is not outdated."""
 
 _SCHEDULING: Final = ("tolerations", "schedulingGates")
-_SCALING: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
+SCALING_FIELDS: Final = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend")
+"""Fields of a worker group that change how many pods it has, not what they are."""
 
 
 def digest(value: Any) -> str:
@@ -44,17 +49,22 @@ def template_digest(group: dict[str, Any]) -> str:
 def recreate_digest(spec: dict[str, Any]) -> str:
     """Hash of the specification without the fields that may change without new pods."""
     relevant = {key: value for key, value in spec.items() if key != "upgradeStrategy"}
-    relevant["headGroupSpec"] = _without_scheduling(spec.get("headGroupSpec") or {})
+    relevant["headGroupSpec"] = without_scheduling(spec.get("headGroupSpec") or {})
     groups: list[dict[str, Any]] = spec.get("workerGroupSpecs") or []
     relevant["workerGroupSpecs"] = [
-        {key: value for key, value in _without_scheduling(group).items() if key not in _SCALING}
+        {
+            key: value
+            for key, value in without_scheduling(group).items()
+            if key not in SCALING_FIELDS
+        }
         for group in sorted(groups, key=itemgetter("groupName"))
     ]
     return digest(relevant)
 
 
-def _without_scheduling(group: dict[str, Any]) -> dict[str, Any]:
-    template: dict[str, Any] = group.get("template") or {}
-    pod_spec: dict[str, Any] = template.get("spec") or {}
+def without_scheduling(group: Mapping[str, Any]) -> dict[str, Any]:
+    """The group without fields of its pods that KubeRay lets change in a running cluster."""
+    template = mapping(group.get("template"))
+    pod_spec = mapping(template.get("spec"))
     pod = {key: value for key, value in pod_spec.items() if key not in _SCHEDULING}
     return {**group, "template": {**template, "spec": pod}}

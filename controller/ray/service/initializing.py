@@ -14,12 +14,14 @@ from controller.ray.api.initializing_timeout import initializing_timeout
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.cluster.writes import delete_replaced
 from controller.ray.service.observation import ACTIVE, PENDING
-from controller.runtime.reconcile.plan import Event, MergePatch, Plan, Target
+from controller.runtime.reconcile.plan import Event, Plan
+from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation
+    from controller.runtime.reconcile.plan import MergePatch
 
 TIMED_OUT: Final = "InitializingTimeout"
 """Reason of `Ready`, KubeRay's."""
@@ -70,11 +72,5 @@ def _patch(seen: ServiceObservation, now: datetime, reason: str, message: str) -
         "observedGeneration": meta.generation,
     }
     timed_out = Event("Warning", f"RayService{TIMED_OUT}", "Reconcile", message)
-    return MergePatch(
-        Target(RAYSERVICES, meta.namespace, meta.name, scope="rollout"),
-        meta.uid,
-        {"status": status},
-        subresource="status",
-        resource_version=meta.resource_version,
-        on_success=timed_out if reason == TIMED_OUT else None,
-    )
+    told = timed_out if reason == TIMED_OUT else None
+    return status_commit(RAYSERVICES, meta, "rollout", status, told)

@@ -14,11 +14,11 @@ from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.children.drift import observe_child
 from controller.ray.dashboard import ServeProbe
 from controller.ray.head.incarnation import find_head
 from controller.ray.service.cluster.identity import SpecIdentity
-from controller.ray.service.cluster.names import cluster_name
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
 from controller.ray.service.rollout.facts import Selection
 from controller.ray.service.rollout.selection import wanted_selection
@@ -82,7 +82,7 @@ def observe_service(
         pending,
         others=tuple(each for each in owned if each.metadata.name not in names),
         services=tuple(reads.by_index(SERVICES, "owner", meta.uid)),
-        next_name=_next_name(service, names, reads),
+        next_name=child_cluster_name(meta, unused_moment(meta, names, reads)),
         pending_scopes=reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(service, names, reads)),
         unknown_fields=sources.unknown_fields_of(service, reads),
@@ -127,30 +127,20 @@ def _with_serve(
     found: ServingCluster, recorded: Mapping[str, Any], dashboards: Dashboards
 ) -> ServingCluster:
     """The cluster with what its Serve reports."""
-    if found.head is None:
+    head = found.head
+    if head is None:
         return found
-    found = replace(found, answer=dashboards.observation(found.head.dashboard, ServeProbe()))
+    found = replace(found, answer=dashboards.observation(head.dashboard, ServeProbe()))
     if found.config is None:
         return found
     command_id = put_command_id(found.config, recorded.get("targetCapacity"))
-    return replace(found, put_outcome=dashboards.outcome(found.head.dashboard, command_id))
+    return replace(found, put_outcome=dashboards.outcome(head.dashboard, command_id))
 
 
 def _identity(cluster: RayCluster) -> SpecIdentity:
     """What a cluster was made from: as recorded, else as it is."""
     recorded = (cluster.metadata.annotations or {}).get(labels.MADE_FROM, "")
     return SpecIdentity.parse(recorded) or SpecIdentity.of(mapping(cluster.spec))
-
-
-def _next_name(service: RayService, used: set[str], reads: CacheReader) -> str:
-    """A name that was never used: it depends on a revision that the choice changes."""
-    meta = service.metadata
-    moment = meta.resource_version
-    while True:
-        name = cluster_name(meta, moment)
-        if name not in used and reads.get(RAYCLUSTERS, f"{meta.namespace}/{name}") is None:
-            return name
-        moment += "'"
 
 
 def _create_errors(

@@ -36,10 +36,10 @@ from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.transition import transition_patch
 from controller.ray.service.suspension import plan_suspension
 from controller.runtime.reconcile.finalizers import add_finalizer, remove_finalizer
-from controller.runtime.reconcile.plan import NOTHING, Plan, Target
+from controller.runtime.reconcile.plan import NOTHING, Plan, Target, stages_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
@@ -87,7 +87,7 @@ def _plan_stored(seen: ServiceObservation, facts: Facts, now: datetime) -> Plan:
         elif cluster is _goal_cluster(seen, facts):
             writes += update_in_place(seen, cluster)
     return Plan(
-        stages=_stages(writes),
+        stages=stages_of(writes),
         commands=put_configs(seen, now),
         independent=(*_services(seen, now), *label_heads(seen), *delete_replaced(seen, now)),
     )
@@ -121,7 +121,7 @@ def _finalize(seen: ServiceObservation) -> Plan:
     left = [each for each in seen.clusters if each.cluster is not None and not each.foreign]
     if not left and not seen.others:
         return Plan(commit=remove_finalizer(_target(seen), meta, labels.RAYSERVICE_FINALIZER))
-    return Plan(stages=_stages(delete_all(seen)))
+    return Plan(stages=stages_of(delete_all(seen)))
 
 
 def _next_deadline(seen: ServiceObservation, now: datetime) -> float | None:
@@ -135,8 +135,3 @@ def _next_deadline(seen: ServiceObservation, now: datetime) -> float | None:
 def _target(seen: ServiceObservation) -> Target:
     meta = seen.service.metadata
     return Target(RAYSERVICES, meta.namespace, meta.name, scope="finalizer")
-
-
-def _stages(writes: Iterable[Write]) -> tuple[tuple[Write, ...], ...]:
-    stage = tuple(writes)
-    return (stage,) if stage else ()

@@ -19,14 +19,15 @@ from controller.ray.service.status.condition_types import (
     SUSPENDING,
     UPGRADE_IN_PROGRESS,
 )
-from controller.runtime.reconcile.plan import Event, MergePatch, Plan, Target
+from controller.runtime.reconcile.plan import Event, Plan
+from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation
-    from controller.runtime.reconcile.plan import Write
+    from controller.runtime.reconcile.plan import MergePatch, Write
 
 
 def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
@@ -96,11 +97,4 @@ def _patch(
     meta = seen.service.metadata
     status = {**changes, "conditions": conditions.as_list(), "observedGeneration": meta.generation}
     event = Event("Normal", f"RayService{what}", "Update", f"{what} {meta.name}") if what else None
-    return MergePatch(
-        Target(RAYSERVICES, meta.namespace, meta.name, scope="suspension"),
-        meta.uid,
-        {"status": status},
-        subresource="status",
-        resource_version=meta.resource_version,
-        on_success=event,
-    )
+    return status_commit(RAYSERVICES, meta, "suspension", status, event)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from controller.kube.resources import Resource
     from controller.runtime.reconcile.external import ExternalCommand, Subscription
@@ -255,6 +255,11 @@ class Plan:
     events: tuple[Event, ...] = ()
     requeue_after: float | None = None
     memory: Any = field(default=None, repr=False, compare=False)
+
+
+def stages_of(*groups: Iterable[Write]) -> tuple[tuple[Write, ...], ...]:
+    """The value of `Plan.stages` for these groups of writes; empty groups are left out."""
+    return tuple(filter(None, map(tuple, groups)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ import msgspec
 
 from controller.ray.api import RayCluster, RayJob, SubmissionMode
 from controller.ray.api.raycluster import parse_spec
+from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.head.stable_service import stable_head_service
 from controller.ray.job.attempt.cluster import cluster_body
-from controller.ray.job.attempt.head_service import job_head_service
 from controller.ray.job.settings import JobSettings
 from controller.ray.job.submitter.job import SubmissionTarget, submitter_job
 from controller.ray.job.submitter.submission import submission
@@ -39,7 +40,14 @@ def made_for(raw: dict[str, Any], existing: dict[str, Any] | None = None) -> Ite
         body = cluster_body(job, spec, CLUSTER, JOB_ID, SETTINGS)
         yield body
         cluster = msgspec.convert(body, RayCluster)
-        yield job_head_service(job, cluster, parse_spec(cluster), SETTINGS)
+        yield stable_head_service(
+            RAYJOBS,
+            job.metadata,
+            cluster,
+            parse_spec(cluster),
+            domain=SETTINGS.cluster_domain,
+            cluster_ip=SETTINGS.head_cluster_ip_service,
+        )
     name, mode = cluster.metadata.name, spec.submission_mode
     address = f"{name}-head-svc.default.svc.cluster.local:8265"
     if mode is SubmissionMode.K8S_JOB:

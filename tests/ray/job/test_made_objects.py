@@ -12,11 +12,11 @@ from controller.apimachinery.names import ALPHABET
 from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.raycluster import ClusterSpec, parse_spec
 from controller.ray.api.validation.cluster import validate_cluster
+from controller.ray.children.child_cluster import child_cluster_name
+from controller.ray.head.stable_service import stable_head_service_name
 from controller.ray.job.attempt.cluster import cluster_body
 from controller.ray.job.attempt.names import (
-    cluster_name,
     generated_submission_id,
-    head_service_name,
     submitter_name,
 )
 from controller.ray.job.settings import JobSettings
@@ -49,27 +49,27 @@ def submitter(settings: JobSettings | None = None, **spec: Any) -> dict[str, Any
 
 def test_names_are_kuberays_and_those_of_an_attempt_never_change():
     meta = rayjob().metadata
-    for name in (cluster_name(meta, "1"), generated_submission_id(meta, "1")):
+    for name in (child_cluster_name(meta, "1"), generated_submission_id(meta, "1")):
         stem, _, suffix = name.rpartition("-")
         assert stem == "example"
         assert len(suffix) == 5
         assert set(suffix) <= set(ALPHABET)
-    assert cluster_name(meta, "1") == cluster_name(meta, "1")
+    assert child_cluster_name(meta, "1") == child_cluster_name(meta, "1")
     assert submitter_name(meta) == "example"
-    assert head_service_name(meta) == "example-head-svc"
+    assert stable_head_service_name(meta) == "example-head-svc"
 
 
 def test_each_attempt_and_each_namesake_has_names_of_its_own():
     meta = rayjob().metadata
     other = with_meta(rayjob(), uid="another").metadata
-    names = {cluster_name(each, str(n)) for n in range(100) for each in (meta, other)}
+    names = {child_cluster_name(each, str(n)) for n in range(100) for each in (meta, other)}
     ids = {generated_submission_id(each, str(n)) for n in range(100) for each in (meta, other)}
     assert len(names | ids) == 400
 
 
 def test_the_longest_name_of_a_job_gives_a_cluster_that_is_valid():
     job = rayjob(job_manifest("a" * 47))
-    name = cluster_name(job.metadata, "1")
+    name = child_cluster_name(job.metadata, "1")
     assert len(name) == 53
     body = cluster_body(job, valid(job), name, "id", JobSettings())
     assert isinstance(validate_cluster(msgspec.convert(body, RayCluster)), ClusterSpec)

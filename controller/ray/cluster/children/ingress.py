@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from controller.ray.api import labels
 from controller.ray.api.names import checked_name, checked_route_name
 from controller.ray.api.ports import DASHBOARD_PORT
+from controller.ray.children.inheritance import inherited_annotations
 from controller.ray.head.service import head_ports
 
 if TYPE_CHECKING:
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import ClusterSpec
     from controller.ray.children.child import Body
     from controller.ray.head.identity import Identity
-
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""Not copied, because kubectl would read it as the last applied ingress."""
 
 
 def ingress(spec: ClusterSpec, identity: Identity, annotations: Mapping[str, str]) -> Body:
@@ -69,11 +67,6 @@ def _dashboard_port(spec: ClusterSpec) -> int:
 
 def _metadata(identity: Identity, name: str, annotations: Mapping[str, str]) -> Body:
     defaults = identity.pod_labels(labels.HEAD, labels.HEAD_GROUP)
-    copied = {
-        key: value
-        for key, value in annotations.items()
-        if key != _LAST_APPLIED and not key.startswith(labels.OWN_PREFIX)
-    }
     return {
         "name": name,
         "namespace": identity.namespace,
@@ -81,6 +74,6 @@ def _metadata(identity: Identity, name: str, annotations: Mapping[str, str]) -> 
             key: defaults[key]
             for key in (labels.CLUSTER, labels.IDENTIFIER, labels.APP_NAME, labels.CREATED_BY)
         },
-        "annotations": copied,
+        "annotations": inherited_annotations(annotations),
         "ownerReferences": [identity.owner],
     }

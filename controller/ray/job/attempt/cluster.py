@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.ownership import owner_reference
 from controller.ray.api import labels
-from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.children.child_cluster import child_cluster
 from controller.ray.job.submitter.sidecar import with_sidecar
 
 if TYPE_CHECKING:
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from controller.ray.job.settings import JobSettings
 
 Body = dict[str, Any]
-
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""Annotation of `kubectl apply`; copied to the RayCluster it would describe the wrong object."""
 
 
 def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: JobSettings) -> Body:
@@ -31,31 +27,17 @@ def cluster_body(job: RayJob, spec: JobSpec, name: str, job_id: str, settings: J
         job_id: submission id of the attempt; SidecarMode needs it.
         settings: of the RayJob controller.
     """
-    meta, mode = job.metadata, spec.submission_mode
-    annotations = {
-        name: value
-        for name, value in (meta.annotations or {}).items()
-        if name != _LAST_APPLIED and not name.startswith(labels.OWN_PREFIX)
-    }
+    mode, annotations = spec.submission_mode, dict[str, str]()
     if mode is SubmissionMode.SIDECAR:
         annotations[labels.DISABLE_HEAD_RESTART] = "true"
         cluster_spec = with_sidecar(spec, name, job_id, settings)
     else:
         cluster_spec = copy.deepcopy(spec.ray_cluster_spec or {})
-    own = {
-        labels.ORIGIN_NAME: meta.name,
-        labels.ORIGIN_KIND: RAYJOBS.kind,
-        labels.SUBMISSION_MODE: mode.value,
-    }
-    return {
-        "apiVersion": RAYCLUSTERS.api_version,
-        "kind": RAYCLUSTERS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": meta.namespace,
-            "labels": (meta.labels or {}) | own,
-            **({"annotations": annotations} if annotations else {}),
-            "ownerReferences": [owner_reference(RAYJOBS, meta)],
-        },
-        "spec": cluster_spec,
-    }
+    return child_cluster(
+        RAYJOBS,
+        job.metadata,
+        name,
+        cluster_spec,
+        own_labels={labels.SUBMISSION_MODE: mode.value},
+        own_annotations=annotations,
+    )

@@ -12,9 +12,9 @@ from controller.kube.resources import JOBS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
+from controller.ray.head.stable_service import stable_head_service
 from controller.ray.job.attempt.cluster import cluster_body
 from controller.ray.job.attempt.cluster_changes import digest_of
-from controller.ray.job.attempt.head_service import job_head_service
 from controller.ray.job.observation import CLUSTER_SCOPE, SERVICE_SCOPE, SUBMITTER_SCOPE
 from controller.ray.job.state_machine.collect_facts import info_of, result_of
 from controller.ray.job.state_machine.facts import SubmitterFact
@@ -124,7 +124,14 @@ def reconcile_head_service(seen: JobObservation, settings: JobSettings) -> Itera
         return
     if SERVICE_SCOPE in seen.pending_scopes:
         return
-    body = job_head_service(seen.job, seen.cluster, seen.cluster_spec, settings)
+    body = stable_head_service(
+        RAYJOBS,
+        seen.job.metadata,
+        seen.cluster,
+        seen.cluster_spec,
+        domain=settings.cluster_domain,
+        cluster_ip=settings.head_cluster_ip_service,
+    )
     name: str = body["metadata"]["name"]
     target = Target(SERVICES, seen.job.metadata.namespace, name, SERVICE_SCOPE)
     if seen.service is None:

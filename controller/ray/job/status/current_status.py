@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
@@ -86,17 +86,7 @@ def cluster_status_copy(seen: JobObservation) -> Status | None:
     """A copy of the cluster's status; fields it no longer has are removed."""
     if seen.cluster is None:
         return None
-    return replace_mapping(seen.status.get("rayClusterStatus") or {}, status_of(seen.cluster))
-
-
-def replace_mapping(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Status:
-    """The merge patch that turns `present` into `wanted`."""
-    found: Status = {name: None for name in present if name not in wanted}
-    for name, value in wanted.items():
-        before = present.get(name)
-        nested = isinstance(value, dict) and isinstance(before, dict)
-        found[name] = replace_mapping(before, value) if nested else value  # type: ignore[reportUnknownArgumentType]
-    return found
+    return replacement(seen.status.get("rayClusterStatus") or {}, status_of(seen.cluster))
 
 
 def _conditions(

@@ -21,13 +21,15 @@ from controller.ray.job.status.current_status import cluster_status_copy, ray_fi
 from controller.ray.job.status.messages import failure_message
 from controller.ray.job.status.readiness import JobReadiness
 from controller.ray.job.status.redaction import last_lines
-from controller.runtime.reconcile.plan import Event, MergePatch, Target
+from controller.runtime.reconcile.plan import Event
+from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
     from controller.ray.job.observation import JobObservation
     from controller.ray.job.settings import JobSettings
     from controller.ray.job.state_machine.deadlines import Deadlines
     from controller.ray.job.state_machine.transitions import Step
+    from controller.runtime.reconcile.plan import MergePatch
 
 Status = dict[str, Any]
 
@@ -59,14 +61,7 @@ def transition_patch(
         **patch.changes(),
         "conditions": patch.conditions(),
     }
-    return MergePatch(
-        Target(RAYJOBS, meta.namespace, meta.name, scope="status"),
-        meta.uid,
-        {"status": status},
-        subresource="status",
-        resource_version=meta.resource_version,
-        on_success=patch.event(),
-    )
+    return status_commit(RAYJOBS, meta, "status", status, patch.event())
 
 
 class _TransitionPatch:

@@ -6,10 +6,8 @@ import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.ownership import owner_reference
-from controller.ray.api import labels
-from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.children.child_cluster import child_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,9 +17,6 @@ if TYPE_CHECKING:
     from controller.ray.service.observation import Goal
 
 Body = dict[str, Any]
-
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""Annotation of `kubectl apply`; copied to the RayCluster it would describe the wrong object."""
 
 _BOUNDS: Final = ("minReplicas", "maxReplicas")
 _REPLICAS: Final = ("replicas",)
@@ -37,30 +32,14 @@ def cluster_body(service: RayService, goal: Goal, name: str, *, from_least: bool
         name: of the cluster.
         from_least: whether the groups begin with their least replicas and grow with the capacity.
     """
-    meta = service.metadata
     spec = copy.deepcopy(goal.spec.ray_cluster_config)
     if from_least:
         for group in spec.get("workerGroupSpecs", ()):
             group.pop("replicas", None)
     _separate_redis(spec, name)
-    annotations = {
-        key: value
-        for key, value in (meta.annotations or {}).items()
-        if key != _LAST_APPLIED and not key.startswith(labels.OWN_PREFIX)
-    }
-    own = {labels.ORIGIN_NAME: meta.name, labels.ORIGIN_KIND: RAYSERVICES.kind}
-    return {
-        "apiVersion": RAYCLUSTERS.api_version,
-        "kind": RAYCLUSTERS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": meta.namespace,
-            "labels": (meta.labels or {}) | own,
-            "annotations": annotations | dict(goal.annotations),
-            "ownerReferences": [owner_reference(RAYSERVICES, meta)],
-        },
-        "spec": spec,
-    }
+    return child_cluster(
+        RAYSERVICES, service.metadata, name, spec, own_annotations=goal.annotations
+    )
 
 
 def _separate_redis(spec: Body, cluster: str) -> None:

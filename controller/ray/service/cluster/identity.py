@@ -15,6 +15,7 @@ import msgspec
 
 from controller.apimachinery.custom_object import mapping
 from controller.ray.pods.canonical import canonical
+from controller.ray.pods.template_hash import SCALING_FIELDS, without_scheduling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 _CHANGEABLE: Final = frozenset({"managedBy", "suspend", "upgradeStrategy"})
 """Fields of the cluster that change nothing about its pods."""
 
-_CHANGEABLE_IN_GROUP: Final = frozenset(
-    {"maxReplicas", "minReplicas", "replicas", "scaleStrategy", "suspend"}
-)
-_CHANGEABLE_IN_PODS: Final = frozenset({"schedulingGates", "tolerations"})
 _DIGITS: Final = 16
 
 
@@ -54,8 +51,7 @@ class SpecIdentity:
         """The identity of a cluster's specification, plain data."""
         rest = {key: value for key, value in spec.items() if key not in _CHANGEABLE}
         groups: Any = rest.pop("workerGroupSpecs", None) or []
-        head = mapping(rest.get("headGroupSpec"))
-        rest["headGroupSpec"] = _without_changeable_pod_fields(head)
+        rest["headGroupSpec"] = without_scheduling(mapping(rest.get("headGroupSpec")))
         return cls(
             _digest(rest, ""), tuple(_digest(_group(each), "workerGroupSpecs") for each in groups)
         )
@@ -84,15 +80,8 @@ class SpecIdentity:
 
 
 def _group(group: Any) -> dict[str, Any]:
-    kept = {key: item for key, item in mapping(group).items() if key not in _CHANGEABLE_IN_GROUP}
-    return _without_changeable_pod_fields(kept)
-
-
-def _without_changeable_pod_fields(group: Mapping[str, Any]) -> dict[str, Any]:
-    template = mapping(group.get("template"))
-    spec = mapping(template.get("spec"))
-    pods = {key: item for key, item in spec.items() if key not in _CHANGEABLE_IN_PODS}
-    return {**group, "template": {**template, "spec": pods}}
+    kept = {key: item for key, item in mapping(group).items() if key not in SCALING_FIELDS}
+    return without_scheduling(kept)
 
 
 def _digest(value: Any, around: str) -> str:

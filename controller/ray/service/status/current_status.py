@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition
-from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.merge_patch import difference
+from controller.apimachinery.custom_object import mapping, status_of
+from controller.apimachinery.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.dashboard import ServeState
@@ -16,7 +16,6 @@ from controller.ray.service.status.readiness import Cause, first_cause
 from controller.runtime.reconcile.plan import Event, StatusPatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
@@ -56,13 +55,13 @@ def _cluster_state(seen: ServiceObservation, cluster: ServingCluster) -> Status:
     recorded = seen.recorded(cluster.role)
     state: Status = {}
     if cluster.cluster is not None:
-        state["rayClusterStatus"] = _replaced(
-            recorded.get("rayClusterStatus") or {}, status_of(cluster.cluster)
+        state["rayClusterStatus"] = replacement(
+            mapping(recorded.get("rayClusterStatus")), status_of(cluster.cluster)
         )
     answer = cluster.answer.value if cluster.answer is not None else None
     if isinstance(answer, ServeState):
-        present = recorded.get("applicationStatuses") or {}
-        state["applicationStatuses"] = _replaced(present, _applications(answer))
+        present = mapping(recorded.get("applicationStatuses"))
+        state["applicationStatuses"] = replacement(present, _applications(answer))
     return state
 
 
@@ -78,16 +77,6 @@ def _applications(state: ServeState) -> Status:
         }
         for name, each in state.applications.items()
     }
-
-
-def _replaced(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Status:
-    """The merge patch that turns `present` into `wanted`."""
-    found: Status = {name: None for name in present if name not in wanted}
-    for name, value in wanted.items():
-        before = present.get(name)
-        nested = isinstance(value, dict) and isinstance(before, dict)
-        found[name] = _replaced(before, value) if nested else value  # type: ignore[reportUnknownArgumentType]
-    return found
 
 
 def _conditions(

@@ -21,7 +21,8 @@ from controller.ray.service.rollout.steps import (
     SetPendingWeight,
 )
 from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS, UPGRADE_IN_PROGRESS
-from controller.runtime.reconcile.plan import Event, MergePatch, Target
+from controller.runtime.reconcile.plan import Event
+from controller.runtime.reconcile.status_commit import status_commit
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from controller.ray.service.observation import ServiceObservation
     from controller.ray.service.rollout.facts import Facts
     from controller.ray.service.rollout.steps import Move
+    from controller.runtime.reconcile.plan import MergePatch
 
 Status = dict[str, Any]
 
@@ -42,14 +44,7 @@ def transition_patch(
     changes = _changes(seen, facts, step, now)
     _set_conditions(conditions, seen, step)
     status = {**changes, "conditions": conditions.as_list(), "observedGeneration": meta.generation}
-    return MergePatch(
-        Target(RAYSERVICES, meta.namespace, meta.name, scope="rollout"),
-        meta.uid,
-        {"status": status},
-        subresource="status",
-        resource_version=meta.resource_version,
-        on_success=_event(seen, step),
-    )
+    return status_commit(RAYSERVICES, meta, "rollout", status, _event(seen, step))
 
 
 def _changes(  # noqa: PLR0911  one for each step

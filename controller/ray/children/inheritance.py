@@ -1,0 +1,22 @@
+"""What children inherit from the metadata of the object that they are created for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api import labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation of `kubectl apply`; copied to a child it would describe the wrong object."""
+
+
+def inherited_annotations(annotations: Mapping[str, str] | None) -> dict[str, str]:
+    """All annotations that are neither kubectl's record nor our own."""
+    return {
+        key: value
+        for key, value in (annotations or {}).items()
+        if key != _LAST_APPLIED and not key.startswith(labels.OWN_PREFIX)
+    }
