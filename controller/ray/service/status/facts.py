@@ -123,8 +123,8 @@ def _selection(seen: ServiceObservation) -> Selection:
 
 
 def _selected(service: Any) -> str:
-    selector = service.spec.selector if service is not None else None
-    return (selector or {}).get(labels.CLUSTER, "")
+    selector: Mapping[str, str] = service.spec.selector or {} if service is not None else {}
+    return selector.get(labels.CLUSTER, "")
 
 
 def _options(seen: ServiceObservation) -> Options:
