@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from controller.kube import bodies, content_types, responses
 from controller.kube.errors import UnexpectedResponse, WriteUnconfirmed
 from controller.kube.objects import KubeObject, ObjectList
-from controller.kube.resources import PODS, SERVICES
+from controller.kube.resources import PODS
 from controller.kube.responses import Response
 from controller.kube.sender import Sender
 from controller.kube.transport import Request
@@ -297,11 +297,11 @@ class Client:
             return None
         return _confirmed(answer, resource)
 
-    async def proxy_service(
+    async def proxy(
         self,
+        resource: Resource[Any],
         namespace: str,
-        name: str,
-        port: int | str,
+        target: str,
         method: str,
         path: str,
         *,
@@ -311,19 +311,19 @@ class Client:
         timeout: float = PROXY_TIMEOUT,  # noqa: ASYNC109  part of the public time budget
         limit: int | None = None,
     ) -> Response:
-        """Send a request to a service through the API server.
+        """Send a request to the service or pod `name:port` through the API server.
 
-        The response of the service is returned whatever its status. The request is sent once:
+        What the service or pod responds is returned whatever its status. The request is sent once:
         without a slot, a pause or a retry. `limit` is the maximum size of a 2xx body in bytes.
 
         Raises:
-            StatusError: the API server rejected the request or could not reach the service.
+            StatusError: the API server rejected the request or could not reach the target.
             UnexpectedResponse: the body is longer than `limit`.
             TransportError: see `errors.py`.
         """
-        service = _Target(SERVICES, namespace, f"{_non_empty(name)}:{port}", "proxy")
+        proxied = _Target(resource, namespace, _non_empty(target), "proxy")
         request = Request(
-            method, f"{service.path}/{path.lstrip('/')}", query or {}, headers or {}, body
+            method, f"{proxied.path}/{path.lstrip('/')}", query or {}, headers or {}, body
         )
         answer = await self._sender.send_once(request, timeout=timeout, limit=limit)
         if not answer.ok and responses.parse_status(answer) is not None:

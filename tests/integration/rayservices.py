@@ -78,7 +78,7 @@ class Services:
         self.world = world
         self.settings = settings or ServiceSettings()
         epoch = world.wall() - timedelta(seconds=world.loop.time())
-        self.ray = SimulatedRay(live=self._live, epoch=epoch)
+        self.ray = SimulatedRay(live=self._live, nodes=self._nodes, epoch=epoch)
 
     def start_operator(self, **more: Any) -> RunningOperator:
         """An operator of all kinds, with dashboard actors of its own."""
@@ -188,6 +188,14 @@ class Services:
             if owner is not None and owner.uid == head.cluster_uid and is_ready(pod):
                 return self._place(pod)
         return None
+
+    def _nodes(self, place: Incarnation) -> list[str]:
+        pods = self.world.journal.present.values()
+        return [
+            pod.status.pod_ip
+            for pod in pods
+            if is_ready(pod) and pod.metadata.controller and pod.metadata.controller.uid == place[0]
+        ]
 
     @staticmethod
     def _place(pod: Pod) -> Incarnation:

@@ -12,7 +12,7 @@ from controller.kube import errors
 from controller.kube.client import Client
 from controller.kube.objects import KubeObject, Pod
 from controller.kube.prometheus import RestClientMetrics
-from controller.kube.resources import NODES, PODS
+from controller.kube.resources import NODES, PODS, SERVICES
 from tests.kube.fakes import HTML, POD, FakeTransport, answer, client, status_body
 
 TARGET = (PODS, "default", "a")
@@ -156,7 +156,7 @@ async def test_raw_json_may_be_passed_on():
 async def test_a_proxied_answer_comes_back_whatever_its_status():
     transport = FakeTransport(lambda: answer(503, b"busy", retry_after="60"))
     api = client(transport)
-    got = await api.proxy_service("ns", "svc", 8265, "GET", "/api/jobs/", query={"a": "b"})
+    got = await api.proxy(SERVICES, "ns", "svc:8265", "GET", "/api/jobs/", query={"a": "b"})
     assert (got.status, got.body) == (503, b"busy")
     assert transport.requests[0].path == ("/api/v1/namespaces/ns/services/svc:8265/proxy/api/jobs/")
     assert not api.pauses.paused(), "a dashboard's Retry-After concerns nobody else"
@@ -166,7 +166,7 @@ async def test_what_the_api_server_says_about_a_proxied_request_is_an_error():
     body = status_body(503, "ServiceUnavailable", "no endpoints available")
     transport = FakeTransport(lambda: answer(503, body))
     with pytest.raises(errors.ServerError, match="no endpoints"):
-        await client(transport).proxy_service("ns", "svc", "dash", "GET", "/")
+        await client(transport).proxy(SERVICES, "ns", "svc:dash", "GET", "/")
     assert len(transport.requests) == 1
 
 

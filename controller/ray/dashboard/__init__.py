@@ -17,6 +17,7 @@ from controller.ray.dashboard.client.results import (
     Submitted,
 )
 from controller.ray.dashboard.client.serve import (
+    ProxyHealth,
     ServeApplication,
     ServeConfigAccepted,
     ServeDeployment,
@@ -33,7 +34,7 @@ from controller.ray.dashboard.commands.command import (
 )
 from controller.ray.dashboard.commands.jobs import DeleteJob, StopJob, SubmitJob
 from controller.ray.dashboard.commands.serve import PutServeConfig
-from controller.ray.dashboard.head import Head
+from controller.ray.dashboard.head import Head, ServeProxy
 from controller.ray.dashboard.metrics import DashboardStatistics
 from controller.ray.dashboard.probes.observation import (
     NO_DASHBOARDS,
@@ -41,7 +42,7 @@ from controller.ray.dashboard.probes.observation import (
     ProbeObservation,
 )
 from controller.ray.dashboard.probes.probe import HealthProbe, JobProbe, Probe, ProbeSubscription
-from controller.ray.dashboard.probes.serve import ServeProbe
+from controller.ray.dashboard.probes.serve import ProxyProbe, ServeProbe
 from controller.ray.dashboard.prometheus import DashboardCollector, DashboardMetrics
 from controller.ray.dashboard.settings import DashboardSettings
 from controller.ray.dashboard.transport.connector import Connector
@@ -77,12 +78,15 @@ __all__ = [
     "Probe",
     "ProbeObservation",
     "ProbeSubscription",
+    "ProxyHealth",
+    "ProxyProbe",
     "PutServeConfig",
     "RayVersion",
     "ServeApplication",
     "ServeConfigAccepted",
     "ServeDeployment",
     "ServeProbe",
+    "ServeProxy",
     "ServeState",
     "StopJob",
     "SubmitJob",

@@ -1,4 +1,4 @@
-"""One incarnation of a head, as an address of its dashboard."""
+"""One incarnation of a head, as an address of its dashboard or of the Serve proxy beside it."""
 
 from __future__ import annotations
 
@@ -35,3 +35,36 @@ class Head:
     def __str__(self) -> str:
         """For messages: `namespace/service:port`."""
         return f"{self.namespace}/{self.service}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeProxy(Head):
+    """The Serve proxy on a head pod, asked at the pod itself and never with the token.
+
+    It has an actor of its own, so that a proxy that does not answer delays nothing else.
+
+    Attributes:
+        pod: name of the pod.
+        address: its IP address.
+    """
+
+    pod: str
+    address: str
+
+    @classmethod
+    def beside(cls, head: Head, *, pod: str, address: str, port: int) -> ServeProxy:
+        """The proxy on the pod of this head."""
+        return cls(
+            head.cluster_uid,
+            head.pod_uid,
+            head.restarts,
+            head.namespace,
+            head.service,
+            port,
+            pod=pod,
+            address=address,
+        )
+
+    def __str__(self) -> str:
+        """For messages: `namespace/pod:port`."""
+        return f"{self.namespace}/{self.pod}:{self.port}"

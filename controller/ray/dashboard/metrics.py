@@ -34,7 +34,7 @@ class RequestMetrics(Protocol):
     """Records every request and every command."""
 
     def record_request(self, request: str, result: str, seconds: float) -> None:
-        """A request (`job`, `health`, `submit`, `stop`, `delete`) ended with this result.
+        """A request (`job`, `serve`, `proxy`, `submit` ...) ended with this result.
 
         Results: `answered`, `refused`, `unusable`, `no_answer`, `not_sent`.
         """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
+from controller.ray.api.pod_state import is_head
+from controller.ray.dashboard import ProbeObservation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from controller.ray.api.serve_config import ServeConfig
     from controller.ray.children.child import Child
     from controller.ray.children.drift import ObservedChild
-    from controller.ray.dashboard import CommandOutcome, ProbeObservation
+    from controller.ray.dashboard import CommandOutcome
     from controller.ray.head.incarnation import HeadIncarnation
     from controller.ray.service.cluster.identity import SpecIdentity
     from controller.ray.service.serving.stored_config import StoredConfig
@@ -62,6 +64,8 @@ class ServingCluster:
         config_problem: why the stored config cannot be read; empty if it can.
         answer: what Serve reports; None before the first probe.
         put_outcome: how the PUT of the stored config with the present capacity ended.
+        pods: its pods that are not being deleted.
+        proxies: what the Serve proxies that Manta asks have answered, by uid of the pod.
     """
 
     name: str
@@ -75,11 +79,18 @@ class ServingCluster:
     config_problem: str = ""
     answer: ProbeObservation | None = None
     put_outcome: CommandOutcome | None = None
+    pods: tuple[Pod, ...] = ()
+    proxies: Mapping[str, ProbeObservation] = field(default_factory=dict[str, ProbeObservation])
 
     @property
     def exists(self) -> bool:
         """Whether there is a RayCluster that stays."""
         return self.cluster is not None and not self.cluster.metadata.terminating
+
+    @property
+    def workers(self) -> tuple[Pod, ...]:
+        """Its worker pods."""
+        return tuple(pod for pod in self.pods if not is_head(pod))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +134,11 @@ class ServiceObservation:
         """What the user wants, of a RayService that is known to be valid."""
         assert not isinstance(self.goal, Problem)
         return self.goal
+
+    @property
+    def excludes_head(self) -> bool:
+        """Whether the head is to get no requests, even if the specification is invalid."""
+        return mapping(self.service.spec).get("excludeHeadPodFromServeSvc") is True
 
     @property
     def clusters(self) -> tuple[ServingCluster, ...]:

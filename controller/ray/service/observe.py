@@ -8,27 +8,26 @@ from typing import TYPE_CHECKING
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.ownership import is_owned_by
 from controller.apimachinery.problem import Problem
-from controller.kube.objects import Service
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels
-from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.children.drift import observe_child
-from controller.ray.dashboard import ServeProbe
+from controller.ray.dashboard import ProxyProbe, ServeProbe
 from controller.ray.head.incarnation import find_head
 from controller.ray.service.cluster.identity import SpecIdentity
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
 from controller.ray.service.rollout.facts import Selection
 from controller.ray.service.rollout.selection import wanted_selection
 from controller.ray.service.serving.command_id import put_command_id
+from controller.ray.service.serving.proxies import endpoints_of, proxy_on
 from controller.ray.service.serving.stored_config import UnreadableConfig, load
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.traffic.services import stable_services
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from controller.kube.objects import Pod
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from controller.ray.api.unknown_fields import UnknownFieldFinder
     from controller.ray.children.child import Child
     from controller.ray.children.drift import ObservedChild
-    from controller.ray.dashboard import Dashboards
+    from controller.ray.dashboard import Dashboards, ProbeObservation
     from controller.ray.service.observation import Goal
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.reconcile.kind import CacheReader, CreateError
@@ -88,10 +87,10 @@ def observe_service(
         unknown_fields=sources.unknown_fields_of(service, reads),
         clock_jumped_at=reads.clock_jumped_at,
     )
+    seen = replace(seen, endpoints=tuple(_endpoints(seen)))
     if isinstance(seen.goal, Problem):
         return seen
-    children = tuple(_children(seen, reads, sources.settings))
-    return replace(seen, children=children, endpoints=tuple(_endpoints(seen, children, reads)))
+    return replace(seen, children=tuple(_children(seen, reads, sources.settings)))
 
 
 def _serving_cluster(
@@ -120,21 +119,35 @@ def _serving_cluster(
     if spec is None:
         return found
     head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
-    return _with_serve(replace(found, head=head), recorded, sources.dashboards)
+    pods = reads.by_index(PODS, "owner", cluster.metadata.uid)
+    present = tuple(pod for pod in pods if not pod.metadata.terminating)
+    return _with_serve(replace(found, head=head, pods=present), recorded, sources.dashboards)
 
 
 def _with_serve(
     found: ServingCluster, recorded: Mapping[str, Any], dashboards: Dashboards
 ) -> ServingCluster:
     """The cluster with what its Serve reports."""
-    head = found.head
-    if head is None:
+    if found.head is None:
         return found
-    found = replace(found, answer=dashboards.observation(head.dashboard, ServeProbe()))
+    head = found.head.dashboard
+    found = replace(found, answer=dashboards.observation(head, ServeProbe()))
+    found = replace(found, proxies=dict(_proxies(found, dashboards)))
     if found.config is None:
         return found
     command_id = put_command_id(found.config, recorded.get("targetCapacity"))
-    return replace(found, put_outcome=dashboards.outcome(head.dashboard, command_id))
+    return replace(found, put_outcome=dashboards.outcome(head, command_id))
+
+
+def _proxies(
+    found: ServingCluster, dashboards: Dashboards
+) -> Iterator[tuple[str, ProbeObservation]]:
+    """What the proxies that are subscribed to have answered."""
+    for pod in found.pods:
+        proxy = proxy_on(found, pod)
+        seen = None if proxy is None else dashboards.observation(proxy, ProxyProbe())
+        if seen is not None:
+            yield pod.metadata.uid, seen
 
 
 def _identity(cluster: RayCluster) -> SpecIdentity:
@@ -165,26 +178,17 @@ def _children(
     yield from _stable(seen, wanted, reads, settings)
 
 
-def _endpoints(
-    seen: ServiceObservation,
-    children: Sequence[tuple[Child, ObservedChild]],
-    reads: CacheReader,
-) -> Iterator[Pod]:
+def _endpoints(seen: ServiceObservation) -> Iterator[Pod]:
     """Ready pods behind the stable service of the applications, as it is."""
-    selectors = [
-        selector
-        for _, observed in children
-        if isinstance(observed.present, Service)
-        and labels.SERVE in (selector := observed.present.spec.selector or {})
-    ]
-    for selector in selectors:
-        for cluster in seen.clusters:
-            if cluster.cluster is None or selector.get(labels.CLUSTER) != cluster.name:
-                continue
-            for pod in reads.by_index(PODS, "owner", cluster.cluster.metadata.uid):
-                serves = (pod.metadata.labels or {}).get(labels.SERVE) == selector[labels.SERVE]
-                if serves and is_ready(pod):
-                    yield pod
+    selectors = (service.spec.selector or {} for service in seen.services)
+    selected = {
+        selector.get(labels.CLUSTER)
+        for selector in selectors
+        if selector.get(labels.SERVE) == "true"
+    }
+    for cluster in seen.clusters:
+        if cluster.name in selected:
+            yield from endpoints_of(cluster)
 
 
 def _stable(

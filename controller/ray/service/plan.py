@@ -30,7 +30,7 @@ from controller.ray.service.rollout.facts import Goal
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import put_configs, subscriptions
-from controller.ray.service.serving.head_label import label_heads
+from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.status.current_status import current_status
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.status.transition import transition_patch
@@ -55,12 +55,22 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
     if seen.service.metadata.terminating:
         return _finalize(seen)
     if isinstance(seen.goal, Problem):
-        return Plan(status=current_status(seen, settings, now), subscriptions=subscriptions(seen))
+        return _keep(seen, settings, now)
     finalizer = add_finalizer(_target(seen), seen.service.metadata, labels.RAYSERVICE_FINALIZER)
     if finalizer is not None:
         return Plan(commit=finalizer)
     early = plan_suspension(seen, now) or plan_timeout(seen, now)
     return early or _plan_rollout(seen, settings, now)
+
+
+def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
+    """What goes on for an invalid RayService: its clusters serve what is stored on them."""
+    return Plan(
+        status=current_status(seen, settings, now),
+        subscriptions=subscriptions(seen, settings),
+        commands=put_configs(seen, now),
+        independent=tuple(label_pods(seen, settings)),
+    )
 
 
 def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
@@ -69,16 +79,18 @@ def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: date
     step = next_step(facts)
     if not isinstance(step, Wait):
         patch = transition_patch(seen, facts, step, now)
-        return Plan(commit=patch, subscriptions=subscriptions(seen))
+        return Plan(commit=patch, subscriptions=subscriptions(seen, settings))
     return replace(
-        _plan_stored(seen, facts, now),
+        _plan_stored(seen, facts, settings, now),
         status=current_status(seen, settings, now),
-        subscriptions=subscriptions(seen),
+        subscriptions=subscriptions(seen, settings),
         requeue_after=_next_deadline(seen, now),
     )
 
 
-def _plan_stored(seen: ServiceObservation, facts: Facts, now: datetime) -> Plan:
+def _plan_stored(
+    seen: ServiceObservation, facts: Facts, settings: ServiceSettings, now: datetime
+) -> Plan:
     """What follows from the stored status."""
     writes = [*create_pending(seen)]
     for cluster in seen.clusters:
@@ -89,7 +101,11 @@ def _plan_stored(seen: ServiceObservation, facts: Facts, now: datetime) -> Plan:
     return Plan(
         stages=stages_of(writes),
         commands=put_configs(seen, now),
-        independent=(*_services(seen, now), *label_heads(seen), *delete_replaced(seen, now)),
+        independent=(
+            *_services(seen, now),
+            *label_pods(seen, settings),
+            *delete_replaced(seen, now),
+        ),
     )
 
 

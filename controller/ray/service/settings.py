@@ -19,12 +19,14 @@ class ServiceSettings:
     Attributes:
         default_upgrade: what a new specification leads to if the RayService says nothing.
         cluster_domain: DNS domain of the cluster, `cluster.local`.
+        probes: whether pods get readiness probes, so that the kubelet asks the proxies of workers.
         head_cluster_ip_service: whether head services get a cluster IP by default.
         feature_gates: which features are on.
     """
 
     default_upgrade: UpgradeType = UpgradeType.NEW_CLUSTER
     cluster_domain: str = "cluster.local"
+    probes: bool = True
     head_cluster_ip_service: bool = False
     feature_gates: FeatureGates = field(default_factory=FeatureGates)
 
@@ -32,9 +34,11 @@ class ServiceSettings:
     def from_environment(cls, environment: Mapping[str, str]) -> ServiceSettings:
         """Read KubeRay's environment variables."""
         keeps = environment.get("ENABLE_ZERO_DOWNTIME", "").lower() == "false"
+        probes = environment.get("ENABLE_PROBES_INJECTION", "").lower() != "false"
         by_ip = environment.get("ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE", "").lower() == "true"
         return cls(
             default_upgrade=UpgradeType.NONE if keeps else UpgradeType.NEW_CLUSTER,
             cluster_domain=environment.get("CLUSTER_DOMAIN") or "cluster.local",
+            probes=probes,
             head_cluster_ip_service=by_ip,
         )

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard import JobStatus, ServeProxy
 from controller.ray.dashboard.client.client import TIMEOUT, DashboardClient
 from controller.ray.dashboard.errors import NoResponse, Unreachable
 from controller.ray.dashboard.transport.transport import DashboardResponse
@@ -22,7 +22,7 @@ from tests.ray.dashboard.recorded import recorded, recorded_text
 from tests.ray.dashboard.simulated_serve import SimulatedServe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from controller.ray.dashboard import Head
     from controller.ray.dashboard.transport.transport import DashboardRequest
@@ -139,6 +139,7 @@ class SimulatedRay:
     Attributes:
         course: of a job, by its submission body; `courses` overrides it by submission id.
         live: the incarnation that serves requests to a head, None if there is none.
+        nodes: IP addresses of the pods of an incarnation that have a Serve proxy.
         latency: seconds that an ordinary answer takes, by head.
         epoch: time of day when the loop's clock showed 0.
         token: that requests must carry; the client sends `client_token()`.
@@ -148,6 +149,7 @@ class SimulatedRay:
 
     course: Callable[[dict[str, Any]], Course] = lambda _body: Course()
     live: Callable[[Head], Incarnation | None] = incarnation
+    nodes: Callable[[Incarnation], Iterable[str]] = lambda _place: ("10.88.0.2",)
     latency: Callable[[Head], float] = lambda _head: 0.005
     timeout: float = TIMEOUT
     epoch: datetime = EPOCH
@@ -166,9 +168,15 @@ class SimulatedRay:
 
     # What a test does.
 
-    def fault(self, fault: Fault | None, *, cluster: str = "", pod: str = "") -> None:
-        """Switch a fault on, or off, for a cluster uid, a head pod uid or, without one, all."""
-        key = cluster or pod
+    def fault(
+        self, fault: Fault | None, *, cluster: str = "", pod: str = "", proxy: str = ""
+    ) -> None:
+        """Switch a fault on, or off.
+
+        It is that of the dashboards of a cluster uid, a head pod uid or, without one, all; or of
+        the Serve proxy on the pod with the uid `proxy`.
+        """
+        key = f"proxy of {proxy}" if proxy else cluster or pod
         if fault is None:
             self._faults.pop(key, None)
         else:
@@ -253,6 +261,8 @@ class SimulatedRay:
     ) -> DashboardResponse:
         place = self.live(head)
         fault = self._fault_of(head)
+        if isinstance(head, ServeProxy) and place is not None:
+            return await self._answered_by_proxy(head, place, fault)
         if place is None or fault is Fault.REFUSES:
             raise Unreachable(f"{request}: connection refused")
         if fault is Fault.SILENT:
@@ -269,7 +279,20 @@ class SimulatedRay:
             return replace(answer, body=answer.body[: len(answer.body) // 2])
         return answer
 
+    async def _answered_by_proxy(
+        self, proxy: ServeProxy, place: Incarnation, fault: Fault | None
+    ) -> DashboardResponse:
+        answer = self.serve(place).proxy_health(proxy.address)
+        if fault is Fault.REFUSES or answer is None:
+            raise Unreachable("GET /-/healthz: connection refused")
+        if fault is Fault.SILENT:
+            await asyncio.get_running_loop().create_future()
+        await asyncio.sleep(self.latency(proxy))
+        return _FAULTY_ANSWERS.get(fault, answer) if fault else answer
+
     def _fault_of(self, head: Head) -> Fault | None:
+        if isinstance(head, ServeProxy):
+            return self._faults.get(f"proxy of {head.pod_uid}")
         for key in (head.pod_uid, head.cluster_uid, ""):
             if key in self._faults:
                 return self._faults[key]
@@ -295,7 +318,7 @@ class SimulatedRay:
         serve = self.serve(place)
         if method == "PUT":
             return serve.put(body or b"", self.now())
-        return serve.state("10.88.0.2", self.now())
+        return serve.state(self.nodes(place), self.now())
 
     def _submit(self, place: Incarnation, body: dict[str, Any]) -> DashboardResponse:
         if not body.get("entrypoint"):

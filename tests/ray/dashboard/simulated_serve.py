@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.ray.dashboard.recorded import recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from controller.ray.dashboard.transport.transport import DashboardResponse
 
@@ -61,11 +61,13 @@ class SimulatedServe:
     Attributes:
         starting: seconds until a new replica runs.
         failing: status and message of applications that do not run, by name.
+        draining: IP addresses of nodes whose proxies take no requests any more.
         puts: bodies of the configs that were accepted, in order.
     """
 
     starting: float = STARTING
     failing: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    draining: set[str] = field(default_factory=set)
     puts: list[dict[str, Any]] = field(default_factory=list)
     applications: dict[str, Application] = field(default_factory=dict)
     capacity: float | None = None
@@ -94,10 +96,18 @@ class SimulatedServe:
             each.scale(self.capacity, now, self.starting)
         return found
 
-    def state(self, address: str, now: float) -> DashboardResponse:
+    def proxy_health(self, address: str) -> DashboardResponse | None:
+        """None if there is no proxy yet."""
+        if not self.puts:
+            return None
+        return recorded(
+            "proxy-healthz-draining-503" if address in self.draining else "proxy-healthz-200"
+        )
+
+    def state(self, addresses: Iterable[str], now: float) -> DashboardResponse:
         if not self.puts:
             return recorded("serve-get-never-deployed")
-        proxies = {address: {"node_ip": address, "status": "HEALTHY"}}
+        proxies = {each: {"node_ip": each, "status": "HEALTHY"} for each in addresses}
         applications = {name: self._described(name, now) for name in self.applications}
         return recorded(
             "serve-get-running",

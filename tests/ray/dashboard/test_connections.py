@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from controller.kube.errors import NotSent, OutcomeUnknown
+from controller.kube.resources import SERVICES
 from controller.ray.dashboard import DashboardClient, Head, JobStatus, JobSubmission, Submitted
 from controller.ray.dashboard.errors import (
     DashboardError,
@@ -146,7 +147,7 @@ def proxied(
     *script: BaseException | Callable[[], RawResponse],
 ) -> tuple[DashboardClient, FakeTransport]:
     transport = FakeTransport(*script)
-    send = ProxiedTransport(client(transport), "default", "head-svc", 8265)
+    send = ProxiedTransport(client(transport), SERVICES, "default", "head-svc:8265")
     return DashboardClient(send, token="abc"), transport
 
 

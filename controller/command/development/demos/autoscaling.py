@@ -22,6 +22,7 @@ from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import ConfigurationError
+from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from controller.ray.api.ports import DASHBOARD_PORT
 from controller.runtime.settings import Settings
@@ -181,10 +182,10 @@ async def _steps(  # noqa: PLR0917  they share all of it
 async def _submit(user: Client, cluster: str, count: int) -> None:
     """Submit a job that needs so many processors, through the API server."""
     job = {"entrypoint": f'python -c "{_JOB.format(count=count)}"'}
-    await user.proxy_service(
+    await user.proxy(
+        SERVICES,
         NAMESPACE,
-        f"{cluster}-head-svc",
-        DASHBOARD_PORT,
+        f"{cluster}-head-svc:{DASHBOARD_PORT}",
         "POST",
         "/api/jobs/",
         headers={"content-type": "application/json"},

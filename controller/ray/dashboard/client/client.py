@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         RayVersion,
         Submitted,
     )
-    from controller.ray.dashboard.client.serve import ServeConfigAccepted, ServeState
+    from controller.ray.dashboard.client.serve import ProxyHealth, ServeConfigAccepted, ServeState
     from controller.ray.dashboard.client.submission import JobSubmission
     from controller.ray.dashboard.transport.transport import DashboardResponse, DashboardTransport
 
@@ -91,6 +91,10 @@ class DashboardClient:
     async def put_serve_config(self, body: bytes) -> ServeConfigAccepted:
         """Make Serve deploy a config; applications that it does not name are deleted."""
         return serve.serve_config_accepted(await self._ask("PUT", _APPLICATIONS, body=body))
+
+    async def proxy_health(self) -> ProxyHealth:
+        """Whether a proxy of Serve takes requests; for a client of a `ServeProxy`."""
+        return serve.proxy_health(await self._ask("GET", "/-/healthz"))
 
     async def version(self) -> RayVersion:
         """Which Ray responses."""

@@ -18,6 +18,7 @@ from controller.ray.dashboard.client.responses import (
     bounded,
     check_refusal,
     decoded,
+    excerpt,
     last_line,
     unexpected,
 )
@@ -90,6 +91,19 @@ class ServeConfigAccepted:
     """Ray accepted a config, and deploys it from now on."""
 
 
+@dataclass(frozen=True, slots=True)
+class ProxyHealth:
+    """What a proxy of Serve says of itself.
+
+    Attributes:
+        healthy: whether it takes requests.
+        message: why not, in its own words; empty if it does.
+    """
+
+    healthy: bool
+    message: str = ""
+
+
 _DETAILS: Final = re.compile(r" \[type=.*")
 """What pydantic appends for programmers."""
 
@@ -134,6 +148,17 @@ def serve_state(answer: DashboardResponse) -> ServeState:
         found.target_capacity,
         {each.node_ip or node: each.status for node, each in found.proxies.items()},
     )
+
+
+def proxy_health(answer: DashboardResponse) -> ProxyHealth:
+    """The response to `GET /-/healthz` of a proxy. Raises `UnusableResponse`."""
+    if answer.content_type == "text/plain":
+        text = excerpt(answer.body)
+        if answer.status == 200 and text == "success":
+            return ProxyHealth(healthy=True)
+        if answer.status == 503:
+            return ProxyHealth(healthy=False, message=text)
+    raise unexpected(answer)
 
 
 def serve_config_accepted(answer: DashboardResponse) -> ServeConfigAccepted:

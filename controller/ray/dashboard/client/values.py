@@ -12,7 +12,7 @@ from controller.ray.dashboard.client.results import (
     RayVersion,
     Submitted,
 )
-from controller.ray.dashboard.client.serve import ServeConfigAccepted, ServeState
+from controller.ray.dashboard.client.serve import ProxyHealth, ServeConfigAccepted, ServeState
 
-ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion | ServeState
+ProbeValue: TypeAlias = JobInfo | NoSuchJob | RayVersion | ServeState | ProxyHealth
 CommandValue: TypeAlias = Submitted | JobStopped | JobDeleted | NoSuchJob | ServeConfigAccepted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -20,9 +21,11 @@ class Probe(ABC):
 
     Attributes:
         name: in metrics and logs.
+        longest_interval: seconds between two requests at most, even if the settings say more.
     """
 
     name: ClassVar[str]
+    longest_interval: ClassVar[float] = math.inf
 
     @abstractmethod
     async def send(self, client: DashboardClient) -> ProbeValue:

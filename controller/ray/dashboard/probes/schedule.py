@@ -60,7 +60,9 @@ class ProbeSchedule:
         """Add a subscriber, or renew its subscription; either way the probe is sent sooner."""
         state = self._states.get(probe)
         if state is None:
-            state = self._states[probe] = ProbeState(self._settings, now=now, wall=wall)
+            state = self._states[probe] = ProbeState(
+                self._settings, now=now, wall=wall, longest_interval=probe.longest_interval
+            )
             self._push(probe, now)
         if subscriber not in state.subscribers:
             self._subscribed[subscriber] += 1

@@ -1,4 +1,4 @@
-"""The probe of Ray Serve."""
+"""The probes of Ray Serve: what it reports, and whether a proxy answers."""
 
 from __future__ import annotations
 
@@ -21,3 +21,19 @@ class ServeProbe(Probe):
     async def send(self, client: DashboardClient) -> ProbeValue:
         """See `Probe.send`."""
         return await client.serve_state()
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyProbe(Probe):
+    """Whether a `ServeProxy` takes requests; the value is a `ProxyHealth`.
+
+    Serve goes on reporting a dead proxy as healthy for 20 s, so the proxy itself is asked, and at
+    an interval that does not grow as those of other probes do.
+    """
+
+    name: ClassVar[str] = "proxy"
+    longest_interval: ClassVar[float] = 10.0
+
+    async def send(self, client: DashboardClient) -> ProbeValue:
+        """See `Probe.send`."""
+        return await client.proxy_health()

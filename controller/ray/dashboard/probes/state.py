@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 class ProbeState:
     """The state of one probe of one head.
 
+    Args:
+        settings: intervals and thresholds.
+        now: loop time.
+        wall: the time of day in UTC.
+        longest_interval: of the probe.
+
     Attributes:
         subscribers: the objects that subscribe to it, each with the interval that it wants.
         failures: its failed requests in a row.
@@ -31,6 +37,7 @@ class ProbeState:
     """
 
     __slots__ = (
+        "_longest",
         "_not_found",
         "_observation",
         "_settings",
@@ -41,8 +48,16 @@ class ProbeState:
         "unchanged_since",
     )  # fmt: skip
 
-    def __init__(self, settings: DashboardSettings, *, now: float, wall: datetime) -> None:
+    def __init__(
+        self,
+        settings: DashboardSettings,
+        *,
+        now: float,
+        wall: datetime,
+        longest_interval: float = math.inf,
+    ) -> None:
         self._settings = settings
+        self._longest = longest_interval
         self._observation = ProbeObservation(None, wall)
         self._not_found = 0
         self.subscribers: dict[Subscriber, float] = {}
@@ -83,10 +98,8 @@ class ProbeState:
             return now + max(wait, self._settings.confirmation_interval)
         if self._needs_confirmation:
             return now + self._settings.confirmation_interval
-        return max(
-            now,
-            self.requested_at + self._settings.pause(self._interval, now - self.unchanged_since),
-        )
+        pause = self._settings.pause(self._interval, now - self.unchanged_since)
+        return max(now, self.requested_at + min(pause, max(self._longest, self._interval)))
 
     def expedite(self, now: float) -> float | None:
         """Count as changed; returns when to send it instead, None after a failure."""

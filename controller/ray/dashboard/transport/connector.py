@@ -7,9 +7,10 @@ import binascii
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.kube.errors import KubeError, NotFound
-from controller.kube.resources import SECRETS
+from controller.kube.resources import PODS, SECRETS, SERVICES
 from controller.ray.dashboard.client.client import TIMEOUT, DashboardClient
 from controller.ray.dashboard.errors import Unreachable
+from controller.ray.dashboard.head import ServeProxy
 from controller.ray.dashboard.transport.direct import DirectTransports
 from controller.ray.dashboard.transport.proxied import PROXY_TIMEOUT, ProxiedTransport
 
@@ -22,7 +23,7 @@ TOKEN_KEY: Final = "auth_token"  # noqa: S105  a key, not a token
 
 
 class Connector:
-    """Creates clients that talk to the head service directly, or through the API server.
+    """Creates clients that talk directly to the head service or pod, or through the API server.
 
     To be created in the running event loop. The token is read from its Secret for each client, and
     nothing but that client holds it.
@@ -48,15 +49,25 @@ class Connector:
         """
         token = await self._token(head) if head.token_secret else ""
         if self._connections is None:
-            send = ProxiedTransport(self._kube, head.namespace, head.service, head.port)
-            return DashboardClient(send, token=token, timeout=PROXY_TIMEOUT)
-        host = f"{head.service}.{head.namespace}.svc.{self._domain}"
-        return DashboardClient(self._connections.to(host, head.port), token=token, timeout=TIMEOUT)
+            return DashboardClient(self._proxied(head), token=token, timeout=PROXY_TIMEOUT)
+        send = self._connections.to(self._host(head), head.port)
+        return DashboardClient(send, token=token, timeout=TIMEOUT)
 
     async def aclose(self) -> None:
         """Close all connections."""
         if self._connections is not None:
             await self._connections.aclose()
+
+    def _proxied(self, head: Head) -> ProxiedTransport:
+        if isinstance(head, ServeProxy):
+            return ProxiedTransport(self._kube, PODS, head.namespace, f"{head.pod}:{head.port}")
+        target = f"{head.service}:{head.port}"
+        return ProxiedTransport(self._kube, SERVICES, head.namespace, target)
+
+    def _host(self, head: Head) -> str:
+        if isinstance(head, ServeProxy):
+            return f"[{head.address}]" if ":" in head.address else head.address
+        return f"{head.service}.{head.namespace}.svc.{self._domain}"
 
     async def _token(self, head: Head) -> str:
         name = f"Secret {head.namespace}/{head.token_secret}"

@@ -6,7 +6,7 @@ not forward `authorization`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.kube.errors import (
     KubeError,
@@ -19,6 +19,7 @@ from controller.ray.dashboard.transport.transport import DashboardResponse
 
 if TYPE_CHECKING:
     from controller.kube.client import Client
+    from controller.kube.resources import Resource
     from controller.ray.dashboard.transport.transport import DashboardRequest
 
 PROXY_TIMEOUT: Final = 10.0
@@ -26,23 +27,25 @@ PROXY_TIMEOUT: Final = 10.0
 
 
 class ProxiedTransport:
-    """Sends requests to one service through the API server's proxy.
+    """Sends requests to one service or pod through the API server's proxy.
 
     Args:
         client: access to the API server.
-        namespace: of the service.
-        service: its name.
-        port: of the service, a number or a name.
+        resource: services or pods.
+        namespace: of the service or pod.
+        target: its `name:port`.
     """
 
-    def __init__(self, client: Client, namespace: str, service: str, port: int | str) -> None:
+    def __init__(
+        self, client: Client, resource: Resource[Any], namespace: str, target: str
+    ) -> None:
         self._client = client
-        self._target = (namespace, service, port)
+        self._target = (resource, namespace, target)
 
     async def __call__(self, request: DashboardRequest) -> DashboardResponse:
         """See `DashboardTransport`."""
         try:
-            answer = await self._client.proxy_service(
+            answer = await self._client.proxy(
                 *self._target,
                 request.method,
                 request.path,

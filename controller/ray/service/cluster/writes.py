@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
+from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.service.cluster.body import cluster_body, in_place_operations
@@ -124,9 +125,8 @@ def selected_clusters(seen: ServiceObservation) -> frozenset[str]:
     """Names of the clusters that the stable services select as they are."""
     found: set[str] = set()
     for _, observed in seen.children:
-        selector = getattr(getattr(observed.present, "spec", None), "selector", None) or {}
-        if labels.CLUSTER in selector:
-            found.add(selector[labels.CLUSTER])
+        if isinstance(observed.present, Service):
+            found.add((observed.present.spec.selector or {}).get(labels.CLUSTER, ""))
     return frozenset(found)
 
 

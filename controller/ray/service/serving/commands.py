@@ -10,11 +10,12 @@ from controller.ray.dashboard import (
     CommandRefused,
     HeadCommand,
     ProbeSubscription,
+    ProxyProbe,
     PutServeConfig,
     ServeProbe,
-    ServeState,
 )
 from controller.ray.service.serving.command_id import put_command_id
+from controller.ray.service.serving.proxies import gated_pods, proxy_on, serve_state
 from controller.ray.service.serving.readiness import judge
 
 if TYPE_CHECKING:
@@ -22,18 +23,29 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.ray.service.settings import ServiceSettings
 
 PUT_PATIENCE: Final = timedelta(minutes=5)
 """How long one PUT is repeated; after that it is submitted anew."""
 
 
-def subscriptions(seen: ServiceObservation) -> tuple[ProbeSubscription, ...]:
-    """The probe of Serve on each head."""
-    return tuple(
-        ProbeSubscription(each.head.dashboard, ServeProbe())
-        for each in seen.clusters
-        if each.head is not None and not each.head.terminating
-    )
+def subscriptions(
+    seen: ServiceObservation, settings: ServiceSettings
+) -> tuple[ProbeSubscription, ...]:
+    """The probe of Serve on each head, and of the proxies that Manta has to ask."""
+    return tuple(_subscriptions(seen, settings))
+
+
+def _subscriptions(
+    seen: ServiceObservation, settings: ServiceSettings
+) -> Iterator[ProbeSubscription]:
+    for each in seen.clusters:
+        if each.head is None or each.head.terminating:
+            continue
+        yield ProbeSubscription(each.head.dashboard, ServeProbe())
+        for pod in gated_pods(seen, each, settings):
+            if (proxy := proxy_on(each, pod)) is not None:
+                yield ProbeSubscription(proxy, ProxyProbe())
 
 
 def put_configs(seen: ServiceObservation, now: datetime) -> tuple[HeadCommand, ...]:
@@ -58,8 +70,8 @@ def _due(seen: ServiceObservation, now: datetime) -> Iterator[HeadCommand]:
 
 
 def _differs(cluster: ServingCluster, capacity: int | None) -> bool:
-    state = cluster.answer.value if cluster.answer is not None else None
-    if not isinstance(state, ServeState) or cluster.config is None:
+    state = serve_state(cluster)
+    if state is None or cluster.config is None:
         return False
     return not judge(state, cluster.config, capacity).deployed
 
@@ -72,8 +84,8 @@ def refusal(cluster: ServingCluster) -> str:
 
 def reported_config(cluster: ServingCluster) -> dict[str, Any] | None:
     """The config of the applications that Ray reports; None while it has not reported."""
-    state = cluster.answer.value if cluster.answer is not None else None
-    if not isinstance(state, ServeState):
+    state = serve_state(cluster)
+    if state is None:
         return None
     found = (mapping(each.config) for each in state.applications.values())
     return {"applications": [each for each in found if each]}

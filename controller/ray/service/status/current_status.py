@@ -9,8 +9,8 @@ from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
-from controller.ray.dashboard import ServeState
 from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.serving.proxies import serve_state
 from controller.ray.service.status.condition_types import UPGRADE_IN_PROGRESS
 from controller.ray.service.status.readiness import Cause, first_cause
 from controller.runtime.reconcile.plan import Event, StatusPatch
@@ -18,6 +18,7 @@ from controller.runtime.reconcile.plan import Event, StatusPatch
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from controller.ray.dashboard import ServeState
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.reconcile.plan import Failure
@@ -58,10 +59,10 @@ def _cluster_state(seen: ServiceObservation, cluster: ServingCluster) -> Status:
         state["rayClusterStatus"] = replacement(
             mapping(recorded.get("rayClusterStatus")), status_of(cluster.cluster)
         )
-    answer = cluster.answer.value if cluster.answer is not None else None
-    if isinstance(answer, ServeState):
+    reported = serve_state(cluster)
+    if reported is not None:
         present = mapping(recorded.get("applicationStatuses"))
-        state["applicationStatuses"] = replacement(present, _applications(answer))
+        state["applicationStatuses"] = replacement(present, _applications(reported))
     return state
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.conditions import find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of
+from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.rayservice import UpgradeType, upgrade_type
-from controller.ray.dashboard import ServeState
 from controller.ray.service.cluster.identity import SpecChange
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.facts import (
@@ -22,6 +22,7 @@ from controller.ray.service.rollout.facts import (
     Strategy,
 )
 from controller.ray.service.rollout.shares import FULL, Shares
+from controller.ray.service.serving.proxies import accepts_requests, serve_state
 from controller.ray.service.serving.readiness import judge
 from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS
 
@@ -59,10 +60,8 @@ def collect_facts(seen: ServiceObservation, settings: ServiceSettings) -> Facts:
 
 def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness | None:
     """What Serve reports about the stored config; None if it has not reported."""
-    if cluster.config is None or cluster.answer is None:
-        return None
-    state = cluster.answer.value
-    if not isinstance(state, ServeState):
+    state = serve_state(cluster)
+    if cluster.config is None or state is None:
         return None
     return judge(state, cluster.config, seen.recorded(cluster.role).get("targetCapacity"))
 
@@ -100,7 +99,12 @@ def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> Cluste
         exists=cluster.exists,
         has_head=not lost and _head_is_ready(cluster),
         ready=ready,
-        serves=not lost and not failing and readiness is not None and readiness.serves,
+        serves=(
+            not (lost or failing)
+            and readiness is not None
+            and readiness.serves
+            and accepts_requests(seen, cluster)
+        ),
     )
 
 
@@ -122,9 +126,9 @@ def _selection(seen: ServiceObservation) -> Selection:
     return Selection.NEITHER
 
 
-def _selected(service: Any) -> str:
-    selector: Mapping[str, str] = service.spec.selector or {} if service is not None else {}
-    return selector.get(labels.CLUSTER, "")
+def _selected(present: object) -> str:
+    selector = present.spec.selector if isinstance(present, Service) else None
+    return (selector or {}).get(labels.CLUSTER, "")
 
 
 def _options(seen: ServiceObservation) -> Options:

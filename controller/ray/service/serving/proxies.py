@@ -1,0 +1,132 @@
+"""Which Serve proxies are asked whether they take requests, and what they answered.
+
+They are asked on their own port, because Ray goes on reporting a dead proxy as healthy. Manta asks
+the head's; the kubelet asks those of workers as part of their readiness, unless the user has
+replaced the readiness probe: then Manta asks them, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.apimachinery.custom_object import dig
+from controller.ray.api import labels
+from controller.ray.api.pod_state import group_of, is_ready
+from controller.ray.dashboard import ProxyHealth, ServeProxy, ServeState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import Pod
+    from controller.ray.api.raycluster import ClusterSpec
+    from controller.ray.dashboard import ProbeObservation
+    from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.ray.service.settings import ServiceSettings
+
+_PORT_NAME: Final = "serve"
+_DEFAULT_PORT: Final = 8000
+
+
+def gated_pods(
+    seen: ServiceObservation, cluster: ServingCluster, settings: ServiceSettings
+) -> Iterator[Pod]:
+    """Pods that may get requests, and that Manta has to ask: no kubelet asks their proxies."""
+    if cluster.head is None or cluster.head.terminating or cluster.spec is None:
+        return
+    if not seen.excludes_head:
+        yield cluster.head.pod
+    groups = _unprobed_groups(cluster.spec, settings)
+    for worker in cluster.workers if groups else ():
+        if group_of(worker) in groups:
+            yield worker
+
+
+def proxy_on(cluster: ServingCluster, pod: Pod) -> ServeProxy | None:
+    """The proxy on a pod, if it can be asked: the pod is ready, and Serve has something to serve.
+
+    Before Serve runs nothing listens on its port. A pod that has the label is asked even while
+    the dashboard says nothing.
+    """
+    if cluster.head is None or not pod.status.pod_ip or not is_ready(pod):
+        return None
+    state = serve_state(cluster)
+    if not (is_admitted(pod) if state is None else state.applications):
+        return None
+    head = cluster.head.dashboard
+    return ServeProxy(
+        head.cluster_uid,
+        pod.metadata.uid,
+        sum(each.restart_count for each in pod.status.container_statuses),
+        head.namespace,
+        head.service,
+        _serve_port(pod),
+        pod=pod.metadata.name,
+        address=pod.status.pod_ip,
+    )
+
+
+def takes_requests(cluster: ServingCluster, pod: Pod) -> bool | None:
+    """Whether the proxy on a gated pod takes requests; None while that is not known.
+
+    A pod that is not ready takes none until it was asked again: its container may have been
+    restarted.
+    """
+    state = serve_state(cluster)
+    if not is_ready(pod) or (state is not None and not state.applications):
+        return False
+    seen = cluster.proxies.get(pod.metadata.uid)
+    if seen is None:
+        return None
+    if seen.failing_since is not None:
+        return False
+    return seen.value.healthy if isinstance(seen.value, ProxyHealth) else None
+
+
+def endpoints_of(cluster: ServingCluster) -> tuple[Pod, ...]:
+    """Pods that the service of the applications leads to if it selects this cluster."""
+    return tuple(pod for pod in cluster.pods if is_ready(pod) and is_admitted(pod))
+
+
+def accepts_requests(seen: ServiceObservation, cluster: ServingCluster) -> bool:
+    """Whether the service of the applications may be led to the cluster: endpoints are ready.
+
+    The head is one of them unless the user excludes it: Serve runs a proxy there first.
+    """
+    found = {pod.metadata.uid for pod in endpoints_of(cluster)}
+    if seen.excludes_head:
+        return bool(found)
+    return cluster.head is not None and cluster.head.pod.metadata.uid in found
+
+
+def failure_of(seen: ProbeObservation) -> str:
+    """Why a proxy takes no requests, a sentence; empty if nothing is known to be wrong."""
+    if seen.failing_since is not None:
+        return seen.error
+    return seen.value.message if isinstance(seen.value, ProxyHealth) else ""
+
+
+def is_admitted(pod: Pod) -> bool:
+    """Whether its label admits it to the service of the applications."""
+    return (pod.metadata.labels or {}).get(labels.SERVE) == "true"
+
+
+def serve_state(cluster: ServingCluster) -> ServeState | None:
+    """What Serve reports; None while it has not reported."""
+    state = cluster.answer.value if cluster.answer is not None else None
+    return state if isinstance(state, ServeState) else None
+
+
+def _unprobed_groups(spec: ClusterSpec, settings: ServiceSettings) -> frozenset[str]:
+    """Worker groups whose readiness does not include that of the proxy."""
+    return frozenset(
+        group.group_name
+        for group in spec.worker_group_specs
+        if not settings.probes
+        or dig(group.template, "spec", "containers", 0, "readinessProbe") is not None
+    )
+
+
+def _serve_port(pod: Pod) -> int:
+    ports = pod.spec.containers[0].ports if pod.spec.containers else ()
+    named = (each.container_port for each in ports if each.name == _PORT_NAME)
+    return next(named, _DEFAULT_PORT)

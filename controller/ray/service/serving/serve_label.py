@@ -1,0 +1,41 @@
+"""The label that admits a pod to the service of the applications: it follows the proxy's health."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from controller.kube.resources import PODS
+from controller.ray.api import labels
+from controller.ray.api.pod_state import is_head
+from controller.ray.service.serving.proxies import gated_pods, takes_requests
+from controller.runtime.reconcile.plan import Event, MergePatch, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from controller.kube.objects import Pod
+    from controller.ray.service.observation import ServiceObservation
+    from controller.ray.service.settings import ServiceSettings
+    from controller.runtime.reconcile.plan import Write
+
+
+def label_pods(seen: ServiceObservation, settings: ServiceSettings) -> Iterator[Write]:
+    """Label pods by whether their proxies take requests; what is not known changes nothing."""
+    for cluster in seen.clusters:
+        for pod in gated_pods(seen, cluster, settings):
+            yield from _labelled(pod, serves=takes_requests(cluster, pod))
+        if seen.excludes_head and cluster.head is not None:
+            yield from _labelled(cluster.head.pod, serves=False)
+
+
+def _labelled(pod: Pod, *, serves: bool | None) -> Iterator[Write]:
+    meta = pod.metadata
+    wanted = str(serves).lower()
+    if serves is None or (meta.labels or {}).get(labels.SERVE) == wanted:
+        return
+    role = "Head" if is_head(pod) else "Worker"
+    note = f"{role} pod {meta.name} serves: {wanted}"
+    updated = Event("Normal", f"Updated{role}PodServeLabel", "Update", note)
+    target = Target(PODS, meta.namespace, meta.name, "serve label")
+    patch = {"metadata": {"labels": {labels.SERVE: wanted}}}
+    yield MergePatch(target, meta.uid, patch, on_success=updated)
