@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
+from tests.integration.harness import cluster_of
 from tests.integration.rayservices import (
     Services,
     asked,
@@ -20,6 +21,7 @@ from tests.integration.rayservices import (
     service_manifest,
     with_image,
 )
+from tests.ray.dashboard.simulated import Fault
 
 if TYPE_CHECKING:
     from tests.integration.harness import World
@@ -188,6 +190,36 @@ async def test_a_service_that_does_not_serve_in_time_is_given_up_until_it_is_edi
     await services.world.eventually(lambda: _only(services), seconds=120)
     await services.edit(manifest)
     await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+
+
+async def test_no_request_goes_to_a_cluster_whose_proxy_does_not_answer(services: Services):
+    services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    old = await services.active()
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    await services.world.eventually(lambda: len(services.heads()) == 2)
+    (head,) = (each for each in services.heads() if cluster_of(each) != old)
+    services.ray.fault(Fault.REFUSES, proxy=head.metadata.uid)
+    await services.world.settle(120)
+    status = await services.status()
+    assert status["pendingServiceStatus"]["applicationStatuses"]["hello"]["status"] == "RUNNING"
+    assert (await services.active(), await services.selected()) == (old, old)
+    services.ray.fault(None, proxy=head.metadata.uid)
+    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+
+
+async def test_a_head_whose_proxy_has_died_gets_no_requests_until_it_is_back(services: Services):
+    services.start_operator()
+    await services.create()
+    await services.reaches(lambda s: s.get("numServeEndpoints") == 2)
+    (head,) = services.heads()
+    services.ray.fault(Fault.SILENT, proxy=head.metadata.uid)
+    await services.reaches(lambda s: s.get("numServeEndpoints") == 1, seconds=30)
+    assert services.heads()[0].metadata.labels["ray.io/serve"] == "false"
+    services.ray.fault(None, proxy=head.metadata.uid)
+    await services.reaches(lambda s: s.get("numServeEndpoints") == 2, seconds=40)
 
 
 async def test_a_cluster_of_another_operator_keeps_the_config_that_ray_has(services: Services):

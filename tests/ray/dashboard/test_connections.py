@@ -12,7 +12,15 @@ import pytest
 
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.resources import SERVICES
-from controller.ray.dashboard import DashboardClient, Head, JobStatus, JobSubmission, Submitted
+from controller.ray.dashboard import (
+    DashboardClient,
+    Head,
+    JobStatus,
+    JobSubmission,
+    ProxyHealth,
+    ServeProxy,
+    Submitted,
+)
 from controller.ray.dashboard.errors import (
     DashboardError,
     NoResponse,
@@ -196,6 +204,26 @@ async def test_the_token_is_read_live_for_each_client_and_kept_nowhere_else():
         "/api/v1/namespaces/default/secrets/the-secret"
     ] * 2
     assert "the-token" not in repr(vars(connect))
+    await connect.aclose()
+
+
+async def test_a_proxy_of_serve_is_asked_at_its_pod_and_without_the_token():
+    script = [lambda: answer(200, b"success", content_type="text/plain")]
+    transport = FakeTransport(*script)
+    connect = Connector(client(transport), proxied=True)
+    proxy = ServeProxy("c", "u", 0, "default", "head-svc", 8000, pod="head", address="10.0.0.7")
+    assert await (await connect(proxy)).proxy_health() == ProxyHealth(healthy=True)
+    (sent,) = transport.requests
+    assert sent.path == "/api/v1/namespaces/default/pods/head:8000/proxy/-/healthz"
+    assert "x-ray-authorization" not in sent.headers
+    await connect.aclose()
+
+
+@pytest.mark.parametrize(("address", "host"), [("10.0.0.7", "10.0.0.7"), ("fd00::7", "[fd00::7]")])
+async def test_an_address_is_asked_directly(address: str, host: str):
+    connect = Connector(client(FakeTransport()), proxied=False)
+    proxy = ServeProxy("c", "u", 0, "default", "head-svc", 8000, pod="head", address=address)
+    assert connect._host(proxy) == host
     await connect.aclose()
 
 

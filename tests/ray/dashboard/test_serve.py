@@ -10,15 +10,20 @@ import pytest
 from controller.ray.dashboard import (
     CommandDone,
     HeadCommand,
+    ProbeSubscription,
+    ProxyHealth,
+    ProxyProbe,
     PutServeConfig,
     ServeConfigAccepted,
     ServeProbe,
+    ServeProxy,
 )
-from controller.ray.dashboard.client.serve import serve_config_accepted, serve_state
+from controller.ray.dashboard.client.serve import proxy_health, serve_config_accepted, serve_state
 from controller.ray.dashboard.errors import RefusedByRay, UnusableResponse
 from controller.ray.dashboard.transport.transport import DashboardResponse
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.recorded import recorded
+from tests.ray.dashboard.simulated import Fault
 
 
 @pytest.mark.parametrize(
@@ -133,3 +138,57 @@ async def test_the_state_counts_only_after_the_config_was_accepted():
         assert it.seen(probe=ServeProbe()).value is not None
         put(it, "new")
         assert it.seen(probe=ServeProbe()).value is None
+
+
+PROXY = ServeProxy("cluster", "pod", 0, "default", "head-svc", 8000, pod="head", address="10.0.0.7")
+
+
+def test_a_proxy_is_healthy_or_says_why_not():
+    assert proxy_health(recorded("proxy-healthz-200")) == ProxyHealth(healthy=True)
+    drained = proxy_health(recorded("proxy-healthz-draining-503"))
+    assert drained == ProxyHealth(healthy=False, message="This node is being drained.")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        recorded("proxy-404"),
+        DashboardResponse(200, "text/html", b"success"),
+        DashboardResponse(200, "text/plain", b"hello"),
+        DashboardResponse(503, "application/json", b"{}"),
+    ],
+)
+def test_another_server_on_the_port_says_nothing_about_a_proxy(answer: DashboardResponse):
+    with pytest.raises(UnusableResponse):
+        proxy_health(answer)
+
+
+def ask_proxy(it: World) -> None:
+    subscriptions = (ProbeSubscription(PROXY, ProxyProbe()), ProbeSubscription(HEAD, ServeProbe()))
+    it.dashboards.sync("ns/svc", subscriptions)
+
+
+async def test_a_proxy_is_asked_every_ten_seconds_however_long_it_is_well():
+    async with world() as it:
+        put(it, "app")
+        ask_proxy(it)
+        await asyncio.sleep(3600)
+        before = sum(each.path == "/-/healthz" for each in it.ray.asked)
+        await asyncio.sleep(600)
+        assert sum(each.path == "/-/healthz" for each in it.ray.asked) - before in {59, 60}
+
+
+@pytest.mark.parametrize("fault", [Fault.SILENT, Fault.REFUSES, Fault.HTML])
+async def test_a_dead_proxy_is_reported_and_delays_nothing_of_the_dashboard(fault: Fault):
+    async with world() as it:
+        put(it, "app")
+        ask_proxy(it)
+        await asyncio.sleep(60)
+        assert it.seen(PROXY, ProxyProbe()).value == ProxyHealth(healthy=True)
+        it.ray.fault(fault, proxy="pod")
+        await asyncio.sleep(20)
+        assert it.seen(PROXY, ProxyProbe()).failing_since is not None
+        assert it.seen(HEAD, ServeProbe()).failing_since is None
+        it.ray.fault(None, proxy="pod")
+        await asyncio.sleep(31)
+        assert it.seen(PROXY, ProxyProbe()).failing_since is None
