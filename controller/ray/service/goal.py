@@ -16,13 +16,13 @@ from controller.ray.service.observation import Goal
 from controller.ray.service.serving.stored_config import ConfigTooLarge, store
 
 if TYPE_CHECKING:
-    from controller.ray.api.feature_gates import FeatureGates
     from controller.ray.api.rayservice import RayService, ServiceSpec
+    from controller.ray.service.settings import ServiceSettings
 
 
-def read_goal(service: RayService, gates: FeatureGates) -> Goal | Problem:
+def read_goal(service: RayService, settings: ServiceSettings) -> Goal | Problem:
     """What the user wants, or the first problem of the specification."""
-    spec = validate_service(service, gates)
+    spec = validate_service(service, settings.feature_gates)
     if isinstance(spec, Problem):
         return spec
     if not _has_port(spec):
@@ -38,7 +38,12 @@ def read_goal(service: RayService, gates: FeatureGates) -> Goal | Problem:
     except ConfigTooLarge as error:
         return Problem("spec.serveConfigV2", str(error), INVALID_SPEC_REASON)
     identity = SpecIdentity.of(spec.ray_cluster_config)
-    return Goal(spec, identity, config, {labels.MADE_FROM: str(identity)} | stored)
+    stamps = {
+        labels.SPEC_HASH: str(identity),
+        labels.NUM_WORKER_GROUPS: str(len(identity.groups)),
+        labels.KUBERAY_VERSION: settings.version,
+    }
+    return Goal(spec, identity, config, {labels.MADE_FROM: str(identity)} | stored, stamps)
 
 
 def _has_port(spec: ServiceSpec) -> bool:

@@ -85,4 +85,4 @@ class RayServiceKind:
         return current_status(observation, self._settings, now, failures)
 
     def _read(self, service: RayService) -> Goal | Problem:
-        return read_goal(service, self._settings.feature_gates)
+        return read_goal(service, self._settings)

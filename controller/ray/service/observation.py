@@ -40,12 +40,15 @@ class Goal:
         identity: of the wanted cluster.
         config: the applications to serve.
         annotations: what a cluster with this goal carries: identity and config.
+        stamps: KubeRay's annotations of what a cluster with this goal was created from; with
+            another version than its own, KubeRay replaces them and creates no new cluster.
     """
 
     spec: ServiceSpec
     identity: SpecIdentity
     config: ServeConfig
     annotations: Mapping[str, str]
+    stamps: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import controller
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.rayservice import UpgradeType
 
@@ -17,6 +18,7 @@ class ServiceSettings:
     """Settings of the RayService controller.
 
     Attributes:
+        version: value of the annotation `ray.io/kuberay-version` on clusters that are created.
         default_upgrade: what a new specification leads to if the RayService says nothing.
         cluster_domain: DNS domain of the cluster, `cluster.local`.
         probes: whether pods get readiness probes, so that the kubelet asks the proxies of workers.
@@ -24,6 +26,7 @@ class ServiceSettings:
         feature_gates: which features are on.
     """
 
+    version: str = f"manta-{controller.__version__}"
     default_upgrade: UpgradeType = UpgradeType.NEW_CLUSTER
     cluster_domain: str = "cluster.local"
     probes: bool = True

@@ -38,7 +38,11 @@ def cluster_body(service: RayService, goal: Goal, name: str, *, from_least: bool
             group.pop("replicas", None)
     _separate_redis(spec, name)
     return child_cluster(
-        RAYSERVICES, service.metadata, name, spec, own_annotations=goal.annotations
+        RAYSERVICES,
+        service.metadata,
+        name,
+        spec,
+        own_annotations={**goal.annotations, **goal.stamps},
     )
 
 
