@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import pytest
 import structlog
 
 from tests.neighbours.report import print_table
+from tests.real_servers import own_kubeconfig
 from tests.virtual_time import VirtualLoop
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Run every coroutine test in virtual time, save those that need the real one."""
-    against_real_server = "MANTA_TEST_KUBECONFIG" in os.environ
-    if against_real_server or item.get_closest_marker("real_time"):
+    if own_kubeconfig() or item.get_closest_marker("real_time"):
         return {"real": asyncio.new_event_loop}
     return {"virtual": VirtualLoop}
 

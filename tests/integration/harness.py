@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import os
 import random
 import uuid
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -34,6 +33,7 @@ from informers import Codec, SharedInformer, Tombstone
 from tests.fakes import worlds
 from tests.fakes.worlds import RunningOperator, embedded_server, virtual_wall
 from tests.faults.faulty_transport import FaultyTransport
+from tests.real_servers import own_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from controller.runtime.reconcile.kind import Kind
     from tests.faults.faulty_transport import Rule
 
-REAL_KUBECONFIG = os.environ.get("MANTA_TEST_KUBECONFIG")
+REAL_KUBECONFIG = own_kubeconfig()
 EXAMPLES = Path(__file__).parents[2] / "examples"
 OPERATOR = "manta-operator"
 

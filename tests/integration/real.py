@@ -1,9 +1,11 @@
-"""`make test-real [ARGS=PATH]`: start a real API server, run tests on it, stop it.
+"""`make test-real [ARGS=PATH]`: start real control planes, run tests on them, stop them.
 
 `KUBEBUILDER_ASSETS` names the folder with `etcd`, `kube-apiserver` and
 `kube-controller-manager`, as controller-runtime's envtest has it. There is no kubelet and no
-scheduler: the simulated kubelet is the only node. Arguments are handed to pytest; paths among them
-replace the tests that are run by default.
+scheduler: the simulated kubelet is the only node. Tests wait for real seconds most of the time, so
+several processes run them, each on a control plane of its own; `MANTA_TEST_SERVERS` says how many
+(6 by default). Other arguments are handed to pytest; paths among them replace the tests that are
+run by default.
 """
 
 from __future__ import annotations
@@ -25,10 +27,13 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests.real_servers import KUBECONFIGS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 TESTS = ("tests/integration", "tests/devcluster/apiserver", "tests/devcluster/fidelity")
+SERVERS = 6
 TOKEN = "test-admin"
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 START_SECONDS = 60.0
@@ -43,13 +48,18 @@ def main(arguments: Sequence[str]) -> int:
             f"SKIP SKIP SKIP: KUBEBUILDER_ASSETS {what}; NOTHING WAS TESTED on a real API server\n"
         )
         return 0
-    with (
-        tempfile.TemporaryDirectory(prefix="manta-real-") as folder,
-        real_cluster(Path(assets), Path(folder)) as kubeconfig,
-    ):
+    count = int(os.environ.get("MANTA_TEST_SERVERS") or SERVERS)
+    paths = ["-o", f"testpaths={' '.join(TESTS)}", "-n", str(count), "--dist", "worksteal"]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="manta-real-")))
+        kubeconfigs: list[str] = []
+        for number in range(count):
+            own = folder / str(number)
+            own.mkdir()
+            kubeconfigs.append(str(stack.enter_context(real_cluster(Path(assets), own))))
         return subprocess.run(
-            [sys.executable, "-m", "pytest", "-o", f"testpaths={' '.join(TESTS)}", *arguments],
-            env=os.environ | {"MANTA_TEST_KUBECONFIG": str(kubeconfig)},
+            [sys.executable, "-m", "pytest", *paths, *arguments],
+            env=os.environ | {KUBECONFIGS: os.pathsep.join(kubeconfigs)},
             check=False,
         ).returncode
 

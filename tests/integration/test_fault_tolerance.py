@@ -38,6 +38,7 @@ async def end(world: World, head: Pod, how: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 async def test_bug_60_however_often_the_head_dies_no_worker_is_deleted(world: World):
     world.start_operator()
     await ready_cluster(world)

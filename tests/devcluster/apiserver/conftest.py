@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from tests.devcluster.apiserver.support import EmbeddedApi, open_api
+from tests.real_servers import own_kubeconfig
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a real server cannot be made to do."""
-    if "MANTA_TEST_KUBECONFIG" not in os.environ:
+    if not own_kubeconfig():
         return
     left_out = [item for item in items if "embedded" in getattr(item, "fixturenames", ())]
     if left_out:

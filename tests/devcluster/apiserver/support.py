@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import random
 import re
 import ssl
@@ -22,6 +21,7 @@ import aiohttp
 import yaml
 
 from controller.devcluster.apiserver import ApiServer
+from tests.real_servers import own_kubeconfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -197,7 +197,7 @@ class RealApi(Api):
 @contextlib.asynccontextmanager
 async def open_api() -> AsyncIterator[Api]:
     """The server under test, with a namespace of its own for this test."""
-    kubeconfig = os.environ.get("MANTA_TEST_KUBECONFIG")
+    kubeconfig = own_kubeconfig()
     async with contextlib.AsyncExitStack() as stack:
         if kubeconfig:
             api: Api = RealApi(kubeconfig)
