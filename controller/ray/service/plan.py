@@ -26,6 +26,7 @@ from controller.ray.service.cluster.writes import (
     update_in_place,
 )
 from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
+from controller.ray.service.rollout.edits import edited_cluster
 from controller.ray.service.rollout.facts import Goal
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
@@ -110,10 +111,8 @@ def _plan_stored(
 
 
 def _goal_cluster(seen: ServiceObservation, facts: Facts) -> ServingCluster | None:
-    """The cluster that edits reach: the one with the wanted specification; none in a rollback."""
-    if facts.rolling_back:
-        return None
-    return {Goal.ACTIVE: seen.active, Goal.PENDING: seen.pending}.get(facts.goal)
+    """The cluster that edits reach, None if there is none."""
+    return {Goal.ACTIVE: seen.active, Goal.PENDING: seen.pending}.get(edited_cluster(facts))
 
 
 def _services(seen: ServiceObservation, now: datetime) -> Iterator[Write]:

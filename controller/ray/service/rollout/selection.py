@@ -23,8 +23,16 @@ def wanted_selection(facts: Facts) -> Selection:
     Otherwise they go to a pending cluster when nothing but they is missing for it to take over.
     """
     if facts.incremental and phase_of(facts) in _STEPWISE:
-        return Selection.PENDING if carrying_weight(facts) == FULL else Selection.ACTIVE
+        return _of_traffic(facts)
     step = next_step(facts)
     if step is Wait.SERVICES or step is Change.PROMOTE:
         return Selection.PENDING
     return Selection.ACTIVE if facts.active.recorded else facts.selection
+
+
+def _of_traffic(facts: Facts) -> Selection:
+    """Where an incremental upgrade has led the traffic, if that is known to have ready replicas."""
+    wanted, cluster = Selection.ACTIVE, facts.active
+    if carrying_weight(facts) == FULL:
+        wanted, cluster = Selection.PENDING, facts.pending
+    return wanted if cluster.ready or facts.selection is Selection.NEITHER else facts.selection

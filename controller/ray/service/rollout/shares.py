@@ -32,16 +32,17 @@ class Shares:
 def safe_weight(weight: int, *, active_ready: int | None, pending_ready: int | None) -> int:
     """The weight of the pending cluster nearest to `weight` that what is ready can carry.
 
-    If both clusters together cannot carry everything, each gets its part of what is ready. Nothing
-    changes while nothing is ready.
+    A cluster that is not known to be ready keeps what it has and gets no more. If both clusters
+    together cannot carry everything, each gets its part of what is ready. Nothing changes while
+    nothing is ready.
 
     Args:
         weight: of the pending cluster.
         active_ready: share of the full size that is ready; None if it is not known.
         pending_ready: as `active_ready`.
     """
-    least = 0 if active_ready is None else FULL - active_ready
-    most = FULL if pending_ready is None else pending_ready
+    least = weight if active_ready is None else FULL - active_ready
+    most = weight if pending_ready is None else pending_ready
     if least <= most:
         return min(max(weight, least), most)
     total = FULL - least + most

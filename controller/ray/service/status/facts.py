@@ -67,17 +67,21 @@ def readiness_of(seen: ServiceObservation, cluster: ServingCluster) -> Readiness
 
 
 def _goal(seen: ServiceObservation) -> Goal:
-    wanted = seen.valid_goal.identity
-    for cluster, goal in ((seen.active, Goal.ACTIVE), (seen.pending, Goal.PENDING)):
-        if cluster is None:
-            continue
-        if cluster.cluster is None and goal is Goal.PENDING and not cluster.foreign:
-            return goal  # it is created as it is wanted
-        if cluster.identity is not None:
-            change = cluster.identity.change_to(wanted)
-            if change is not SpecChange.NEW_CLUSTER or _is_taken_over(seen, cluster):
-                return goal
-    return Goal.OTHER
+    if seen.active is not None and _is_as_wanted(seen, seen.active):
+        return Goal.ACTIVE
+    pending = seen.pending
+    if pending is None or pending.foreign:
+        return Goal.OTHER
+    is_created_as_wanted = not pending.exists
+    return Goal.PENDING if is_created_as_wanted or _is_as_wanted(seen, pending) else Goal.OTHER
+
+
+def _is_as_wanted(seen: ServiceObservation, cluster: ServingCluster) -> bool:
+    """Whether it stays, and has the wanted specification but for what may change in place."""
+    if not cluster.exists or cluster.identity is None:
+        return False
+    change = cluster.identity.change_to(seen.valid_goal.identity)
+    return change is not SpecChange.NEW_CLUSTER or _is_taken_over(seen, cluster)
 
 
 def _is_taken_over(seen: ServiceObservation, cluster: ServingCluster) -> bool:

@@ -2,12 +2,15 @@
 
 `neighbours` gives every world that one event leads to: a step of the rollout, a write that arrives,
 replicas that become ready or are lost, a cluster or a head that is lost, an edited specification.
+Nothing of a world is in the operator's memory, so a restart changes none. It makes the operator
+blind until dashboards have answered, and every step and write is tried with each cluster unseen.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
 
 from controller.ray.service.rollout.facts import (
     ClusterFacts,
@@ -33,10 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPECS = "ABC"
+WHOLE = Shares()
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(NamedTuple):
     """A cluster that the status names.
 
     Attributes:
@@ -52,21 +55,22 @@ class Cluster:
     has_head: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(NamedTuple):
     """Everything that the rollout depends on, and what is routed at the moment.
 
     Attributes:
         goal: the specification that the user wants.
+        strategy: what the user wants a new one to lead to.
         routed: the weight of the pending cluster that the gateway routes by.
     """
 
+    strategy: Strategy
     goal: str = "A"
     active: Cluster | None = None
     pending: Cluster | None = None
     incremental: bool = False
     rolling_back: bool = False
-    shares: Shares = field(default_factory=Shares)
+    shares: Shares = WHOLE
     selection: Selection = Selection.NEITHER
     routed: int = 0
 
@@ -76,22 +80,39 @@ class Rules:
     """What a user has chosen for all the time, and what may happen.
 
     Attributes:
+        strategies: what the user chooses among; the first at the beginning.
         partly: whether half of a cluster's replicas may be lost, and not only all of them.
     """
 
-    strategy: Strategy
+    strategies: tuple[Strategy, ...]
     options: Options = field(default_factory=Options)
     partly: bool = False
 
+    def __str__(self) -> str:
+        """Short enough for the name of a test."""
+        chosen = "/".join(each.value for each in self.strategies)
+        return f"{chosen} surge {self.options.surge} step {self.options.step}"
 
-def facts_of(world: World, rules: Rules) -> Facts:
+
+class Sight(NamedTuple):
+    """Whether the dashboard of each cluster has answered."""
+
+    active: bool = True
+    pending: bool = True
+
+
+CLEAR = Sight()
+SIGHTS = tuple(Sight(*each) for each in product((True, False), repeat=2))
+
+
+def facts_of(world: World, rules: Rules, sight: Sight = CLEAR) -> Facts:
     """The world as the rollout sees it."""
     return Facts(
-        strategy=rules.strategy,
+        strategy=world.strategy,
         options=rules.options,
         goal=_goal(world),
-        active=_cluster(world.active, world.shares.active_capacity),
-        pending=_cluster(world.pending, _pending_capacity(world)),
+        active=_cluster(world.active, world.shares.active_capacity, seen=sight.active),
+        pending=_cluster(world.pending, _pending_capacity(world), seen=sight.pending),
         incremental=world.incremental,
         rolling_back=world.rolling_back,
         shares=world.shares,
@@ -105,160 +126,168 @@ def _pending_capacity(world: World) -> int:
 
 
 def _goal(world: World) -> Goal:
-    if world.active is not None and world.active.spec == world.goal:
+    """A pending cluster that does not exist yet is created as it is wanted."""
+    active, pending = world.active, world.pending
+    if active is not None and active.exists and active.spec == world.goal:
         return Goal.ACTIVE
-    if world.pending is not None and world.pending.spec == world.goal:
+    if pending is not None and (pending.spec == world.goal or not pending.exists):
         return Goal.PENDING
     return Goal.OTHER
 
 
-def _cluster(cluster: Cluster | None, capacity: int) -> ClusterFacts:
+def _cluster(cluster: Cluster | None, capacity: int, *, seen: bool) -> ClusterFacts:
     if cluster is None:
         return ClusterFacts()
+    if not seen and cluster.has_head:
+        return ClusterFacts(True, cluster.exists, cluster.has_head, None)
     serves = cluster.exists and cluster.ready >= capacity > 0
     return ClusterFacts(True, cluster.exists, cluster.has_head, cluster.ready, serves)
 
 
-def apply(world: World, step: Step, rules: Rules) -> World:  # noqa: PLR0911  one for each step
+def apply(world: World, step: Step) -> World:  # noqa: PLR0911  one for each step
     """The world after a step of the rollout was stored."""
     shares = world.shares
     match step:
         case Change.PREPARE | Change.REPLACE_PENDING:
-            return _prepare(world, rules)
+            return _prepare(world)
         case Change.PROMOTE:
             promoted = world.pending
-            return replace(_without_pending(world), active=promoted, selection=Selection.ACTIVE)
+            return _without_pending(world)._replace(active=promoted, selection=Selection.ACTIVE)
         case Change.DROP_PENDING:
             return _without_pending(world)
         case Change.BEGIN_ROLLBACK:
-            return replace(world, rolling_back=True)
+            return world._replace(rolling_back=True)
         case Change.RESUME_UPGRADE:
-            return replace(world, rolling_back=False)
+            return world._replace(rolling_back=False)
         case SetActiveCapacity(percent):
-            assert world.active is not None
-            active = replace(world.active, ready=min(world.active.ready, percent))
-            return replace(world, active=active, shares=replace(shares, active_capacity=percent))
+            active = _limited(world.active, percent)
+            return world._replace(
+                active=active, shares=Shares(percent, shares.pending_capacity, shares.pending_weight)
+            )
         case SetPendingCapacity(percent):
-            assert world.pending is not None
-            pending = replace(world.pending, ready=min(world.pending.ready, percent))
-            return replace(world, pending=pending, shares=replace(shares, pending_capacity=percent))
+            pending = _limited(world.pending, percent)
+            return world._replace(
+                pending=pending, shares=Shares(shares.active_capacity, percent, shares.pending_weight)
+            )
         case SetPendingWeight(percent):
-            return replace(world, shares=replace(shares, pending_weight=percent))
+            capacities = shares.active_capacity, shares.pending_capacity
+            return world._replace(shares=Shares(*capacities, percent))
         case Wait():
             return world
 
 
-def _prepare(world: World, rules: Rules) -> World:
-    stepwise = rules.strategy is Strategy.INCREMENTAL and world.active is not None
+def _limited(cluster: Cluster | None, percent: int) -> Cluster:
+    assert cluster is not None
+    return cluster._replace(ready=min(cluster.ready, percent))
+
+
+def _prepare(world: World) -> World:
+    stepwise = world.strategy is Strategy.INCREMENTAL and bool(world.active and world.active.exists)
     selection = world.selection
     if selection is Selection.PENDING:
         selection = Selection.NEITHER
-    return replace(
-        world, pending=Cluster(world.goal), incremental=stepwise, selection=selection, routed=0
+    return world._replace(
+        pending=Cluster(world.goal), incremental=stepwise, selection=selection, routed=0
     )
 
 
 def _without_pending(world: World) -> World:
     selection = Selection.NEITHER if world.selection is Selection.PENDING else world.selection
-    return replace(
-        world,
+    return world._replace(
         pending=None,
         incremental=False,
         rolling_back=False,
-        shares=Shares(),
+        shares=WHOLE,
         routed=0,
         selection=selection,
     )
 
 
-def writes(world: World, rules: Rules) -> Iterator[World]:
+def writes(world: World, rules: Rules, sight: Sight = CLEAR) -> Iterator[World]:
     """The worlds after a write of the operator has arrived."""
-    facts = facts_of(world, rules)
-    wanted = wanted_selection(facts)
+    wanted = wanted_selection(facts_of(world, rules, sight))
     if wanted is not world.selection:
-        yield replace(world, selection=wanted)
+        yield world._replace(selection=wanted)
     if world.incremental and world.routed != world.shares.pending_weight:
-        yield replace(world, routed=world.shares.pending_weight)
+        yield world._replace(routed=world.shares.pending_weight)
 
 
 def progress(world: World) -> Iterator[World]:
     """The worlds in which replicas have become ready, or a lost cluster was created again."""
     if world.active is not None and world.active.exists:
-        full = replace(world.active, ready=world.shares.active_capacity, has_head=True)
-        yield replace(world, active=full)
-    if world.pending is not None:
-        full = replace(world.pending, ready=_pending_capacity(world), has_head=True, exists=True)
-        yield replace(world, pending=full)
+        full = world.active._replace(ready=world.shares.active_capacity, has_head=True)
+        yield world._replace(active=full)
+    pending = world.pending
+    if pending is None:
+        return
+    if not pending.exists:
+        yield world._replace(pending=Cluster(world.goal))
+    else:
+        full = pending._replace(ready=_pending_capacity(world), has_head=True)
+        yield world._replace(pending=full)
 
 
 def misfortunes(world: World, rules: Rules) -> Iterator[World]:
     """The worlds after replicas, a head or a cluster were lost."""
-    if world.active is not None and rules.partly:
-        yield replace(world, active=_halved(world.active, world.shares.active_capacity))
     if world.active is not None:
-        yield replace(world, active=replace(world.active, ready=0, has_head=False))
-        gone = replace(world.active, ready=0, has_head=False, exists=False)
-        yield replace(world, active=gone)
-    if world.pending is not None and rules.partly:
-        yield replace(world, pending=_halved(world.pending, _pending_capacity(world)))
+        capacity = world.shares.active_capacity
+        for each in _misfortunes(world.active, capacity, rules):
+            yield world._replace(active=each)
     if world.pending is not None:
-        yield replace(world, pending=replace(world.pending, ready=0, has_head=False))
+        for each in _misfortunes(world.pending, _pending_capacity(world), rules):
+            yield world._replace(pending=each)
 
 
-def _halved(cluster: Cluster, capacity: int) -> Cluster:
-    return replace(cluster, ready=min(cluster.ready, capacity // 2))
+def _misfortunes(cluster: Cluster, capacity: int, rules: Rules) -> Iterator[Cluster]:
+    if rules.partly:
+        yield cluster._replace(ready=min(cluster.ready, capacity // 2))
+    yield cluster._replace(ready=0, has_head=False)
+    yield cluster._replace(ready=0, has_head=False, exists=False)
 
 
-def edits(world: World) -> Iterator[World]:
+def edits(world: World, rules: Rules) -> Iterator[World]:
     """The worlds after the user has edited the specification: to an old, a new or a third one."""
     for spec in SPECS:
-        if spec != world.goal:
-            yield replace(world, goal=spec)
+        yield world._replace(goal=spec)
+    for strategy in rules.strategies:
+        yield world._replace(strategy=strategy)
 
 
 def canonical(world: World) -> World:
     """The same world with its specifications renamed in the order in which they are met."""
-    clusters = (world.active, world.pending)
-    met = [*(each.spec for each in clusters if each is not None), world.goal]
-    names = dict(zip(dict.fromkeys(met), SPECS, strict=False))
-    active, pending = (
-        None if each is None else replace(each, spec=names[each.spec]) for each in clusters
+    active, pending = world.active, world.pending
+    met = {each.spec: None for each in (active, pending) if each is not None}
+    met[world.goal] = None
+    names = dict(zip(met, SPECS, strict=False))
+    if all(old == new for old, new in names.items()):
+        return world
+    return world._replace(
+        goal=names[world.goal],
+        active=active and active._replace(spec=names[active.spec]),
+        pending=pending and pending._replace(spec=names[pending.spec]),
     )
-    return replace(world, goal=names[world.goal], active=active, pending=pending)
 
 
 def neighbours(world: World, rules: Rules) -> Iterator[tuple[str, World]]:
     """Every world that one event leads to, with the sort of the event."""
-    after = apply(world, next_step(facts_of(world, rules)), rules)
-    if after != world:
-        yield "step", canonical(after)
+    steps = {next_step(facts_of(world, rules, sight)) for sight in SIGHTS}
+    written = {each for sight in SIGHTS for each in writes(world, rules, sight)}
     for sort, worlds in (
-        ("write", writes(world, rules)),
+        ("step", (apply(world, step) for step in steps)),
+        ("write", written),
         ("progress", progress(world)),
         ("misfortune", misfortunes(world, rules)),
-        ("edit", edits(world)),
+        ("edit", edits(world, rules)),
     ):
         for each in worlds:
             if each != world:
                 yield sort, canonical(each)
 
 
-def calm_end(world: World, rules: Rules, limit: int) -> tuple[World, int]:
-    """The world when everything succeeds and nobody interferes, and the number of its steps.
-
-    Raises:
-        AssertionError: there is no end within `limit` steps.
-    """
-    steps = 0
-    while True:
-        step = next_step(facts_of(world, rules))
-        after = apply(world, step, rules)
-        steps += after != world
-        assert steps <= limit, f"no end after {limit} steps: {world}"
-        settled = after
-        for advance in (progress, lambda each: writes(each, rules)):
-            for _ in range(3):
-                settled = next(iter(w for w in advance(settled) if w != settled), settled)
-        if settled == world:
-            return world, steps
-        world = settled
+def calm_successor(world: World, rules: Rules) -> World:
+    """The world after the next step, all writes and all progress, when nobody interferes."""
+    settled = apply(world, next_step(facts_of(world, rules)))
+    for advance in (progress, lambda each: writes(each, rules)):
+        for _ in range(4):
+            settled = next((each for each in advance(settled) if each != settled), settled)
+    return canonical(settled)
