@@ -46,9 +46,9 @@ async def test_a_service_becomes_ready(services: Services):
     assert len(services.serve_of(active["rayClusterName"]).puts) == 1
 
 
-async def test_image_and_config_changed_together_reach_the_new_cluster_only(
+async def test_bug_36_image_and_config_changed_together_reach_the_new_cluster_only(
     services: Services,
-):  # bug 36
+):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=30)
     await services.create(manifest)
@@ -84,7 +84,7 @@ async def test_a_config_alone_reaches_the_cluster_that_is_there(services: Servic
     assert await services.clusters() == [name]
 
 
-async def test_a_service_at_rest_writes_and_puts_nothing(services: Services):
+async def test_bug_52_a_service_at_rest_writes_and_puts_nothing(services: Services):
     services.start_operator()
     await services.create()
     await services.reaches(lambda s: s.get("serviceStatus") == "Running")
@@ -122,7 +122,7 @@ async def test_a_suspended_service_leaves_nothing_and_comes_back(services: Servi
     assert condition(status, "Suspended") == "False"
 
 
-async def test_a_reverted_edit_makes_nothing_new(services: Services):  # bug 41
+async def test_bug_41_a_reverted_edit_makes_nothing_new(services: Services):
     services.start_operator()
     manifest = service_manifest()
     await services.create(manifest)
@@ -136,7 +136,7 @@ async def test_a_reverted_edit_makes_nothing_new(services: Services):  # bug 41
     assert await services.active() == name
 
 
-async def test_a_third_specification_replaces_the_pending_cluster(services: Services):  # bug 51
+async def test_bug_51_a_third_specification_replaces_the_pending_cluster(services: Services):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
     await services.create(manifest)
@@ -175,9 +175,9 @@ async def test_an_upgrade_goes_on_after_the_operator_was_killed(services: Servic
     assert [greeting(put) for put in services.serve_of(await services.active()).puts] == ["hello"]
 
 
-async def test_a_service_that_does_not_serve_in_time_is_given_up_until_it_is_edited(
+async def test_bug_55_a_service_that_does_not_serve_in_time_is_given_up_until_it_is_edited(
     services: Services,
-):  # bug 55
+):
     services.start_operator()
     manifest = service_manifest()
     manifest["metadata"]["annotations"] = {"ray.io/initializing-timeout": "60"}

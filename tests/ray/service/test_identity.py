@@ -59,8 +59,10 @@ def group(spec: Spec, position: int = 0) -> Spec:
     ],
     ids=str,
 )
-def test_what_may_change_in_a_running_cluster_asks_for_no_other(edit: Callable[[Spec], object]):
-    assert change(edit) is SpecChange.NONE  # bugs 49 and 50
+def test_bug_49_what_may_change_in_a_running_cluster_asks_for_no_other(
+    edit: Callable[[Spec], object],
+):
+    assert change(edit) is SpecChange.NONE
 
 
 @pytest.mark.parametrize(

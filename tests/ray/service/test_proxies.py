@@ -131,11 +131,11 @@ def test_the_label_of_the_head_follows_its_proxy(
     assert found == ({"head": after} if after else {})
 
 
-def test_a_head_that_is_not_ready_loses_the_label_until_it_was_asked_again():  # bug 46
+def test_bug_46_a_head_that_is_not_ready_loses_the_label_until_it_was_asked_again():
     assert labelled(scene(pod("head", serve="true", ready=False))) == {"head": "false"}
 
 
-def test_a_head_of_a_serve_without_applications_gets_no_requests():  # bug 45
+def test_bug_45_a_head_of_a_serve_without_applications_gets_no_requests():
     assert labelled(scene(pod("head", serve="true"), answer=EMPTY)) == {"head": "false"}
 
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from controller.ray.service.rollout.facts import Facts
 
-Graph = "Mapping[World, tuple[tuple[str, World], ...]]"
-
 NEW, STEPWISE, NONE = Strategy.NEW_CLUSTER, Strategy.INCREMENTAL, Strategy.NONE
 QUICK = [
     Rules((NEW,)),
@@ -68,7 +66,7 @@ RULES = [
 
 
 @cache
-def graph(rules: Rules) -> Graph:
+def graph(rules: Rules) -> Mapping[World, tuple[tuple[str, World], ...]]:
     """Every reachable world, and where each event leads from there."""
     found: dict[World, tuple[tuple[str, World], ...]] = {}
     queue = deque([World(rules.strategies[0])])
@@ -104,13 +102,13 @@ def check_step(world: World, rules: Rules, sight: Sight) -> None:
         case SetPendingWeight(percent):
             check_weight(percent, world, rules, facts)
         case SetActiveCapacity(percent):
-            assert (percent > shares.active_capacity) is world.rolling_back, "I7"
-            if percent < shares.active_capacity:
-                assert percent >= FULL - world.routed, "capacity is taken after traffic has left"
+            check_capacity(
+                percent, shares.active_capacity, FULL - world.routed, grows=world.rolling_back
+            )
         case SetPendingCapacity(percent):
-            assert (percent < shares.pending_capacity) is world.rolling_back, "I7"
-            if percent < shares.pending_capacity:
-                assert percent >= world.routed, "capacity is taken after traffic has left"
+            check_capacity(
+                percent, shares.pending_capacity, world.routed, grows=not world.rolling_back
+            )
         case Change.DROP_PENDING | Change.REPLACE_PENDING:
             assert not is_backed(world, Selection.PENDING) or (
                 world.selection is not Selection.PENDING and world.routed == 0
@@ -125,6 +123,12 @@ def check_step(world: World, rules: Rules, sight: Sight) -> None:
             assert not being_replaced or edited_cluster(facts) is not Goal.ACTIVE, "I5"
         case _:
             pass
+
+
+def check_capacity(percent: int, present: int, routed: int, *, grows: bool) -> None:
+    assert percent != present
+    assert (percent > present) is grows, "I7"
+    assert grows or percent >= routed, "capacity is taken after traffic has left"
 
 
 def check_weight(percent: int, world: World, rules: Rules, facts: Facts) -> None:

@@ -162,12 +162,14 @@ def apply(world: World, step: Step) -> World:  # noqa: PLR0911  one for each ste
         case SetActiveCapacity(percent):
             active = _limited(world.active, percent)
             return world._replace(
-                active=active, shares=Shares(percent, shares.pending_capacity, shares.pending_weight)
+                active=active,
+                shares=Shares(percent, shares.pending_capacity, shares.pending_weight),
             )
         case SetPendingCapacity(percent):
             pending = _limited(world.pending, percent)
             return world._replace(
-                pending=pending, shares=Shares(shares.active_capacity, percent, shares.pending_weight)
+                pending=pending,
+                shares=Shares(shares.active_capacity, percent, shares.pending_weight),
             )
         case SetPendingWeight(percent):
             capacities = shares.active_capacity, shares.pending_capacity

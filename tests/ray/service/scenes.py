@@ -1,0 +1,151 @@
+"""A RayService somewhere in an upgrade, its clusters with their heads, and what Ray says."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from controller.apimachinery.problem import Problem
+from controller.kube.resources import PODS
+from controller.ray.api import FeatureGates, RayCluster, labels
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES, RayService
+from controller.ray.dashboard import (
+    ProbeObservation,
+    ProxyHealth,
+    ProxyProbe,
+    ServeApplication,
+    ServeDeployment,
+    ServeState,
+)
+from controller.ray.service.cluster.body import cluster_body
+from controller.ray.service.goal import read_goal
+from controller.ray.service.kind import RayServiceKind
+from controller.ray.service.observation import ACTIVE, PENDING
+from controller.ray.service.serving.stored_config import load
+from controller.ray.service.settings import ServiceSettings
+from tests.fakes.reads import FakeReads
+from tests.integration.rayservices import serve_config, service_manifest, with_image
+from tests.ray.cluster.support import NOW, head
+
+if TYPE_CHECKING:
+    from controller.ray.dashboard import CommandOutcome, Head, Probe
+    from controller.ray.service.observation import Goal, ServiceObservation
+    from controller.runtime.reconcile.plan import Plan
+
+UID = "uid-of-svc"
+OLD, NEW, THIRD = "rayproject/ray:2.52.0", "rayproject/ray:2.53.0", "rayproject/ray:2.54.0"
+SETTINGS = ServiceSettings(feature_gates=FeatureGates({"RayServiceIncrementalUpgrade": True}))
+STEPWISE = {
+    "type": "NewClusterWithIncrementalUpgrade",
+    "clusterUpgradeOptions": {
+        "maxSurgePercent": 20,
+        "stepSizePercent": 20,
+        "intervalSeconds": 1,
+        "gatewayClassName": "istio",
+    },
+}
+
+
+def edition(image: str, config: str = "", **spec: Any) -> dict[str, Any]:
+    """A RayService with this image and Serve config, whose clusters are scaled by Ray."""
+    config = config or serve_config(image.rpartition(":")[2])
+    manifest = service_manifest(serveConfigV2=config, **spec)
+    manifest["metadata"] |= {
+        "namespace": "default",
+        "uid": UID,
+        "generation": 2,
+        "resourceVersion": "7",
+        "finalizers": [labels.RAYSERVICE_FINALIZER],
+    }
+    manifest["spec"]["rayClusterConfig"]["enableInTreeAutoscaling"] = True
+    return with_image(manifest, image)
+
+
+class Scene:
+    """One RayService at one moment. Every plan is that of an operator that has just started.
+
+    Args:
+        wanted: what the user wants.
+        conditions: types of the conditions that are true.
+    """
+
+    def __init__(self, wanted: dict[str, Any], *conditions: str) -> None:
+        self.wanted = wanted
+        self.status: dict[str, Any] = {
+            "conditions": [{"type": each, "status": "True", "reason": "x"} for each in conditions]
+        }
+        self.clusters: dict[str, RayCluster] = {}
+        self.states: dict[str, ServeState] = {}
+        self.kind = RayServiceKind(self, settings=SETTINGS)
+
+    def has(
+        self, role: str, made_of: dict[str, Any], *, ready: int = 100, **recorded: Any
+    ) -> RayCluster:
+        """Give it a cluster of this edition, which serves what is stored on it."""
+        name = "svc-aaaaa" if role == ACTIVE else "svc-bbbbb"
+        self.status[role] = {"rayClusterName": name} | recorded
+        body = cluster_body(_service(made_of), _goal(made_of), name, from_least=False)
+        body["metadata"] |= {"uid": f"uid-of-{name}", "resourceVersion": "5"}
+        body["status"] = {"conditions": [{"type": "HeadPodReady", "status": "True"}]}
+        cluster = self.clusters[role] = msgspec.convert(body, RayCluster)
+        self.states[cluster.metadata.uid] = serving(cluster, ready, recorded.get("targetCapacity"))
+        return cluster
+
+    def observe(self) -> ServiceObservation:
+        reads = FakeReads(self.kind).add(RAYSERVICES, _service(self.wanted, self.status))
+        reads.add(RAYCLUSTERS, *self.clusters.values())
+        for each in self.clusters.values():
+            meta = each.metadata
+            pod = head(
+                f"{meta.name}-head-x",
+                owner_uid=meta.uid,
+                labels={"ray.io/cluster": meta.name, "ray.io/serve": "true"},
+            )
+            reads.add(PODS, pod)
+        found = self.kind.observe("default/svc", reads)
+        assert found is not None
+        assert not isinstance(found.goal, Problem), found.goal
+        return found
+
+    def plan(self) -> Plan:
+        return self.kind.plan(self.observe(), NOW)
+
+    def observation(self, head: Head, probe: Probe) -> ProbeObservation | None:
+        """What the Serve of a cluster has answered; its proxies take requests."""
+        if isinstance(probe, ProxyProbe):
+            return ProbeObservation(ProxyHealth(healthy=True), NOW)
+        state = self.states.get(head.cluster_uid)
+        return None if state is None else ProbeObservation(state, NOW)
+
+    def outcome(self, head: Head, command_id: str) -> CommandOutcome | None:
+        """No command has ended yet."""
+        del head, command_id
+
+
+def serving(cluster: RayCluster, ready: int, capacity: int | None) -> ServeState:
+    """A Serve that has deployed what is stored, with `ready` percent of its replicas."""
+    config = load(cluster.metadata.annotations)
+    assert config is not None
+    percent = 100 if capacity is None else capacity
+    deployment = ServeDeployment("HEALTHY", target=percent, running=min(ready, percent))
+    applications = {
+        name: ServeApplication("RUNNING", "", {"Hello": deployment}, dict(found))
+        for name, found in config.applications.items()
+    }
+    return ServeState(applications, capacity, {"10.0.0.7": "HEALTHY"})
+
+
+def _service(manifest: dict[str, Any], status: dict[str, Any] | None = None) -> RayService:
+    return msgspec.convert(copy.deepcopy(manifest) | {"status": status or {}}, RayService)
+
+
+def _goal(manifest: dict[str, Any]) -> Goal:
+    goal = read_goal(_service(manifest), SETTINGS.feature_gates)
+    assert not isinstance(goal, Problem), goal
+    return goal
+
+
+__all__ = ["ACTIVE", "NEW", "OLD", "PENDING", "STEPWISE", "THIRD", "Scene", "edition", "serving"]
