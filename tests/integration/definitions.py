@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 RAYCLUSTERS_CRD = "rayclusters.ray.io"
 RAYJOBS_CRD = "rayjobs.ray.io"
 RAYCRONJOBS_CRD = "raycronjobs.ray.io"
+RAYSERVICES_CRD = "rayservices.ray.io"
 
 
 async def drop_fields(world: World, *paths: str, name: str = RAYCLUSTERS_CRD) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import random
 import uuid
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -198,6 +199,16 @@ class World(worlds.World):
         except NotFound:
             return not self.journal.present
         return False
+
+    async def events_about(self, kind: str, name: str) -> list[tuple[str, str]]:
+        """Reasons and notes of the events about an object."""
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        found = json.loads(await self.user.read_page(path, {}))
+        return [
+            (event["reason"], event.get("note", ""))
+            for event in found["items"]
+            if (event["regarding"]["kind"], event["regarding"]["name"]) == (kind, name)
+        ]
 
     async def scale(self, replicas: int, name: str = "example") -> None:
         path = "/spec/workerGroupSpecs/0/replicas"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -164,13 +163,7 @@ class Rays:
 
     async def events(self, name: str = "job") -> list[tuple[str, str]]:
         """Reasons and notes of the events about a RayJob."""
-        path = f"/apis/events.k8s.io/v1/namespaces/{self.world.namespace}/events"
-        found = json.loads(await self.world.user.read_page(path, {}))
-        return [
-            (event["reason"], event.get("note", ""))
-            for event in found["items"]
-            if event["regarding"]["kind"] == "RayJob" and event["regarding"]["name"] == name
-        ]
+        return await self.world.events_about("RayJob", name)
 
     def heads(self) -> list[Pod]:
         return [pod for pod in self.world.journal.present.values() if _role(pod) == "head"]

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.apimachinery.conditions import find_condition
+from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.cluster import RayClusterKind
-from controller.ray.cronjob import RayCronJobKind
-from controller.ray.job import RayJobKind
 from tests.integration.harness import example_cluster
 from tests.integration.rays import job_manifest, submitter
+from tests.integration.rayservices import service_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +64,10 @@ def cron_job() -> dict[str, Any]:
     }
 
 
+def service() -> dict[str, Any]:
+    return service_manifest("example", rayClusterConfig=spoiled()["spec"])
+
+
 HEAD = "headGroupSpec.template.spec"
 IN_CLUSTER = [
     f"spec.{HEAD}.containers[0].zzz",
@@ -78,6 +81,7 @@ IN_CRON_JOB = [
     "spec.jobTemplate.submitterPodTemplate.metadata.label (did you mean labels?)",
     f"spec.jobTemplate.rayClusterSpec.{HEAD}.nodeSelektor (did you mean nodeSelector?)",
 ]
+IN_SERVICE = [f"spec.rayClusterConfig.{HEAD}.nodeSelektor (did you mean nodeSelector?)"]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +90,7 @@ IN_CRON_JOB = [
         pytest.param(RAYCLUSTERS, spoiled, IN_CLUSTER, id="RayCluster"),
         pytest.param(RAYJOBS, job, IN_JOB, id="RayJob"),
         pytest.param(RAYCRONJOBS, cron_job, IN_CRON_JOB, id="RayCronJob"),
+        pytest.param(RAYSERVICES, service, IN_SERVICE, id="RayService"),
     ],
 )
 async def test_an_unknown_field_is_named_with_its_path_and_the_nearest_name(
@@ -94,7 +99,7 @@ async def test_an_unknown_field_is_named_with_its_path_and_the_nearest_name(
     manifest: Callable[[], dict[str, Any]],
     named: list[str],
 ):
-    world.start_operator(kinds=[RayClusterKind(), RayJobKind(), RayCronJobKind()])
+    world.start_operator(kinds=kinds_of(KindSettings(), None))
     await world.user.create(resource, world.namespace, manifest())
 
     async def reported() -> Any:

@@ -121,6 +121,19 @@ class DefinitionReader:
         return InstalledDefinition(self._resource.kind, self._consequence, missing, error)
 
 
+class DefinitionsReader:
+    """Reads the installed definitions of a kind and of another one that its planner relies on."""
+
+    def __init__(self, own: DefinitionReader, other: DefinitionReader) -> None:
+        self._own = own
+        self._other = other
+
+    def __call__(self, reads: CacheReader) -> InstalledDefinition:
+        """That of the kind itself; that of the other one if only it lacks something."""
+        own, other = self._own(reads), self._other(reads)
+        return other if other.missing and not own.missing else own
+
+
 def missing_fields(schema: ObjectSchema, paths: Iterable[str]) -> tuple[str, ...]:
     """The paths that objects lose, without those below another one."""
     lost = [path for path in paths if schema.lacks(path)]

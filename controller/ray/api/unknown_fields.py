@@ -67,7 +67,7 @@ def pod_templates(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any
     for position, group in enumerate(cast("list[Any]", groups) if isinstance(groups, list) else ()):
         yield f"{path}.workerGroupSpecs[{position}].template", mapping(group).get("template")
     yield f"{path}.submitterPodTemplate", spec.get("submitterPodTemplate")
-    for name in ("rayClusterSpec", "jobTemplate"):
+    for name in ("rayClusterSpec", "rayClusterConfig", "jobTemplate"):
         if name in spec:
             yield from pod_templates(mapping(spec[name]), f"{path}.{name}")
 

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from controller.ray.api.installed_definition import DefinitionReader, job_fields
+from controller.ray.api.installed_definition import (
+    DefinitionReader,
+    DefinitionsReader,
+    job_fields,
+)
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 
@@ -17,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from controller.apimachinery.object_schema import ObjectSchema
-    from controller.ray.api.installed_definition import InstalledDefinition
-    from controller.runtime.reconcile.kind import CacheReader
 
 _KUBERAYS: Final = ("spec.suspend", "spec.timeZone", "status.lastScheduleTime")
 _OURS: Final = ("spec.concurrencyPolicy", "spec.startingDeadlineSeconds")
@@ -27,17 +29,12 @@ _OF_RUNS: Final = ("status.jobDeploymentStatus", "status.jobStatus")
 _CONSEQUENCE: Final = "RayCronJobs are left as they are: no RayJob is created or deleted for them"
 
 
-class DefinitionsReader:
+def definitions_reader() -> DefinitionsReader:
     """Reads what the installed definitions of RayCronJobs and RayJobs lack."""
-
-    def __init__(self) -> None:
-        self._cron_jobs = DefinitionReader(RAYCRONJOBS, _relied_on, _CONSEQUENCE)
-        self._jobs = DefinitionReader(RAYJOBS, _relied_on_in_jobs, _CONSEQUENCE)
-
-    def __call__(self, reads: CacheReader) -> InstalledDefinition:
-        """That of RayCronJobs; that of RayJobs if only it lacks something."""
-        own, jobs = self._cron_jobs(reads), self._jobs(reads)
-        return jobs if jobs.missing and not own.missing else own
+    return DefinitionsReader(
+        DefinitionReader(RAYCRONJOBS, _relied_on, _CONSEQUENCE),
+        DefinitionReader(RAYJOBS, _relied_on_in_jobs, _CONSEQUENCE),
+    )
 
 
 def _relied_on(schema: ObjectSchema) -> Iterator[str]:

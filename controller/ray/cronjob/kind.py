@@ -10,7 +10,7 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.api.validation.cronjob import validate_cron_job
-from controller.ray.cronjob.definition import DefinitionsReader
+from controller.ray.cronjob.definition import definitions_reader
 from controller.ray.cronjob.observe import observe_cron_job
 from controller.ray.cronjob.plan import plan_cron_job, status_after_failures
 from controller.ray.cronjob.runs import CRON_JOB_INDEX, cron_job_keys
@@ -53,7 +53,7 @@ class RayCronJobKind:
         self._settings = settings or CronJobSettings()
         self._validated = IdentityMemo(self._validate)
         self._unknown_fields_of = UnknownFieldFinder()
-        self._read_definition = DefinitionsReader()
+        self._read_definition = definitions_reader()
 
     def observe(self, key: str, reads: CacheReader) -> CronJobObservation | None:
         """Everything the plan depends on; None if the RayCronJob is gone."""

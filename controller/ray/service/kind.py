@@ -11,6 +11,7 @@ from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.api.unknown_fields import UnknownFieldFinder
 from controller.ray.dashboard import NO_DASHBOARDS
 from controller.ray.head.incarnation import read_cluster_spec
+from controller.ray.service.definition import definitions_reader
 from controller.ray.service.goal import read_goal
 from controller.ray.service.observe import ServiceSources, observe_service
 from controller.ray.service.plan import plan_service
@@ -58,6 +59,7 @@ class RayServiceKind:
             IdentityMemo(self._read),
             IdentityMemo(read_cluster_spec),
             UnknownFieldFinder(),
+            definitions_reader(),
             dashboards,
             self._settings,
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem
+from controller.ray.api.installed_definition import InstalledDefinition
 from controller.ray.api.pod_state import is_head
 from controller.ray.dashboard import ProbeObservation
 
@@ -114,6 +115,7 @@ class ServiceObservation:
         pending_scopes: scopes in which the outcome of a write is unknown.
         create_errors: why the API server refused to create an object, by its name.
         unknown_fields: a sentence that names the unknown fields of pod templates; may be empty.
+        definition: what the installed definitions of RayServices and RayClusters lack.
         clock_jumped_at: the time of day after its last jump, None if there was none.
     """
 
@@ -130,6 +132,7 @@ class ServiceObservation:
     pending_scopes: frozenset[str] = frozenset()
     create_errors: tuple[tuple[str, CreateError], ...] = ()
     unknown_fields: str = ""
+    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     clock_jumped_at: datetime | None = None
 
     @property

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from controller.kube.objects import Pod
+    from controller.ray.api.installed_definition import DefinitionsReader
     from controller.ray.api.raycluster import ClusterSpec, RayCluster
     from controller.ray.api.rayservice import RayService
     from controller.ray.api.unknown_fields import UnknownFieldFinder
@@ -50,6 +51,7 @@ class ServiceSources:
         goal_of: gives what a RayService wants, or what is wrong with it.
         cluster_spec_of: gives a RayCluster's specification, None if it cannot be read.
         unknown_fields_of: finds the unknown fields of its pod templates.
+        read_definition: reads what the installed definitions lack.
         dashboards: what Ray reports.
         settings: of the RayService controller.
     """
@@ -57,6 +59,7 @@ class ServiceSources:
     goal_of: Callable[[RayService], Goal | Problem]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]
     unknown_fields_of: UnknownFieldFinder
+    read_definition: DefinitionsReader
     dashboards: Dashboards
     settings: ServiceSettings
 
@@ -85,6 +88,7 @@ def observe_service(
         pending_scopes=reads.pending_scopes(meta.uid),
         create_errors=tuple(_create_errors(service, names, reads)),
         unknown_fields=sources.unknown_fields_of(service, reads),
+        definition=sources.read_definition(reads),
         clock_jumped_at=reads.clock_jumped_at,
     )
     seen = replace(seen, endpoints=tuple(_endpoints(seen)))

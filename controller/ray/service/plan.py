@@ -21,10 +21,13 @@ from controller.ray.service.cluster.writes import (
     delete_all,
     delete_replaced,
     deletion_time,
+    needs_identity,
     needs_stamp,
+    record_identity,
     stamp_reported,
     update_in_place,
 )
+from controller.ray.service.definition import leave_as_it_is
 from controller.ray.service.initializing import plan_timeout, seconds_to_timeout
 from controller.ray.service.rollout.edits import edited_cluster
 from controller.ray.service.rollout.facts import Goal
@@ -55,6 +58,9 @@ def plan_service(seen: ServiceObservation, settings: ServiceSettings, now: datet
         return NOTHING
     if seen.service.metadata.terminating:
         return _finalize(seen)
+    untouched = leave_as_it_is(seen)
+    if untouched is not None:
+        return replace(untouched, subscriptions=subscriptions(seen, settings))
     if isinstance(seen.goal, Problem):
         return _keep(seen, settings, now)
     finalizer = add_finalizer(_target(seen), seen.service.metadata, labels.RAYSERVICE_FINALIZER)
@@ -75,8 +81,15 @@ def _keep(seen: ServiceObservation, settings: ServiceSettings, now: datetime) ->
 
 
 def _plan_rollout(seen: ServiceObservation, settings: ServiceSettings, now: datetime) -> Plan:
-    """Store the next step of the rollout; if none is due, do what follows from the stored ones."""
+    """Store the next step of the rollout; if none is due, do what follows from the stored ones.
+
+    What clusters of another operator were made from is recorded before any step: a step stores the
+    generation, by which they are recognised.
+    """
     facts = collect_facts(seen, settings)
+    unknown = tuple(_identities(seen, facts))
+    if unknown:
+        return Plan(stages=(unknown,), subscriptions=subscriptions(seen, settings))
     step = next_step(facts)
     if not isinstance(step, Wait):
         patch = transition_patch(seen, facts, step, now)
@@ -110,9 +123,19 @@ def _plan_stored(
     )
 
 
+def _identities(seen: ServiceObservation, facts: Facts) -> Iterator[Write]:
+    wanted = _cluster_at(seen, facts.goal)
+    for cluster in filter(needs_identity, seen.clusters):
+        yield record_identity(seen, cluster, goal=cluster is wanted)
+
+
+def _cluster_at(seen: ServiceObservation, goal: Goal) -> ServingCluster | None:
+    return {Goal.ACTIVE: seen.active, Goal.PENDING: seen.pending}.get(goal)
+
+
 def _goal_cluster(seen: ServiceObservation, facts: Facts) -> ServingCluster | None:
     """The cluster that edits reach, None if there is none."""
-    return {Goal.ACTIVE: seen.active, Goal.PENDING: seen.pending}.get(edited_cluster(facts))
+    return _cluster_at(seen, edited_cluster(facts))
 
 
 def _services(seen: ServiceObservation, now: datetime) -> Iterator[Write]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,18 +14,21 @@ import pytest
 
 from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas
 from controller.command.manifests import load
-from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
 from controller.ray.api.installed_definition import CLUSTER_FIELDS, job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.cluster.definition import RELIED_ON, explains
 from controller.ray.cluster.definition import definition_reader as of_clusters
 from controller.ray.cluster.workers.scale_down import DeletionCause
-from controller.ray.cronjob.definition import DefinitionsReader as OfCronJobs
+from controller.ray.cronjob.definition import definitions_reader as of_cron_jobs
 from controller.ray.job.definition import definition_reader as of_jobs
+from controller.ray.service.definition import RELIED_ON as BY_SERVICES
+from controller.ray.service.definition import RELIED_ON_IN_CLUSTERS
+from controller.ray.service.definition import definitions_reader as of_services
 from controller.runtime.reconcile.kind import InstalledSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from controller.apimachinery.object_schema import ObjectSchema
     from controller.kube.resources import Resource
@@ -36,7 +40,8 @@ KUBERAY_CRDS = Path(
 READERS: dict[Resource[Any], Callable[[], Any]] = {
     RAYCLUSTERS: of_clusters,
     RAYJOBS: of_jobs,
-    RAYCRONJOBS: OfCronJobs,
+    RAYCRONJOBS: of_cron_jobs,
+    RAYSERVICES: of_services,
 }
 KINDS = pytest.mark.parametrize("resource", READERS, ids=lambda resource: resource.kind)
 
@@ -50,6 +55,7 @@ def published(resource: Resource[Any], schema: dict[str, Any]) -> ObjectSchema:
     return found
 
 
+@cache
 def own_schema(resource: Resource[Any]) -> dict[str, Any]:
     [own] = [d for d in custom_resource_definitions() if d["metadata"]["name"] == str(resource)]
     return own["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -143,6 +149,31 @@ def test_a_raycronjob_relies_on_two_definitions(resource: Resource[Any], path: s
     found = read(RAYCRONJOBS, **schemas)
     assert found.missing == (path,)
     assert f"the installed definition of {resource.kind}s lacks {path}:" in found.problem
+
+
+def leaves(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(p for p in paths if not any(other.startswith(f"{p}.") for other in paths))
+
+
+def roots(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(p for p in paths if not any(p.startswith(f"{other}.") for other in paths))
+
+
+@pytest.mark.parametrize("part", [leaves, roots])
+@pytest.mark.parametrize(
+    ("resource", "relied_on"),
+    [(RAYSERVICES, BY_SERVICES), (RAYCLUSTERS, RELIED_ON_IN_CLUSTERS)],
+    ids=["RayService", "RayCluster"],
+)
+def test_a_rayservice_relies_on_two_definitions(
+    resource: Resource[Any],
+    relied_on: tuple[str, ...],
+    part: Callable[[Iterable[str]], tuple[str, ...]],
+):
+    paths = part(relied_on)
+    found = read(RAYSERVICES, **{resource.kind: without(resource, *paths)})
+    assert found.missing == paths
+    assert f"the installed definition of {resource.kind}s lacks {paths[0]}" in found.problem
 
 
 @pytest.mark.parametrize("rules", ["deletionStrategy", "deletionStrategy.deletionRules"])

@@ -62,6 +62,27 @@ def update_in_place(seen: ServiceObservation, cluster: ServingCluster) -> Iterat
         yield MergePatch(_target(seen, cluster.name), meta.uid, patch)
 
 
+def needs_identity(cluster: ServingCluster) -> bool:
+    """Whether another operator made the cluster, so that it does not say from what."""
+    if cluster.cluster is None or not cluster.exists:
+        return False
+    return labels.MADE_FROM not in (cluster.cluster.metadata.annotations or {})
+
+
+def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: bool) -> MergePatch:
+    """Record what a cluster of another operator was made from.
+
+    Args:
+        seen: the observation.
+        cluster: one for which `needs_identity` holds.
+        goal: whether that is the present specification.
+    """
+    assert cluster.cluster is not None
+    identity = seen.valid_goal.identity if goal else cluster.identity
+    patch = {"metadata": {"annotations": {labels.MADE_FROM: str(identity)}}}
+    return MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
+
+
 def needs_stamp(cluster: ServingCluster) -> bool:
     """Whether another operator made the cluster, so that no config is stored on it."""
     return cluster.cluster is not None and cluster.config is None and not cluster.config_problem

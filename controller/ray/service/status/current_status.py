@@ -9,6 +9,7 @@ from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.merge_patch import difference, replacement
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api.unknown_fields import set_fields_known, unknown_field_events
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.serving.proxies import serve_state
 from controller.ray.service.status.condition_types import UPGRADE_IN_PROGRESS
@@ -85,6 +86,8 @@ def _conditions(
 ) -> ConditionSet:
     stored = seen.status.get("conditions", ())
     conditions = ConditionSet(stored, seen.service.metadata.generation, now)
+    set_fields_known(conditions, seen.unknown_fields)
+    seen.definition.set_in(conditions)
     if isinstance(seen.goal, Problem):
         conditions.set(READY, "False", "ValidationFailed", str(seen.goal))
         return conditions
@@ -107,7 +110,9 @@ def _conditions(
 
 
 def _events(seen: ServiceObservation, cause: Cause) -> tuple[Event, ...]:
-    stored = find_condition(seen.status.get("conditions", ()), READY) or {}
-    if not cause.event or stored.get("message") == cause.message:
-        return ()
-    return (Event("Warning", cause.event, "Reconcile", cause.message),)
+    stored = seen.status.get("conditions", ())
+    events = unknown_field_events(stored, seen.unknown_fields)
+    told = find_condition(stored, READY) or {}
+    if not cause.event or told.get("message") == cause.message:
+        return events
+    return (*events, Event("Warning", cause.event, "Reconcile", cause.message))

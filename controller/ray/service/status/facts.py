@@ -11,6 +11,7 @@ from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.rayservice import UpgradeType, upgrade_type
 from controller.ray.service.cluster.identity import SpecChange
+from controller.ray.service.cluster.writes import needs_identity
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.rollout.facts import (
     NO_CLUSTER,
@@ -70,25 +71,32 @@ def _goal(seen: ServiceObservation) -> Goal:
     if seen.active is not None and _is_as_wanted(seen, seen.active):
         return Goal.ACTIVE
     pending = seen.pending
-    if pending is None or pending.foreign:
-        return Goal.OTHER
-    is_created_as_wanted = not pending.exists
-    return Goal.PENDING if is_created_as_wanted or _is_as_wanted(seen, pending) else Goal.OTHER
+    if pending is not None and not pending.foreign:
+        is_created_as_wanted = not pending.exists
+        if is_created_as_wanted or _is_as_wanted(seen, pending):
+            return Goal.PENDING
+    return _goal_of_another_operator(seen)
 
 
 def _is_as_wanted(seen: ServiceObservation, cluster: ServingCluster) -> bool:
     """Whether it stays, and has the wanted specification but for what may change in place."""
     if not cluster.exists or cluster.identity is None:
         return False
-    change = cluster.identity.change_to(seen.valid_goal.identity)
-    return change is not SpecChange.NEW_CLUSTER or _is_taken_over(seen, cluster)
+    return cluster.identity.change_to(seen.valid_goal.identity) is not SpecChange.NEW_CLUSTER
 
 
-def _is_taken_over(seen: ServiceObservation, cluster: ServingCluster) -> bool:
-    """Whether another operator made it from the present specification, as far as can be known."""
-    assert cluster.cluster is not None
-    stamped = labels.MADE_FROM in (cluster.cluster.metadata.annotations or {})
-    return not stamped and seen.status.get("observedGeneration") == seen.service.metadata.generation
+def _goal_of_another_operator(seen: ServiceObservation) -> Goal:
+    """The cluster that another operator made from the present specification, if it saw it.
+
+    Its own fields and defaults may make such a cluster look different.
+    """
+    if seen.status.get("observedGeneration") != seen.service.metadata.generation:
+        return Goal.OTHER
+    rolling_back = is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS)
+    latest = seen.active if rolling_back else seen.pending or seen.active
+    if latest is None or not needs_identity(latest):
+        return Goal.OTHER
+    return Goal.ACTIVE if latest is seen.active else Goal.PENDING
 
 
 def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> ClusterFacts:

@@ -1,0 +1,74 @@
+"""What a RayService's planner relies on: without it, clusters would be replaced for no reason.
+
+A status that names no cluster is that of a RayService that has yet to begin; a specification
+without worker groups asks for another cluster, and one without `suspend` is to serve. While a
+definition lacks such a field, no cluster, service or config of a RayService is written, and the
+RayService is not written either: the write would store it without what the definition lacks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from controller.ray.api.installed_definition import (
+    CLUSTER_FIELDS,
+    EVENT_INTERVAL,
+    DefinitionReader,
+    DefinitionsReader,
+)
+from controller.ray.api.raycluster import RAYCLUSTERS
+from controller.ray.api.rayservice import RAYSERVICES
+from controller.ray.service.observation import ACTIVE, PENDING
+from controller.runtime.reconcile.plan import Plan
+
+if TYPE_CHECKING:
+    from controller.ray.service.observation import ServiceObservation
+
+_CLUSTER: Final = (*CLUSTER_FIELDS, "workerGroupSpecs.maxReplicas")
+_ROLLOUT: Final = (
+    "rayClusterName",
+    "targetCapacity",
+    "trafficRoutedPercent",
+    "lastTrafficMigratedTime",
+)
+RELIED_ON: Final = (
+    "spec.rayClusterConfig",
+    *(f"spec.rayClusterConfig.{field}" for field in _CLUSTER),
+    "spec.serveConfigV2",
+    "spec.upgradeStrategy",
+    "spec.upgradeStrategy.type",
+    "spec.upgradeStrategy.clusterUpgradeOptions",
+    "spec.rayClusterDeletionDelaySeconds",
+    "spec.suspend",
+    "spec.managedBy",
+    *(
+        path
+        for role in (ACTIVE, PENDING)
+        for path in (f"status.{role}", *(f"status.{role}.{field}" for field in _ROLLOUT))
+    ),
+    "status.conditions",
+    "status.observedGeneration",
+)
+"""Fields of a RayService that decide what it serves, and on which clusters."""
+
+RELIED_ON_IN_CLUSTERS: Final = (*(f"spec.{field}" for field in _CLUSTER), "status.conditions")
+"""Fields of a RayCluster that are compared with what the RayService asks for."""
+
+_CONSEQUENCE: Final = (
+    "RayServices are left as they are: no cluster is created, changed or deleted for them, and "
+    "what serves goes on"
+)
+
+
+def definitions_reader() -> DefinitionsReader:
+    """Reads what the installed definitions of RayServices and RayClusters lack."""
+    return DefinitionsReader(
+        DefinitionReader(RAYSERVICES, lambda _schema: RELIED_ON, _CONSEQUENCE),
+        DefinitionReader(RAYCLUSTERS, lambda _schema: RELIED_ON_IN_CLUSTERS, _CONSEQUENCE),
+    )
+
+
+def leave_as_it_is(seen: ServiceObservation) -> Plan | None:
+    """The plan that only reports what is missing; None if the RayService can be read as it was."""
+    events = seen.definition.events(())
+    return Plan(events=events, requeue_after=EVENT_INTERVAL) if events else None
