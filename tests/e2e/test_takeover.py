@@ -143,25 +143,3 @@ def test_nothing_changes_hands_if_a_pod_would_have_to_go(tmp_path: Path):
         assert taken.returncode == 3
         assert "forbidden, and would happen: delete" in taken.stderr
         assert replicas(kubectl) == "1"
-
-
-@pytest.mark.slow
-def test_nothing_changes_hands_while_there_are_kinds_that_are_not_served(tmp_path: Path):
-    names = {"kind": "RayService", "plural": "rayservices", "singular": "rayservice"}
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "rayservices.ray.io"},
-        "spec": {"group": "ray.io", "scope": "Namespaced", "names": names, "versions": [version]},
-    }
-    service = {"apiVersion": "ray.io/v1", "kind": "RayService", "metadata": {"name": "answers"}}
-    with manta_dev(tmp_path, "--no-operator") as (_, kubectl):
-        kubectl("create", "-f", "-", stdin=yaml.safe_dump_all([OPERATOR, definition]))
-        until(lambda: "rayservices.ray.io" in kubectl("api-resources", "-o", "name"))
-        kubectl("create", "-f", "-", stdin=yaml.safe_dump(service))
-        taken = change("take-over", kubectl, "--no-install")
-        assert taken.returncode == 1, taken.stdout
-        assert "default/answers" in taken.stderr
-        assert replicas(kubectl) == "1"

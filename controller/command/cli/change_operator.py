@@ -26,9 +26,9 @@ def _add_take_over(commands: Commands) -> None:
         "take-over",
         help="start Manta in the place of KubeRay's operator",
         description="Hand all RayClusters, RayJobs, RayServices and RayCronJobs from KubeRay's "
-        "operator to Manta without touching a pod. Stops before anything is changed if Manta does "
-        "not serve a kind that is there, if a pod would have to go, or if the image does not "
-        "start. If it fails after KubeRay was stopped, or you press ^C, KubeRay is started again.",
+        "operator to Manta without touching a pod. Stops before anything is changed if a pod would "
+        "have to go, or if the image does not start. If it fails after KubeRay was stopped, or you "
+        "press ^C, KubeRay is started again.",
         epilog="Exit status: 0 Manta is in charge, 1 KubeRay stays in charge, 2 unusable input, "
         "3 a pod would have to go, 130 interrupted. Needs helm, unless --no-install is given.",
     )

@@ -25,7 +25,7 @@ from controller.command.takeover.helm import Helm, split_image
 from controller.command.takeover.image_check import check_image
 from controller.command.takeover.options import RELEASE, ChangeFailed
 from controller.kube.client import Client
-from controller.kube.errors import ConfigurationError, KubeError, NotFound, PathNotFound
+from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport
 from controller.kube.load import load_credentials
 from controller.ray.api import FeatureGates
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from controller.command.takeover.options import ChangeOptions
 
 USER_AGENT = f"manta-take-over/{controller.__version__}"
-_SERVICES = "/apis/ray.io/v1/rayservices"
 _LABELS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=manta-operator"
 
 
@@ -74,21 +73,19 @@ async def take_over_with(options: ChangeOptions, tools: Tools) -> None:
     if options.chart:
         await _require_chart(options, tools)
     theirs = await kuberay(tools.client, options.namespace, options.deployment)
-    _say("1. Does Manta serve everything that is there?")
-    await _refuse_services(tools.client)
-    _say("2. Would Manta delete or replace anything?")
+    _say("1. Would Manta delete or replace anything?")
     await _require_plan(tools)
     if options.chart:
-        _say(f"3. Can {options.image} start?")
+        _say(f"2. Can {options.image} start?")
         await check_image(tools.client, options)
-    _say("4. Stop KubeRay's operator")
+    _say("3. Stop KubeRay's operator")
     async with _put_back(tools.client, theirs, theirs.spec.replicas):
         await scale(tools.client, theirs, 0, before=theirs.spec.replicas)
         await wait_until_gone(tools.client, theirs, options.timeout)
-        _say("5. The same question as in 2, now that nobody else writes")
+        _say("4. The same question as in 1, now that nobody else writes")
         await _require_plan(tools)
         if options.chart:
-            _say("6. Install Manta (the definitions that are there stay)")
+            _say("5. Install Manta (the definitions that are there stay)")
             await _install(tools)
     if not options.chart:
         sys.stdout.write("KubeRay's operator is stopped. Start Manta now: manta run\n")
@@ -147,20 +144,6 @@ async def _install(tools: Tools) -> None:
     except BaseException:
         await asyncio.shield(tools.helm.uninstall())
         raise
-
-
-async def _refuse_services(client: Client) -> None:
-    try:
-        found = await client.request_json("GET", _SERVICES)
-    except (NotFound, PathNotFound):
-        return
-    names = [
-        f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in found["items"]
-    ]
-    if names:
-        raise ChangeFailed(
-            f"Manta does not serve RayServices yet, so KubeRay stays in charge: {', '.join(names)}"
-        )
 
 
 async def _require_plan(tools: Tools) -> None:
