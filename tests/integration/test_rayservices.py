@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.integration.harness import cluster_of
+from tests.integration.harness import REAL_KUBECONFIG, cluster_of
 from tests.integration.rayservices import (
     Services,
     asked,
@@ -26,7 +26,10 @@ from tests.ray.dashboard.simulated import Fault
 if TYPE_CHECKING:
     from tests.integration.harness import World
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
+
+REST = 60 if REAL_KUBECONFIG else 600
+"""Seconds in which a service at rest would be written, if it ever were."""
 
 
 @pytest_asyncio.fixture
@@ -92,7 +95,7 @@ async def test_bug_52_a_service_at_rest_writes_and_puts_nothing(services: Servic
     await services.world.settle(20)
     before = (await services.service()).metadata.resource_version
     puts = len(services.serve_of(name).puts)
-    await services.world.settle(600)
+    await services.world.settle(REST)
     assert (await services.service()).metadata.resource_version == before
     assert len(services.serve_of(name).puts) == puts
 
@@ -202,7 +205,7 @@ async def test_no_request_goes_to_a_cluster_whose_proxy_does_not_answer(services
     await services.world.eventually(lambda: len(services.heads()) == 2)
     (head,) = (each for each in services.heads() if cluster_of(each) != old)
     services.ray.fault(Fault.REFUSES, proxy=head.metadata.uid)
-    await services.world.settle(120)
+    await services.world.settle(REST / 5)
     status = await services.status()
     assert status["pendingServiceStatus"]["applicationStatuses"]["hello"]["status"] == "RUNNING"
     assert (await services.active(), await services.selected()) == (old, old)

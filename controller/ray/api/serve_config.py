@@ -7,7 +7,7 @@ only after a cluster has started.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import mapping
 from controller.ray.api.user_yaml import InvalidYaml, read_yaml_mapping
@@ -53,10 +53,10 @@ def read_serve_config(text: str) -> ServeConfig:
         raise InvalidServeConfig(
             "must not set target_capacity, which the operator controls during upgrades"
         )
-    applications = body.get("applications")
+    applications: Any = body.get("applications")
     if not isinstance(applications, list) or not applications:
         raise InvalidServeConfig("must list at least one application under the key applications")
-    return ServeConfig(body, _names(applications))
+    return ServeConfig(body, _names(cast("list[Any]", applications)))
 
 
 def _names(applications: list[Any]) -> tuple[str, ...]:
