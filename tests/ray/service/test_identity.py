@@ -57,7 +57,20 @@ def group(spec: Spec, position: int = 0) -> Spec:
             workerGroupSpecs=[dict(reversed(g.items())) for g in spec["workerGroupSpecs"]]
         ),
     ],
-    ids=str,
+    ids=[
+        "nothing",
+        "replicas",
+        "limits",
+        "scale-strategy",
+        "suspended-group",
+        "suspended-cluster",
+        "managed-by",
+        "tolerations",
+        "scheduling-gates",
+        "one-host",
+        "restart-policy",
+        "order-of-keys",
+    ],
 )
 def test_bug_49_what_may_change_in_a_running_cluster_asks_for_no_other(
     edit: Callable[[Spec], object],
@@ -77,7 +90,16 @@ def test_bug_49_what_may_change_in_a_running_cluster_asks_for_no_other(
         lambda spec: spec["workerGroupSpecs"].insert(0, {"groupName": "c"}),
         lambda spec: spec.update(enableInTreeAutoscaling=True),
     ],
-    ids=str,
+    ids=[
+        "ray-version",
+        "image",
+        "head-parameters",
+        "hosts",
+        "order-of-groups",
+        "removed-group",
+        "inserted-group",
+        "autoscaling",
+    ],
 )
 def test_everything_else_asks_for_another_cluster(edit: Callable[[Spec], object]):
     assert change(edit) is SpecChange.NEW_CLUSTER
