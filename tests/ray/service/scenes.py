@@ -143,7 +143,7 @@ def _service(manifest: dict[str, Any], status: dict[str, Any] | None = None) -> 
 
 
 def _goal(manifest: dict[str, Any]) -> Goal:
-    goal = read_goal(_service(manifest), SETTINGS.feature_gates)
+    goal = read_goal(_service(manifest), SETTINGS)
     assert not isinstance(goal, Problem), goal
     return goal
 

@@ -95,7 +95,7 @@ def scene(
         pods=pods,
         proxies={} if proxy is None else {each.metadata.uid: proxy for each in pods},
     )
-    goal = read_goal(service, SETTINGS.feature_gates)
+    goal = read_goal(service, SETTINGS)
     return ServiceObservation(service, goal, {}, serving)
 
 

@@ -139,8 +139,8 @@ def check_weight(percent: int, world: World, rules: Rules, facts: Facts) -> None
     least = shares.pending_weight if active is None else FULL - active
     most = shares.pending_weight if pending is None else pending
     assert least <= percent <= most, "I3"
-    assert percent <= shares.pending_capacity, "I2"
-    assert FULL - percent <= shares.active_capacity, "I2"
+    assert percent <= max(shares.pending_capacity, shares.pending_weight), "I2"
+    assert FULL - percent <= max(shares.active_capacity, shares.active_weight), "I2"
     assert (percent > shares.pending_weight) is not world.rolling_back, "I7"
     assert abs(percent - shares.pending_weight) <= rules.options.step
 

@@ -223,6 +223,8 @@ def progress(world: World) -> Iterator[World]:
     if pending is None:
         return
     if not pending.exists:
+        if world.rolling_back:
+            return
         yield world._replace(pending=Cluster(world.goal))
     else:
         full = pending._replace(ready=_pending_capacity(world), has_head=True)
