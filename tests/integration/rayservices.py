@@ -82,13 +82,13 @@ class Services:
 
     def start_operator(self, **more: Any) -> RunningOperator:
         """An operator of all kinds, with dashboard actors of its own."""
-        actors = DashboardActors(
+        self.actors = DashboardActors(
             self.ray.connect,
             clock=self.world.loop,
             wall=self.world.wall,
             rng=random.Random(self.world.rng.random()),
         )
-        kinds = kinds_of(KindSettings(service=self.settings), actors)
+        kinds = kinds_of(KindSettings(service=self.settings), self.actors)
         return self.world.start_operator(kinds=kinds, **more)
 
     async def create(self, manifest: dict[str, Any] | None = None) -> RayService:

@@ -21,6 +21,7 @@ from controller.ray.service.cluster.writes import (
     delete_all,
     delete_replaced,
     deletion_time,
+    follow_suspension,
     needs_identity,
     needs_stamp,
     record_identity,
@@ -106,8 +107,9 @@ def _plan_stored(
     seen: ServiceObservation, facts: Facts, settings: ServiceSettings, now: datetime
 ) -> Plan:
     """What follows from the stored status."""
-    writes = [*create_pending(seen)]
+    writes = [] if facts.rolling_back else [*create_pending(seen)]
     for cluster in seen.clusters:
+        writes += follow_suspension(seen, cluster)
         if needs_stamp(cluster):
             writes += stamp_reported(seen, cluster)
         elif cluster is _goal_cluster(seen, facts):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.timestamps import parse_rfc3339, rfc3339
 from controller.kube.objects import Service
 from controller.ray.api import labels
@@ -81,6 +82,19 @@ def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: 
     identity = seen.valid_goal.identity if goal else cluster.identity
     patch = {"metadata": {"annotations": {labels.MADE_FROM: str(identity)}}}
     return MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
+
+
+def follow_suspension(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+    """Suspend and resume a cluster with `spec.rayClusterConfig.suspend`, which Kueue sets.
+
+    A RayService that does not say leaves its clusters as they are.
+    """
+    wanted = seen.valid_goal.spec.ray_cluster_config.get("suspend")
+    if cluster.cluster is None or not cluster.exists or wanted is None:
+        return
+    if bool(mapping(cluster.cluster.spec).get("suspend")) is not wanted:
+        patch = {"spec": {"suspend": wanted}}
+        yield MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
 
 
 def needs_stamp(cluster: ServingCluster) -> bool:

@@ -1,0 +1,140 @@
+"""Bugs of RayServices that only a life shows not to be here, by number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.kube.resources import PODS
+from controller.ray.api.rayservice import RAYSERVICES
+from tests.faults.faulty_transport import ErrorResponse, Rule
+from tests.integration.harness import is_ready
+from tests.integration.rayservices import (
+    Services,
+    asked,
+    service_manifest,
+    with_image,
+)
+from tests.ray.dashboard.simulated import Fault
+
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+    from tests.integration.harness import World
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.embedded_only]
+
+IMAGE = "rayproject/ray:2.53.0"
+
+
+@pytest.fixture
+async def services(world: World) -> Services:
+    return Services(world)
+
+
+async def running(services: Services) -> str:
+    """Wait until it serves; the name of its cluster."""
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    return await services.active()
+
+
+async def test_bug_42_a_cluster_that_a_service_selects_is_not_deleted(services: Services):
+    operator = services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
+    await services.create(manifest)
+    old = await running(services)
+    failures: list[str] = []
+    async with asked(services, failures):
+        refused = ErrorResponse(403, "Forbidden", "not now, {n}")
+        operator.transport.rules = [Rule(refused, "services", frozenset({"patch", "update"}))]
+        await services.edit(with_image(manifest, IMAGE))
+        await services.world.settle(300)
+        assert old in await services.clusters()
+        operator.transport.rules = []
+        await services.reaches(
+            lambda s: s["activeServiceStatus"]["rayClusterName"] != old, seconds=120
+        )
+        await services.world.settle(60)
+    assert failures == []
+    assert await services.clusters() == [await services.active()]
+
+
+async def test_bug_47_a_head_without_memory_is_given_the_applications_again(services: Services):
+    services.start_operator()
+    await services.create()
+    name = await running(services)
+    (lost,) = services.heads()
+    puts = services.serve_of(name).puts
+    await delete(services, lost)
+
+    def is_back() -> bool:
+        heads = [pod for pod in services.heads() if pod.metadata.uid != lost.metadata.uid]
+        return len(services.heads()) == len(heads) == 1 and is_ready(heads[0])
+
+    await services.world.eventually(is_back, seconds=120)
+    await services.world.settle(60)
+    assert services.serve_of(name).puts == puts[:1]
+    assert await services.active() == name
+    assert await services.is_ready()
+
+
+async def delete(services: Services, pod: Pod) -> None:
+    meta = pod.metadata
+    await services.world.user.delete(PODS, services.world.namespace, meta.name, uid=meta.uid)
+
+
+async def test_bug_48_clusters_are_suspended_and_resumed_as_kueue_asks(services: Services):
+    services.start_operator()
+    await services.create(suspended(service_manifest(), suspend=True))
+    await services.world.settle(30)
+    assert services.world.journal.created == {}
+    await services.patch(rayClusterConfig={"suspend": False})
+    name = await running(services)
+
+    await services.patch(rayClusterConfig={"suspend": True})
+    await services.world.eventually(lambda: not services.world.journal.present, seconds=60)
+    await services.patch(rayClusterConfig={"suspend": False})
+    await services.world.eventually(services.is_ready, seconds=120)
+    assert await services.active() == name
+
+
+def suspended(manifest: dict[str, Any], *, suspend: bool) -> dict[str, Any]:
+    manifest["spec"]["rayClusterConfig"]["suspend"] = suspend
+    return manifest
+
+
+async def test_bug_53_what_stays_wrong_is_told_once(services: Services):
+    operator = services.start_operator()
+    services.ray.fault(Fault.ERROR)
+    await services.create()
+    await services.world.settle(120)
+    since = len(operator.transport.journal.entries)
+    await services.world.settle(600)
+    entries = operator.transport.journal.entries[since:]
+    assert [each for each in entries if each.attributes.writes] == []
+
+
+async def test_bug_54_of_a_service_that_is_gone_nothing_is_kept(services: Services):
+    operator = services.start_operator()
+    for number in range(3):
+        created = await services.create(service_manifest(f"svc-{number}"))
+        await services.reaches(lambda s: s.get("serviceStatus") == "Running", f"svc-{number}")
+        meta = created.metadata
+        await services.world.user.delete(
+            RAYSERVICES, services.world.namespace, meta.name, uid=meta.uid
+        )
+    await services.world.eventually(lambda: not services.world.journal.present)
+    await services.world.settle(30)
+    actors, ledger = services.actors.statistics(), operator.operator.expectations.statistics()
+    assert (actors.actors, actors.probes, actors.commands) == (0, 0, 0)
+    assert (ledger.expectations, ledger.owners) == (0, 0)
+
+
+async def test_bug_55_the_time_to_initialize_begins_anew_with_a_resumption(services: Services):
+    services.start_operator()
+    manifest = service_manifest(suspend=True)
+    manifest["metadata"]["annotations"] = {"ray.io/initializing-timeout": "60"}
+    await services.create(manifest)
+    await services.world.settle(300)
+    await services.patch(suspend=False)
+    assert await running(services)
