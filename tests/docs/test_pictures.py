@@ -1,4 +1,4 @@
-"""docs/rayjob.md shows the state machine and its reasons as they are in the code."""
+"""The docs show the state machines of RayJobs and RayServices as they are in the code."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import pytest
 
 from controller.ray.job.state_machine.reasons import FailureReason
 from controller.ray.job.state_machine.states import State
+from controller.ray.service.rollout.transitions import TABLE, Phase
 from tests.docs.tree import ROOT
 
-PAGE = (ROOT / "docs" / "rayjob.md").read_text()
+
+def block(name: str, page: str = "rayjob.md") -> str:
+    text = (ROOT / "docs" / page).read_text()
+    return text.split(f"<!-- {name} -->\n")[1].split("\n<!-- end -->")[0]
 
 
-def block(name: str) -> str:
-    return PAGE.split(f"<!-- {name} -->\n")[1].split("\n<!-- end -->")[0]
-
-
-def test_the_page_is_what_the_script_draws():
+def test_the_pages_are_what_the_script_draws():
     drawn = subprocess.run(
-        [sys.executable, "scripts/draw-rayjob", "--check"], cwd=ROOT, check=False
+        [sys.executable, "scripts/draw-states", "--check"], cwd=ROOT, check=False
     )
-    assert drawn.returncode == 0, "run scripts/draw-rayjob"
+    assert drawn.returncode == 0, "run scripts/draw-states"
 
 
 @pytest.mark.parametrize("state", State)
@@ -33,3 +33,12 @@ def test_every_state_is_shown(state: State):
 @pytest.mark.parametrize("reason", FailureReason)
 def test_every_reason_is_shown(reason: FailureReason):
     assert f"`{reason.title}`" in block("reasons")
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_every_phase_of_a_rollout_is_shown(phase: Phase):
+    assert f'state "{phase.value}"' in block("picture", "upgrades.md")
+
+
+def test_every_row_of_a_rollout_is_shown():
+    assert len(block("rows", "upgrades.md").splitlines()) == len(TABLE) + 2
