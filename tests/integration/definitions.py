@@ -38,6 +38,13 @@ async def restore_definition(
     await world.user.replace(CRDS, "", name, definition)
 
 
+async def put_in_place(world: World, theirs: dict[str, Any]) -> None:
+    """Have this definition in the place of ours."""
+    name = theirs["metadata"]["name"]
+    present = await world.user.get_raw(CRDS, "", name)
+    await world.user.replace(CRDS, "", name, present | {"spec": theirs["spec"]})
+
+
 def _drop(definition: dict[str, Any], path: list[str]) -> None:
     versions = definition["spec"]["versions"]
     [schema] = [v["schema"]["openAPIV3Schema"] for v in versions if v["name"] == "v1"]

@@ -229,3 +229,36 @@ async def asked(services: Services, failures: list[str]) -> Any:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def live_and_die(services: Services) -> None:
+    """A RayService's main ways: served, edited in place, upgraded, suspended, resumed, deleted."""
+    world = services.world
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=1)
+    await services.create(manifest)
+    await services.reaches(_runs)
+    first = await services.active()
+    await services.patch(serveConfigV2=serve_config("hello"))
+    await world.eventually(lambda: len(services.serve_of(first).puts) == 2, seconds=60)
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    await services.reaches(lambda s: s["activeServiceStatus"].get("rayClusterName") != first)
+    second = await services.active()
+
+    async def is_alone() -> bool:
+        return await services.clusters() == [second]
+
+    await world.eventually(is_alone, seconds=120)
+    await services.patch(suspend=True)
+    await services.reaches(lambda s: condition(s, "Suspended") == "True")
+    await services.patch(suspend=False)
+    await services.reaches(_runs)
+    await world.user.delete(RAYSERVICES, world.namespace, "svc")
+
+    async def is_gone() -> bool:
+        return not world.journal.present and not await services.clusters()
+
+    await world.eventually(is_gone, seconds=120)
+
+
+def _runs(status: dict[str, Any]) -> bool:
+    return status.get("serviceStatus") == "Running"

@@ -25,6 +25,7 @@ from controller.ray.cronjob import RayCronJobKind
 from controller.ray.dashboard import DashboardActors
 from controller.ray.job import RayJobKind
 from tests.faults.faulty_transport import ErrorResponse, Lag, LostRequest, LostResponse, Rule
+from tests.integration.definitions import put_in_place
 from tests.integration.harness import embedded_world, example_cluster, install_crds
 from tests.integration.rays import Rays
 
@@ -47,13 +48,6 @@ embedded_only = pytest.mark.embedded_only
 async def prepare(world: World) -> None:
     await install_crds(world, raycronjob_definition(), rayjob_definition())
     await world.eventually(lambda: served(world))
-
-
-async def put_in_place(world: World, theirs: dict[str, Any]) -> None:
-    """Have this definition in the place of ours."""
-    name = theirs["metadata"]["name"]
-    present = await world.user.get_raw(CRDS, "", name)
-    await world.user.replace(CRDS, "", name, present | {"spec": theirs["spec"]})
 
 
 async def served(world: World) -> bool:

@@ -71,7 +71,7 @@ class Limited:
         world = self.rays.world
         if world.server is not None:
             world.server.hooks.pod_log = SimulatedLogs(world.server)
-            world.server.audit.authorizer = partial(self._allows, rules)
+            world.server.audit.authorizer = partial(self.allows, rules)
         actors = DashboardActors(
             self.rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
         )
@@ -80,7 +80,7 @@ class Limited:
         operator.transport.on_answer.append(self._note)
 
     @staticmethod
-    def _allows(rules: Rules, asked: Attributes) -> bool:
+    def allows(rules: Rules, asked: Attributes) -> bool:
         return asked.user_agent != OPERATOR or any(
             asked.group in rule["apiGroups"]
             and asked.resource in rule["resources"]
