@@ -18,7 +18,7 @@ from controller.kube.client import Client
 from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
 from controller.kube.prometheus import RestClientMetrics
-from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES
 from controller.ray.cluster import ClusterCollector
 from controller.ray.dashboard import (
     Connector,
@@ -27,6 +27,7 @@ from controller.ray.dashboard import (
     DashboardMetrics,
 )
 from controller.ray.job import JobCollector
+from controller.ray.service import ServiceCollector
 from controller.runtime.leaderelection.election import AlwaysLeader
 from controller.runtime.operator import Operator
 
@@ -101,6 +102,7 @@ async def operator_for(
     )
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
     registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
+    registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
     looking: list[asyncio.Task[None]] = []
     if own_pod is not None:
         others = OtherOperators(

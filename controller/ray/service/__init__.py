@@ -7,5 +7,6 @@ from __future__ import annotations
 
 from controller.ray.service.kind import RayServiceKind
 from controller.ray.service.settings import ServiceSettings
+from controller.ray.service.status.metrics import ServiceCollector
 
-__all__ = ["RayServiceKind", "ServiceSettings"]
+__all__ = ["RayServiceKind", "ServiceCollector", "ServiceSettings"]

@@ -24,6 +24,7 @@ from controller.ray.service.cluster.writes import (
     follow_suspension,
     needs_identity,
     needs_stamp,
+    record_applied,
     record_identity,
     stamp_reported,
     update_in_place,
@@ -121,6 +122,7 @@ def _plan_stored(
             *_services(seen, now),
             *label_pods(seen, settings),
             *delete_replaced(seen, now),
+            *(write for cluster in seen.clusters for write in record_applied(seen, cluster)),
         ),
     )
 

@@ -131,6 +131,19 @@ async def test_a_config_that_was_replaced_is_sent_again_when_it_is_wanted_again(
         assert [each.method for each in it.ray.asked].count("PUT") == 3
 
 
+async def test_a_config_that_could_not_be_sent_in_time_is_sent_when_the_dashboard_is_back():
+    async with world() as it:
+        it.watch("ns/job", HEAD, ServeProbe())
+        it.ray.fault(Fault.SILENT)
+        put(it, "app")
+        await asyncio.sleep(700)
+        assert it.outcome("app") is None
+        it.ray.fault(None)
+        put(it, "app")
+        await asyncio.sleep(60)
+        assert it.outcome("app") == CommandDone(ServeConfigAccepted())
+
+
 async def test_the_state_counts_only_after_the_config_was_accepted():
     async with world() as it:
         it.watch("ns/job", HEAD, ServeProbe())

@@ -3,100 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
-from controller.kube.objects import Pod
-from controller.ray.api import RayCluster
-from controller.ray.api.raycluster import parse_spec
-from controller.ray.api.rayservice import RayService
-from controller.ray.dashboard import (
-    Head,
-    ProbeObservation,
-    ProxyHealth,
-    ServeApplication,
-    ServeState,
-)
-from controller.ray.head.incarnation import HeadIncarnation
-from controller.ray.service.goal import read_goal
-from controller.ray.service.observation import ACTIVE, ServiceObservation, ServingCluster
+from controller.ray.dashboard import ProbeObservation, ProxyHealth
 from controller.ray.service.serving.proxies import accepts_requests, gated_pods, proxy_on
 from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.settings import ServiceSettings
-from tests.integration.rayservices import service_manifest
+from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, scene
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-SETTINGS = ServiceSettings()
-RUNNING = ProbeObservation(ServeState({"hello": ServeApplication("RUNNING")}), NOW)
-EMPTY = ProbeObservation(ServeState(), NOW)
-WELL = ProbeObservation(ProxyHealth(healthy=True), NOW)
+if TYPE_CHECKING:
+    from controller.kube.objects import Pod
+    from controller.ray.service.observation import ServiceObservation
+
 DRAINED = ProbeObservation(ProxyHealth(healthy=False, message="drained"), NOW)
 DEAD = replace(WELL, failing_since=NOW, error="refused")
 UNKNOWN = ProbeObservation(None, NOW)
-
-
-def pod(name: str, *, serve: str, ready: bool = True, port: int | None = 8000) -> Pod:
-    role = name.partition("-")[0]
-    group = "headgroup" if role == "head" else "workers"
-    ports = [{"name": "serve", "containerPort": port}] if port else []
-    return msgspec.convert(
-        {
-            "metadata": {
-                "name": name,
-                "namespace": "default",
-                "uid": f"uid of {name}",
-                "labels": {
-                    "ray.io/node-type": role,
-                    "ray.io/group": group,
-                    "ray.io/serve": serve,
-                },
-            },
-            "spec": {"containers": [{"name": "ray", "ports": ports}]},
-            "status": {
-                "phase": "Running",
-                "podIP": "10.0.0.7",
-                "conditions": [{"type": "Ready", "status": str(ready)}],
-                "containerStatuses": [{"name": "ray", "restartCount": 2}],
-            },
-        },
-        Pod,
-    )
-
-
-def scene(
-    head: Pod,
-    *workers: Pod,
-    answer: ProbeObservation | None = RUNNING,
-    proxy: ProbeObservation | None = WELL,
-    own_readiness: bool = False,
-    **spec: Any,
-) -> ServiceObservation:
-    manifest = service_manifest(**spec)
-    config = manifest["spec"]["rayClusterConfig"]
-    group = config["workerGroupSpecs"][0]
-    group["groupName"] = "workers"
-    if own_readiness:
-        group["template"]["spec"]["containers"][0]["readinessProbe"] = {"exec": {"command": ["x"]}}
-    named = manifest | {"metadata": {"name": "svc", "namespace": "default"}}
-    service = msgspec.convert(named, RayService)
-    body = {"metadata": {"name": "svc-a", "namespace": "default", "uid": "c"}, "spec": config}
-    cluster = msgspec.convert(body, RayCluster)
-    pods = (head, *workers)
-    serving = ServingCluster(
-        "svc-a",
-        ACTIVE,
-        cluster,
-        spec=parse_spec(cluster),
-        head=HeadIncarnation(head, Head("c", head.metadata.uid, 0, "default", "svc"), "a"),
-        answer=answer,
-        pods=pods,
-        proxies={} if proxy is None else {each.metadata.uid: proxy for each in pods},
-    )
-    goal = read_goal(service, SETTINGS)
-    return ServiceObservation(service, goal, {}, serving)
 
 
 def labelled(seen: ServiceObservation, settings: ServiceSettings = SETTINGS) -> dict[str, str]:

@@ -144,9 +144,13 @@ class HeadActor:
     def finish(
         self, pending: PendingCommand, outcome: CommandOutcome, now: float
     ) -> list[Subscriber]:
-        """End a command. The outcome is kept for an object that still subscribes."""
+        """End a command. The outcome is kept for an object that still subscribes.
+
+        That a command expired which reverts others is not kept: it may be submitted again.
+        """
         subscribed = self.probes.has_subscriber(pending.subscriber)
-        self.commands.remove(pending, outcome if subscribed else None)
+        again = pending.command.reverts and isinstance(outcome, CommandExpired)
+        self.commands.remove(pending, outcome if subscribed and not again else None)
         self.probes.release(pending.command.invalidates, now)
         self._metrics.record_command(pending.command.name, outcome.name)
         return [pending.subscriber] if subscribed else []

@@ -15,7 +15,7 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.service.cluster.body import cluster_body, in_place_operations
 from controller.ray.service.observation import CLUSTER_SCOPE, PENDING
-from controller.ray.service.serving.commands import reported_config
+from controller.ray.service.serving.commands import is_applied, reported_config
 from controller.ray.service.serving.stored_config import store
 from controller.runtime.reconcile.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
 
@@ -97,6 +97,19 @@ def follow_suspension(seen: ServiceObservation, cluster: ServingCluster) -> Iter
         yield MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
 
 
+def record_applied(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
+    """Record which config Ray has accepted; the event names the cluster."""
+    if cluster.cluster is None or cluster.config is None or not cluster.exists:
+        return
+    meta, applied = cluster.cluster.metadata, cluster.config.hash
+    present = (meta.annotations or {}).get(labels.SERVE_CONFIG_APPLIED)
+    if present != applied and is_applied(seen, cluster):
+        note = f"Applied config {applied} to RayCluster {cluster.name}"
+        event = Event("Normal", "UpdatedServeApplications", "Update", note)
+        patch = {"metadata": {"annotations": {labels.SERVE_CONFIG_APPLIED: applied}}}
+        yield MergePatch(_target(seen, cluster.name), meta.uid, patch, on_success=event)
+
+
 def needs_stamp(cluster: ServingCluster) -> bool:
     """Whether another operator made the cluster, so that no config is stored on it."""
     return cluster.cluster is not None and cluster.config is None and not cluster.config_problem
@@ -107,8 +120,12 @@ def stamp_reported(seen: ServiceObservation, cluster: ServingCluster) -> Iterato
     reported = reported_config(cluster)
     if reported is None or cluster.cluster is None or not cluster.exists:
         return
-    annotations = store(reported) if reported["applications"] else seen.valid_goal.annotations
-    patch = {"metadata": {"annotations": dict(annotations)}}
+    if reported["applications"]:
+        annotations = store(reported)
+        annotations[labels.SERVE_CONFIG_APPLIED] = annotations[labels.SERVE_CONFIG_HASH]
+    else:
+        annotations = dict(seen.valid_goal.annotations)
+    patch = {"metadata": {"annotations": annotations}}
     yield MergePatch(_target(seen, cluster.name), cluster.cluster.metadata.uid, patch)
 
 

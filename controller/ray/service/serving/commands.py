@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.custom_object import mapping
 from controller.ray.dashboard import (
+    CommandDone,
     CommandRefused,
     HeadCommand,
     ProbeSubscription,
@@ -61,19 +62,22 @@ def _due(seen: ServiceObservation, now: datetime) -> Iterator[HeadCommand]:
     for each in seen.clusters:
         if each.head is None or each.head.terminating or each.config is None:
             continue
-        capacity = seen.recorded(each.role).get("targetCapacity")
-        if each.put_outcome is not None or not _differs(each, capacity):
+        if each.put_outcome is not None or serve_state(each) is None or is_applied(seen, each):
             continue
+        capacity = seen.recorded(each.role).get("targetCapacity")
         command_id = put_command_id(each.config, capacity)
         body = each.config.request(capacity)
         yield HeadCommand(each.head.dashboard, PutServeConfig(command_id, now + PUT_PATIENCE, body))
 
 
-def _differs(cluster: ServingCluster, capacity: int | None) -> bool:
-    state = serve_state(cluster)
+def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
+    """Whether Ray has accepted the stored config."""
+    if isinstance(cluster.put_outcome, CommandDone):
+        return True
+    state, capacity = serve_state(cluster), seen.recorded(cluster.role).get("targetCapacity")
     if state is None or cluster.config is None:
         return False
-    return not judge(state, cluster.config, capacity).deployed
+    return judge(state, cluster.config, capacity).deployed
 
 
 def refusal(cluster: ServingCluster) -> str:

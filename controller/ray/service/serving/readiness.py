@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
     from controller.ray.service.serving.stored_config import StoredConfig
 
+_FAILED: Final = frozenset({"DEPLOY_FAILED", "UNHEALTHY"})
+_REMEDY: Final = "; correct the application, its image or spec.serveConfigV2"
+_MOST_CHARACTERS: Final = 500
+_DEPLOYING: Final = "DEPLOYING"
 _RUNNING: Final = "RUNNING"
 _HEALTHY: Final = "HEALTHY"
 _FULL: Final = 100
@@ -87,19 +91,27 @@ def _causes(found: Mapping[str, ServeApplication | None]) -> Iterator[str]:
     missing = [name for name, each in found.items() if each is None]
     others = [(name, each) for name, each in found.items() if each is not None]
     others = [(name, each) for name, each in others if each.status != _RUNNING]
-    for name, each in sorted(others, key=lambda item: item[1].status == "DEPLOYING"):
-        yield f"application {name} is {each.status}{_detail(each)}"
+    for name, each in sorted(others, key=lambda item: item[1].status == _DEPLOYING):
+        remedy = _REMEDY if each.status in _FAILED else ""
+        yield f"application {name} is {each.status}{_detail(each)}{remedy}"
     for name in missing:
         yield f"Ray does not list application {name}"
 
 
 def _detail(application: ServeApplication) -> str:
     if application.message:
-        return f": {application.message}"
+        return f": {_in_short(application.message)}"
     for name, each in application.deployments.items():
         if each.status != _HEALTHY:
             return f": deployment {name} is {each.status}, {each.running} of {each.target} replicas"
     return ""
+
+
+def _in_short(message: str) -> str:
+    """A message without the middle of its traceback: what failed, and the error."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    text = lines[0] if len(lines) < 2 else f"{lines[0].rstrip(':.')}: {lines[-1]}"
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
 
 
 def _ready(state: ServeState, found: Mapping[str, ServeApplication | None]) -> int:

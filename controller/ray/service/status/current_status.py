@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition
 from controller.apimachinery.custom_object import mapping, status_of
@@ -13,7 +13,8 @@ from controller.ray.api.unknown_fields import set_fields_known, unknown_field_ev
 from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.serving.proxies import serve_state
 from controller.ray.service.status.condition_types import UPGRADE_IN_PROGRESS
-from controller.ray.service.status.readiness import Cause, first_cause
+from controller.ray.service.status.readiness import Cause, cause_of, first_cause
+from controller.ray.service.status.shares_text import shares_text
 from controller.runtime.reconcile.plan import Event, StatusPatch
 
 if TYPE_CHECKING:
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
 
     from controller.ray.dashboard import ServeState
     from controller.ray.service.observation import ServiceObservation, ServingCluster
+    from controller.ray.service.serving.stored_config import StoredConfig
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.reconcile.plan import Failure
 
 Status = dict[str, Any]
+
+UNMANAGED: Final = "unmanaged: not in the config that is stored on the cluster"
+"""Message of an application that somebody else deployed."""
 
 
 def current_status(
@@ -36,7 +41,7 @@ def current_status(
     """The wanted status if no step is due."""
     endpoints = len(seen.endpoints)
     cause = first_cause(seen, settings, failures)
-    conditions = _conditions(seen, cause, endpoints, now)
+    conditions = _conditions(seen, settings, cause, now)
     wanted: Status = {
         "observedGeneration": seen.service.metadata.generation,
         "numServeEndpoints": endpoints,
@@ -63,15 +68,17 @@ def _cluster_state(seen: ServiceObservation, cluster: ServingCluster) -> Status:
     reported = serve_state(cluster)
     if reported is not None:
         present = mapping(recorded.get("applicationStatuses"))
-        state["applicationStatuses"] = replacement(present, _applications(reported))
+        state["applicationStatuses"] = replacement(present, _applications(reported, cluster.config))
     return state
 
 
-def _applications(state: ServeState) -> Status:
+def _applications(state: ServeState, config: StoredConfig | None) -> Status:
     return {
         name: {
             "status": each.status,
-            "message": each.message,
+            "message": each.message
+            if config is None or name in config.applications
+            else f"{UNMANAGED}; {each.message}".removesuffix("; "),
             "serveDeploymentStatuses": {
                 deployment: {"status": found.status, "message": found.message}
                 for deployment, found in each.deployments.items()
@@ -82,7 +89,7 @@ def _applications(state: ServeState) -> Status:
 
 
 def _conditions(
-    seen: ServiceObservation, cause: Cause, endpoints: int, now: datetime
+    seen: ServiceObservation, settings: ServiceSettings, cause: Cause, now: datetime
 ) -> ConditionSet:
     stored = seen.status.get("conditions", ())
     conditions = ConditionSet(stored, seen.service.metadata.generation, now)
@@ -91,17 +98,10 @@ def _conditions(
     if isinstance(seen.goal, Problem):
         conditions.set(READY, "False", "ValidationFailed", str(seen.goal))
         return conditions
-    was_ready = conditions.is_true(READY)
-    if endpoints:
-        conditions.set(READY, "True", "NonZeroServeEndpoints", f"{endpoints} pods serve")
-    elif was_ready or (find_condition(stored, READY) or {}).get("reason") == "ZeroServeEndpoints":
-        conditions.set(READY, "False", "ZeroServeEndpoints", cause.message)
-    else:
-        conditions.set(READY, "False", "Initializing", cause.message)
+    _set_ready(conditions, seen, cause)
     if seen.active is not None and seen.pending is not None:
-        message = cause.message
-        reason = "BothActivePendingClustersExist"
-        conditions.set(UPGRADE_IN_PROGRESS, "True", reason, message)
+        message = f"{shares_text(seen, settings)}; {cause.message}".removesuffix("; ")
+        conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
     elif seen.active is not None:
         conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", "")
     elif find_condition(stored, UPGRADE_IN_PROGRESS) is None:
@@ -109,10 +109,25 @@ def _conditions(
     return conditions
 
 
+def _set_ready(conditions: ConditionSet, seen: ServiceObservation, cause: Cause) -> None:
+    """`Ready` is about the cluster that serves; the first cause is about the one that is to."""
+    before = find_condition(seen.status.get("conditions", ()), READY) or {}
+    has_both = seen.active is not None and seen.pending is not None
+    message = cause_of(seen, seen.active).message if seen.active and has_both else cause.message
+    if count := len(seen.endpoints):
+        text = f"{count} {'pod serves' if count == 1 else 'pods serve'}; {message}"
+        conditions.set(READY, "True", "NonZeroServeEndpoints", text.removesuffix("; "))
+    elif conditions.is_true(READY) or before.get("reason") == "ZeroServeEndpoints":
+        conditions.set(READY, "False", "ZeroServeEndpoints", message)
+    else:
+        conditions.set(READY, "False", "Initializing", message or cause.message)
+
+
 def _events(seen: ServiceObservation, cause: Cause) -> tuple[Event, ...]:
+    """Warnings about the first cause and about unknown fields that no condition has named yet."""
     stored = seen.status.get("conditions", ())
     events = unknown_field_events(stored, seen.unknown_fields)
-    told = find_condition(stored, READY) or {}
-    if not cause.event or told.get("message") == cause.message:
+    known = (find_condition(stored, kind) or {} for kind in (READY, UPGRADE_IN_PROGRESS))
+    if not cause.event or any(cause.message in each.get("message", "") for each in known):
         return events
     return (*events, Event("Warning", cause.event, "Reconcile", cause.message))

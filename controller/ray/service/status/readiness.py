@@ -9,13 +9,16 @@ from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.timestamps import rfc3339
+from controller.ray.api.pod_state import is_ready
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
 from controller.ray.service.serving.commands import refusal
+from controller.ray.service.serving.proxies import accepts_requests, failure_of
 from controller.ray.service.status.facts import collect_facts, readiness_of
 
 if TYPE_CHECKING:
+    from controller.ray.api.raycluster import RayCluster
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.ray.service.settings import ServiceSettings
     from controller.runtime.reconcile.plan import Failure
@@ -37,7 +40,23 @@ class Cause:
 def first_cause(
     seen: ServiceObservation, settings: ServiceSettings, failures: tuple[Failure, ...]
 ) -> Cause:
-    """The first cause; failed writes come before all others."""
+    """The first cause that a RayService, or its upgrade, is not as wanted; failed writes first."""
+    general = _general(seen, failures)
+    if general is not None:
+        return general
+    cluster = seen.pending or seen.active
+    if cluster is None:
+        return Cause("a cluster is being prepared")
+    return _of_cluster(seen, cluster) or _of_rollout(seen, settings)
+
+
+def cause_of(seen: ServiceObservation, cluster: ServingCluster) -> Cause:
+    """The first cause that one cluster does not serve as it should."""
+    return _of_cluster(seen, cluster) or Cause()
+
+
+def _general(seen: ServiceObservation, failures: tuple[Failure, ...]) -> Cause | None:
+    """What is wrong whatever the clusters do."""
     if isinstance(seen.goal, Problem):
         return Cause(str(seen.goal), seen.goal.reason)
     for failure in failures:
@@ -48,41 +67,77 @@ def first_cause(
         return Cause(
             f"cluster {name} cannot be created: {error.message}", "FailedToCreateRayCluster"
         )
-    cluster = seen.pending or seen.active
-    if cluster is None:
-        return Cause("a cluster is being prepared")
-    return _of_cluster(seen, cluster) or _of_rollout(seen, settings)
+    return None
 
 
-def _of_cluster(  # noqa: PLR0911  one for each cause
-    seen: ServiceObservation, cluster: ServingCluster
-) -> Cause | None:
+def _of_cluster(seen: ServiceObservation, cluster: ServingCluster) -> Cause | None:
+    """What keeps a cluster from serving: its objects, then its dashboard, then its Serve."""
+    return _of_objects(cluster) or _of_dashboard(cluster) or _of_serve(seen, cluster)
+
+
+def _of_objects(cluster: ServingCluster) -> Cause | None:
     if cluster.foreign:
         message = f"RayCluster {cluster.name} belongs to another owner; delete it"
         return Cause(message, "FailedToCreateRayCluster")
     if cluster.cluster is None:
         return Cause(f"cluster {cluster.name} is being created")
     if cluster.config_problem:
-        return Cause(cluster.config_problem, "FailedToUpdateServeApplications")
-    if cluster.head is None:
-        ready = find_condition(conditions_of(cluster.cluster), READY) or {}
-        return Cause(f"cluster {cluster.name}: {ready.get('message') or 'it has no head yet'}")
-    if refused := refusal(cluster):
-        message = f"Ray refuses the config of cluster {cluster.name}: {refused}"
+        message = f"{cluster.config_problem}; remove it, and it is written anew from what Ray has"
         return Cause(message, "FailedToUpdateServeApplications")
+    if cluster.head is None or not is_ready(cluster.head.pod):
+        message = _not_ready(cluster.cluster) or "its head is not ready yet"
+        return Cause(f"cluster {cluster.name}: {message}")
+    return None
+
+
+def _of_dashboard(cluster: ServingCluster) -> Cause | None:
+    assert cluster.head is not None
     answer = cluster.answer
     if answer is not None and answer.failing_since is not None:
-        since = rfc3339(answer.failing_since)
-        return Cause(f"{cluster.head.dashboard} has not answered since {since}: {answer.error}")
+        since, where = rfc3339(answer.failing_since), cluster.head.dashboard
+        message = (
+            f"the dashboard of cluster {cluster.name} ({where}) has not answered since {since}: "
+            f"{answer.error}; look at the head's log, and whether a network policy is in the way"
+        )
+        return Cause(message)
     if cluster.config is None:
-        message = "has no stored config yet: it is read from what Ray reports as deployed"
-        return Cause(f"cluster {cluster.name} {message}")
+        return Cause(
+            f"cluster {cluster.name} has no stored config yet: it is read from what Ray reports as "
+            "deployed, and until then nothing is deployed"
+        )
+    return None
+
+
+def _of_serve(seen: ServiceObservation, cluster: ServingCluster) -> Cause | None:
+    if refused := refusal(cluster):
+        message = f"Ray refuses the config of cluster {cluster.name}: {refused}"
+        return Cause(f"{message}; correct spec.serveConfigV2", "FailedToUpdateServeApplications")
     readiness = readiness_of(seen, cluster)
     if readiness is None:
         return Cause(f"Serve of cluster {cluster.name} has not reported yet")
     if readiness.first_cause:
-        return Cause(f"cluster {cluster.name}: {readiness.first_cause}")
+        assert cluster.cluster is not None
+        parts = (readiness.first_cause, _not_ready(cluster.cluster))
+        return Cause(f"cluster {cluster.name}: {'; '.join(filter(None, parts))}")
+    return _of_proxies(seen, cluster)
+
+
+def _of_proxies(seen: ServiceObservation, cluster: ServingCluster) -> Cause | None:
+    names = {pod.metadata.uid: pod.metadata.name for pod in cluster.pods}
+    for uid, observed in cluster.proxies.items():
+        if failure := failure_of(observed):
+            pod = names.get(uid, uid)
+            message = f"the Serve proxy on pod {pod} takes no requests: {failure}"
+            return Cause(f"{message}; look at its log in /tmp/ray/session_latest/logs/serve")
+    if not accepts_requests(seen, cluster):
+        return Cause(f"no pod of cluster {cluster.name} is ready to take requests yet")
     return None
+
+
+def _not_ready(cluster: RayCluster) -> str:
+    """Why the RayCluster is not ready, in its own words; empty if it is."""
+    ready = find_condition(conditions_of(cluster), READY) or {}
+    return "" if ready.get("status") == "True" else ready.get("message") or ""
 
 
 def _of_rollout(seen: ServiceObservation, settings: ServiceSettings) -> Cause:

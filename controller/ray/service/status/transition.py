@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from controller.apimachinery.conditions import ConditionSet
+from controller.apimachinery.conditions import ConditionSet, is_true
 from controller.apimachinery.timestamps import rfc3339
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.observation import ACTIVE, PENDING
@@ -110,17 +110,47 @@ def _set_conditions(
             pass
 
 
-def _event(seen: ServiceObservation, step: Change | Move) -> Event | None:
+def _event(seen: ServiceObservation, step: Change | Move) -> Event:
+    """The event about a step; the reasons are KubeRay's where it has one."""
     pending = seen.pending.name if seen.pending is not None else ""
+    active = seen.active.name if seen.active is not None else ""
     match step:
-        case Change.PROMOTE:
-            note = f"Cluster {pending} serves now"
-            return Event("Normal", "PromotedRayCluster", "Update", note)
-        case Change.DROP_PENDING:
-            note = f"Gave up cluster {pending}"
-            return Event("Normal", "DroppedRayCluster", "Update", note)
+        case SetActiveCapacity(percent):
+            found = "UpdatedServeTargetCapacity", f"Capacity of cluster {active}: {percent} %"
+        case SetPendingCapacity(percent):
+            found = "UpdatedServeTargetCapacity", f"Capacity of cluster {pending}: {percent} %"
         case SetPendingWeight(percent):
-            note = f"{percent} % of the requests go to cluster {pending}"
-            return Event("Normal", "MigratedTraffic", "Update", note)
+            found = "MigratedTraffic", f"{percent} % of the requests go to cluster {pending}"
+        case Change.RESUME_UPGRADE if seen.active is None or not seen.active.exists:
+            note = f"Cluster {active} is gone: the upgrade to cluster {pending} goes on"
+            return Event("Warning", "RollbackImpossible", "Update", note)
         case _:
-            return None
+            found = _change_event(seen, step, active, pending)
+    reason, note = found
+    return Event("Normal", reason, "Update", note)
+
+
+def _change_event(  # noqa: PLR0911  one for each change
+    seen: ServiceObservation, step: Change, active: str, pending: str
+) -> tuple[str, str]:
+    """Reason and note of the event about a change of roles."""
+    rolling_back = is_true(seen.status.get("conditions", ()), ROLLBACK_IN_PROGRESS)
+    match step:
+        case Change.PREPARE:
+            purpose = f"replace cluster {active}" if active else "serve"
+            return "PreparedRayCluster", f"Cluster {seen.next_name} is to {purpose}"
+        case Change.REPLACE_PENDING:
+            note = f"Cluster {seen.next_name} is to serve instead of cluster {pending}"
+            return "PreparedRayCluster", note
+        case Change.PROMOTE:
+            return "PromotedRayCluster", f"Cluster {pending} serves now"
+        case Change.DROP_PENDING if rolling_back:
+            note = f"Cluster {active} has everything back from cluster {pending}"
+            return "RollbackCompleted", note
+        case Change.DROP_PENDING:
+            return "DroppedRayCluster", f"Gave up cluster {pending}"
+        case Change.BEGIN_ROLLBACK:
+            note = f"Cluster {pending} hands everything back to cluster {active}"
+            return "RollbackStarted", note
+        case _:
+            return "UpgradeResumed", f"The upgrade to cluster {pending} goes on"

@@ -1,0 +1,134 @@
+"""RayServices with an active cluster as observations, whatever Serve and its proxies report."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import yaml
+
+from controller.apimachinery.problem import Problem
+from controller.kube.objects import Pod
+from controller.ray.api import RayCluster
+from controller.ray.api.raycluster import parse_spec
+from controller.ray.api.rayservice import RayService
+from controller.ray.dashboard import (
+    CommandOutcome,
+    Head,
+    ProbeObservation,
+    ProxyHealth,
+    ServeApplication,
+    ServeDeployment,
+    ServeState,
+)
+from controller.ray.head.incarnation import HeadIncarnation
+from controller.ray.service.goal import read_goal
+from controller.ray.service.observation import ACTIVE, ServiceObservation, ServingCluster
+from controller.ray.service.serving.stored_config import load
+from controller.ray.service.settings import ServiceSettings
+from tests.integration.rayservices import serve_config, service_manifest
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SETTINGS = ServiceSettings()
+APPLICATION = yaml.safe_load(serve_config())["applications"][0]
+HEALTHY = ServeDeployment("HEALTHY", target=2, running=2)
+
+
+def reported(status: str, message: str = "", **others: ServeApplication) -> ProbeObservation:
+    """What Serve says if `hello` has this status; `others` run besides."""
+    hello = ServeApplication(status, message, {"Hello": HEALTHY}, APPLICATION)
+    return ProbeObservation(ServeState({"hello": hello, **others}), NOW, NOW)
+
+
+RUNNING = reported("RUNNING")
+EMPTY = ProbeObservation(ServeState(), NOW)
+WELL = ProbeObservation(ProxyHealth(healthy=True), NOW)
+
+
+def pod(name: str, *, serve: str, ready: bool = True, port: int | None = 8000) -> Pod:
+    role = name.partition("-")[0]
+    group = "headgroup" if role == "head" else "workers"
+    ports = [{"name": "serve", "containerPort": port}] if port else []
+    return msgspec.convert(
+        {
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": f"uid of {name}",
+                "labels": {
+                    "ray.io/node-type": role,
+                    "ray.io/group": group,
+                    "ray.io/serve": serve,
+                },
+            },
+            "spec": {"containers": [{"name": "ray", "ports": ports}]},
+            "status": {
+                "phase": "Running",
+                "podIP": "10.0.0.7",
+                "conditions": [{"type": "Ready", "status": str(ready)}],
+                "containerStatuses": [{"name": "ray", "restartCount": 2}],
+            },
+        },
+        Pod,
+    )
+
+
+def scene(
+    head: Pod,
+    *workers: Pod,
+    answer: ProbeObservation | None = RUNNING,
+    proxy: ProbeObservation | None = WELL,
+    own_readiness: bool = False,
+    cluster_message: str = "",
+    outcome: CommandOutcome | None = None,
+    **spec: Any,
+) -> ServiceObservation:
+    """A RayService whose active cluster has these pods.
+
+    Args:
+        head: its head.
+        workers: its workers.
+        answer: what Serve reports.
+        proxy: what the proxies on all pods answer.
+        own_readiness: whether the user has replaced the readiness probe of the workers.
+        cluster_message: why the RayCluster is not ready; empty if it is.
+        outcome: how the PUT of its config ended.
+        spec: fields of the RayService.
+    """
+    manifest = service_manifest(**spec)
+    config = manifest["spec"]["rayClusterConfig"]
+    group = config["workerGroupSpecs"][0]
+    group["groupName"] = "workers"
+    if own_readiness:
+        group["template"]["spec"]["containers"][0]["readinessProbe"] = {"exec": {"command": ["x"]}}
+    named = manifest | {"metadata": {"name": "svc", "namespace": "default"}}
+    service = msgspec.convert(named, RayService)
+    goal = read_goal(service, SETTINGS.feature_gates)
+    annotations = {} if isinstance(goal, Problem) else dict(goal.annotations)
+    ready = {"type": "Ready", "status": str(not cluster_message), "message": cluster_message}
+    body = {
+        "metadata": {
+            "name": "svc-a",
+            "namespace": "default",
+            "uid": "c",
+            "annotations": annotations,
+        },
+        "spec": config,
+        "status": {"conditions": [ready]},
+    }
+    cluster = msgspec.convert(body, RayCluster)
+    pods = (head, *workers)
+    serving = ServingCluster(
+        "svc-a",
+        ACTIVE,
+        cluster,
+        spec=parse_spec(cluster),
+        head=HeadIncarnation(head, Head("c", head.metadata.uid, 0, "default", "svc"), "a"),
+        config=load(annotations),
+        answer=answer,
+        put_outcome=outcome,
+        pods=pods,
+        proxies={} if proxy is None else {each.metadata.uid: proxy for each in pods},
+    )
+    return ServiceObservation(service, goal, {ACTIVE: {"rayClusterName": "svc-a"}}, serving)

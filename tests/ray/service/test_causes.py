@@ -1,0 +1,231 @@
+"""What the status says about clusters and applications: the first cause, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controller.ray.dashboard import (
+    CommandRefused,
+    ProbeObservation,
+    ProxyHealth,
+    ServeApplication,
+)
+from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation
+from controller.ray.service.rollout.steps import Change, SetActiveCapacity, SetPendingCapacity
+from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS
+from controller.ray.service.status.current_status import current_status
+from controller.ray.service.status.facts import collect_facts
+from controller.ray.service.status.readiness import first_cause
+from controller.ray.service.status.transition import transition_patch
+from tests.integration.rayservices import condition
+from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, reported, scene
+
+HEAD = pod("head", serve="true")
+TRACEBACK = """Deploying app 'hello' failed with exception:
+Traceback (most recent call last):
+  File "ray/serve/_private/application_state.py", line 1, in build
+ModuleNotFoundError: No module named 'hello'
+"""
+
+
+def cause(seen: ServiceObservation) -> str:
+    return first_cause(seen, SETTINGS, ()).message
+
+
+def test_a_service_that_serves_has_no_cause():
+    assert not cause(scene(HEAD))
+
+
+def test_a_head_that_does_not_start_is_explained_by_its_cluster():
+    starting = pod("head", serve="false", ready=False)
+    message = "pod svc-a-head cannot be scheduled: 0/3 nodes are available: Insufficient cpu"
+    assert cause(scene(starting, cluster_message=message)) == f"cluster svc-a: {message}"
+
+
+def test_a_dashboard_out_of_reach_is_named_with_its_address_and_what_to_look_at():
+    silent = replace(RUNNING, failing_since=NOW, error="connection refused")
+    assert cause(scene(HEAD, answer=silent)) == (
+        "the dashboard of cluster svc-a (default/svc:8265) has not answered since "
+        "2026-01-01T00:00:00Z: connection refused; look at the head's log, and whether a network "
+        "policy is in the way"
+    )
+
+
+def test_an_application_that_failed_to_deploy_has_rays_error_and_a_remedy():
+    assert cause(scene(HEAD, answer=reported("DEPLOY_FAILED", TRACEBACK))) == (
+        "cluster svc-a: application hello is DEPLOY_FAILED: Deploying app 'hello' failed with "
+        "exception: ModuleNotFoundError: No module named 'hello'; correct the application, its "
+        "image or spec.serveConfigV2"
+    )
+
+
+def test_an_application_that_waits_is_explained_by_workers_that_do_not_start():
+    message = "pod svc-a-worker: image not-there:1 cannot be pulled; correct its name"
+    found = cause(scene(HEAD, answer=reported("DEPLOYING"), cluster_message=message))
+    assert found == f"cluster svc-a: application hello is DEPLOYING; {message}"
+
+
+def test_a_refused_config_has_rays_reason():
+    refused = CommandRefused("applications.0.import_path: Field required")
+    seen = scene(HEAD, answer=EMPTY, outcome=refused)
+    found = first_cause(seen, SETTINGS, ())
+    assert found.message == (
+        "Ray refuses the config of cluster svc-a: applications.0.import_path: Field required; "
+        "correct spec.serveConfigV2"
+    )
+    assert found.event == "FailedToUpdateServeApplications"
+
+
+@pytest.mark.parametrize(
+    ("proxy", "why"),
+    [
+        (replace(WELL, failing_since=NOW, error="connection refused"), "connection refused"),
+        (ProbeObservation(ProxyHealth(healthy=False, message="drained"), NOW), "drained"),
+    ],
+)
+def test_a_proxy_that_takes_no_requests_is_named(proxy: ProbeObservation, why: str):
+    assert cause(scene(pod("head", serve="false"), proxy=proxy)) == (
+        f"the Serve proxy on pod head takes no requests: {why}; look at its log in "
+        "/tmp/ray/session_latest/logs/serve"
+    )
+
+
+def test_a_cluster_without_a_pod_that_takes_requests_says_so():
+    found = cause(scene(pod("head", serve="false")))
+    assert found == "no pod of cluster svc-a is ready to take requests yet"
+
+
+def test_a_config_that_cannot_be_read_says_what_to_do():
+    seen = scene(HEAD)
+    assert seen.active is not None
+    unreadable = replace(seen.active, config=None, config_problem="The annotation x is broken")
+    assert cause(replace(seen, active=unreadable)) == (
+        "The annotation x is broken; remove it, and it is written anew from what Ray has"
+    )
+
+
+def status_of(seen: ServiceObservation) -> dict[str, Any]:
+    return dict(current_status(seen, SETTINGS, NOW).wanted)
+
+
+def message(seen: ServiceObservation, kind: str) -> str:
+    found = status_of(seen)["conditions"]
+    return next(each["message"] for each in found if each["type"] == kind)
+
+
+def test_applications_of_others_are_listed_as_unmanaged():
+    answer = reported("RUNNING", other=ServeApplication("UNHEALTHY", "no replica"))
+    active = status_of(scene(HEAD, answer=answer))[ACTIVE]
+    applications = active["applicationStatuses"]
+    assert applications["hello"]["message"] == ""
+    assert applications["other"]["message"] == (
+        "unmanaged: not in the config that is stored on the cluster; no replica"
+    )
+
+
+def test_what_is_wrong_is_said_even_while_pods_serve():
+    seen = replace(scene(HEAD, answer=reported("UNHEALTHY", "boom")), endpoints=(HEAD,))
+    assert condition(status_of(seen), "Ready") == "True"
+    assert message(seen, "Ready") == (
+        "1 pod serves; cluster svc-a: application hello is UNHEALTHY: boom; correct the "
+        "application, its image or spec.serveConfigV2"
+    )
+
+
+def upgrading(seen: ServiceObservation, *, weight: int | None = None) -> ServiceObservation:
+    """The same with a pending cluster that fails to deploy."""
+    other = scene(pod("head", serve="false"), answer=reported("DEPLOY_FAILED", "no module"))
+    assert other.active is not None
+    pending = replace(other.active, name="svc-b", role=PENDING)
+    shares = {} if weight is None else {"targetCapacity": 40, "trafficRoutedPercent": weight}
+    status = {
+        ACTIVE: {"rayClusterName": "svc-a"},
+        PENDING: {"rayClusterName": "svc-b", **shares},
+    }
+    return replace(seen, status=status, pending=pending, endpoints=(HEAD,))
+
+
+def test_an_upgrade_says_how_both_clusters_share_the_requests_and_what_it_waits_for():
+    seen = upgrading(scene(HEAD))
+    assert message(seen, "Ready") == "1 pod serves"
+    assert message(seen, "UpgradeInProgress").startswith(
+        "cluster svc-a gets all requests until cluster svc-b serves; cluster svc-b: application "
+        "hello is DEPLOY_FAILED: no module"
+    )
+    stepwise = upgrading(scene(HEAD), weight=20)
+    assert message(stepwise, "UpgradeInProgress").startswith(
+        "cluster svc-a has 100 % of its capacity and gets 80 % of the requests; cluster svc-b "
+        "has 40 % and gets 20 %; cluster svc-b: application hello is DEPLOY_FAILED"
+    )
+
+
+def test_a_warning_is_recorded_once():
+    refused = scene(HEAD, answer=EMPTY, outcome=CommandRefused("no"))
+    first = current_status(refused, SETTINGS, NOW)
+    assert [each.reason for each in first.events] == ["FailedToUpdateServeApplications"]
+    later = replace(refused, status={**refused.status, **first.wanted})
+    assert not current_status(later, SETTINGS, NOW + timedelta(seconds=9)).events
+
+
+@pytest.mark.parametrize(
+    ("step", "rolling_back", "reason", "note"),
+    [
+        (Change.PREPARE, False, "PreparedRayCluster", "Cluster svc-c is to replace cluster svc-a"),
+        (
+            Change.REPLACE_PENDING,
+            False,
+            "PreparedRayCluster",
+            "Cluster svc-c is to serve instead of cluster svc-b",
+        ),
+        (Change.PROMOTE, False, "PromotedRayCluster", "Cluster svc-b serves now"),
+        (Change.DROP_PENDING, False, "DroppedRayCluster", "Gave up cluster svc-b"),
+        (
+            Change.BEGIN_ROLLBACK,
+            False,
+            "RollbackStarted",
+            "Cluster svc-b hands everything back to cluster svc-a",
+        ),
+        (
+            Change.DROP_PENDING,
+            True,
+            "RollbackCompleted",
+            "Cluster svc-a has everything back from cluster svc-b",
+        ),
+        (Change.RESUME_UPGRADE, True, "UpgradeResumed", "The upgrade to cluster svc-b goes on"),
+        (
+            SetActiveCapacity(60),
+            False,
+            "UpdatedServeTargetCapacity",
+            "Capacity of cluster svc-a: 60 %",
+        ),
+        (
+            SetPendingCapacity(60),
+            False,
+            "UpdatedServeTargetCapacity",
+            "Capacity of cluster svc-b: 60 %",
+        ),
+    ],
+)
+def test_every_step_of_a_rollout_has_an_event(
+    step: Change | SetActiveCapacity, rolling_back: bool, reason: str, note: str
+):
+    seen = replace(upgrading(scene(HEAD)), next_name="svc-c")
+    conditions = [{"type": ROLLBACK_IN_PROGRESS, "status": str(rolling_back)}]
+    seen = replace(seen, status={**seen.status, "conditions": conditions})
+    event = transition_patch(seen, collect_facts(seen, SETTINGS), step, NOW).on_success
+    assert event is not None
+    assert (event.type, event.reason, event.note) == ("Normal", reason, note)
+
+
+def test_a_rollback_to_a_cluster_that_is_gone_is_impossible():
+    seen = upgrading(scene(HEAD))
+    assert seen.active is not None
+    seen = replace(seen, active=replace(seen.active, cluster=None, head=None))
+    facts = collect_facts(seen, SETTINGS)
+    event = transition_patch(seen, facts, Change.RESUME_UPGRADE, NOW).on_success
+    assert event is not None
+    assert (event.type, event.reason) == ("Warning", "RollbackImpossible")
