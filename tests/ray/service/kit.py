@@ -104,7 +104,7 @@ def scene(
         group["template"]["spec"]["containers"][0]["readinessProbe"] = {"exec": {"command": ["x"]}}
     named = manifest | {"metadata": {"name": "svc", "namespace": "default"}}
     service = msgspec.convert(named, RayService)
-    goal = read_goal(service, SETTINGS.feature_gates)
+    goal = read_goal(service, SETTINGS)
     annotations = {} if isinstance(goal, Problem) else dict(goal.annotations)
     ready = {"type": "Ready", "status": str(not cluster_message), "message": cluster_message}
     body = {

@@ -106,7 +106,7 @@ def test_a_deleted_service_leaves_no_series():
 
 
 def test_every_metric_is_in_the_documented_table():
-    page = (DOCS / "rayservice.md").read_text()
+    page = (DOCS / "metrics.md").read_text()
     names = [family.name for family in registry_of([]).collect()]
     assert len(names) == 8
     assert [name for name in names if f"| `{name}` |" not in page] == []
