@@ -17,7 +17,7 @@ EXAMPLES ?= 2000
 SEED     ?=
 SCENARIO ?=
 
-# make mutate [PACKAGES="informers runtime/events"] [ARGS=--again]: mutation testing, for hours; see docs/testing.md
+# make mutate [PACKAGES="informers runtime/events"] [ARGS=--again]: mutation testing; see docs/testing.md
 PACKAGES ?=
 
 # Images set this. Every one of the many processes that tests start would compile all modules again.

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 from tests.mutation import workshop
 from tests.mutation.equivalent import listed
 from tests.mutation.packages import TESTS, named
+from tests.mutation.progress import Progress
 from tests.mutation.results import Results
 from tests.mutation.score import WANTED, score
 
 if TYPE_CHECKING:
+    from tests.mutation.mutant import Mutant
     from tests.mutation.packages import Package
-
-FATES = {"survived", "no tests", "suspicious", "check was interrupted by user"}
-"""What is tried again: all but what was killed."""
 
 
 def main() -> int:
     """Mutate, test, and print the score; 1 if it is too low."""
     parser = argparse.ArgumentParser(prog="make mutate")
     parser.add_argument("package", nargs="*", default=list(TESTS), help="e.g. runtime/events")
+    parser.add_argument("--resume", action="store_true", help="go on with what was interrupted")
     parser.add_argument(
         "--again", action="store_true", help="only what survived or has changed since"
     )
@@ -41,12 +41,22 @@ def main() -> int:
 
 
 def _mutate(each: Package, arguments: argparse.Namespace) -> None:
-    only: str = arguments.only
-    workshop.prepare(each, afresh=not (arguments.again or only))
-    if arguments.again:
-        Results(each).forget(FATES)
-    patterns = [f"*ǁ{only}__mutmut_*", f"*.x_{only}__mutmut_*", f"*.{only}.x*"] if only else []
-    workshop.run(each, patterns, arguments.children)
+    keep = arguments.again or arguments.resume or arguments.only
+    workshop.prepare(each, arguments.children, afresh=not keep)
+    results = Results(each)
+    chosen = [mutant.name for mutant in results.mutants() if _is_chosen(mutant, arguments)]
+    results.record(dict.fromkeys(chosen))
+    progress = Progress(each.path, len(chosen))
+    for exit_codes in workshop.run(each, chosen, arguments.children):
+        if line := progress.count(results.record(exit_codes)):
+            print(line, flush=True)
+
+
+def _is_chosen(mutant: Mutant, arguments: argparse.Namespace) -> bool:
+    if arguments.only:
+        names = (mutant.module, mutant.function)
+        return arguments.only in [name.rpartition(".")[2] for name in names]
+    return mutant.untried or (arguments.again and not mutant.killed)
 
 
 def _report(each: Package) -> bool:

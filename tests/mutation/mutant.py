@@ -35,6 +35,11 @@ class Mutant:
         return self.fate in KILLED
 
     @property
+    def untried(self) -> bool:
+        """Whether it is still to be tried."""
+        return self.fate == "not checked"
+
+    @property
     def module(self) -> str:
         """The module that is changed, with dots."""
         return ".".join(self.path.with_suffix("").parts).removesuffix(".__init__")

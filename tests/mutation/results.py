@@ -1,12 +1,12 @@
-"""What became of the mutants, as mutmut left it in its folder."""
+"""What became of the mutants, as mutmut keeps it in its folder."""
 
 from __future__ import annotations
 
-import json
 from contextlib import chdir
-from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mutmut.mutation.data import SourceFileMutationData
 from mutmut.mutation.diff_apply import get_diff_for_mutant
 from mutmut.stats import status_by_exit_code
 
@@ -14,45 +14,53 @@ from tests.mutation.mutant import Change, Mutant
 from tests.mutation.packages import ROOT
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from tests.mutation.packages import Package
 
 
-@dataclass
 class Results:
     """The mutants of one package."""
 
-    package: Package
+    def __init__(self, package: Package) -> None:
+        self._workshop = package.workshop
+        self._modules = list(self._load())
+        self._module_of = {
+            name: module for module in self._modules for name in module.exit_code_by_key
+        }
 
     def mutants(self) -> list[Mutant]:
         """Return all mutants, by module, function and number."""
         return [
-            Mutant(name, path, status_by_exit_code[exit_code])
-            for path, meta in self._metas()
-            for name, exit_code in json.loads(meta.read_text())["exit_code_by_key"].items()
+            Mutant(name, Path(module.path), status_by_exit_code[exit_code])
+            for module in self._modules
+            for name, exit_code in module.exit_code_by_key.items()
         ]
 
     def change(self, mutant: Mutant) -> Change:
         """Return what `mutant` changes."""
-        with chdir(self.package.workshop):
+        with chdir(self._workshop):
             diff = get_diff_for_mutant(mutant.name, path=mutant.path)
         return Change.of_diff(diff)
 
-    def forget(self, fates: set[str]) -> None:
-        """Make the results of these kinds unknown, so that the next run tries the mutants again."""
-        for _, meta in self._metas():
-            data = json.loads(meta.read_text())
-            data["exit_code_by_key"] = {
-                name: None if status_by_exit_code[exit_code] in fates else exit_code
-                for name, exit_code in data["exit_code_by_key"].items()
-            }
-            meta.write_text(json.dumps(data))
+    def record(self, exit_codes: Mapping[str, int | None]) -> list[str]:
+        """Keep what became of mutants, by name, and return their fates.
 
-    def _metas(self) -> list[tuple[Path, Path]]:
-        """The modules that are still there, each with the file of its results."""
-        mutants = self.package.workshop / "mutants"
-        found = [
-            (meta.relative_to(mutants).with_suffix(""), meta) for meta in mutants.rglob("*.meta")
-        ]
-        return sorted((path, meta) for path, meta in found if (ROOT / path).exists())
+        An exit code is mutmut's, `None` of a mutant that is to be tried again.
+        """
+        for name, exit_code in exit_codes.items():
+            self._module_of[name].exit_code_by_key[name] = exit_code
+        for module in {self._module_of[name] for name in exit_codes}:
+            module.save()
+        return [status_by_exit_code[exit_code] for exit_code in exit_codes.values()]
+
+    def _load(self) -> Iterator[SourceFileMutationData]:
+        """Read the results of the modules that are still there."""
+        mutants = self._workshop / "mutants"
+        for meta in sorted(mutants.rglob("*.meta")):
+            path = meta.relative_to(mutants).with_suffix("")
+            if (ROOT / path).exists():
+                module = SourceFileMutationData(path=path)
+                module.meta_path = meta
+                module.load()
+                yield module

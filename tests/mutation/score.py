@@ -77,7 +77,7 @@ class Score:
 def score(results: Results, listed: Sequence[Equivalent]) -> Score:
     """Return the score of what `results` holds, without the mutants that are `listed`."""
     everything = results.mutants()
-    mutants = [mutant for mutant in everything if mutant.fate != "not checked"]
+    mutants = [mutant for mutant in everything if not mutant.untried]
     modules = {mutant.module for mutant in mutants}
     concerned = [each for each in listed if each.function.startswith(tuple(modules))]
     keys = Counter((each.function, each.change) for each in concerned)
@@ -87,13 +87,12 @@ def score(results: Results, listed: Sequence[Equivalent]) -> Score:
     wrong: list[str] = []
     seen: set[tuple[str, Change]] = set()
     for mutant in everything:
-        untried = mutant.fate == "not checked"
-        if (mutant.killed or untried) and mutant.function not in functions:
+        if (mutant.killed or mutant.untried) and mutant.function not in functions:
             continue
         change = results.change(mutant)
         key = (mutant.function, change)
         seen.add(key)
-        if untried:
+        if mutant.untried:
             continue
         if key in keys and mutant.killed:
             wrong.append(f"killed, but listed as equivalent: {_words(key)}")

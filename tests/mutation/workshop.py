@@ -1,37 +1,39 @@
-"""Runs mutmut in a folder of its own, so that it leaves nothing in the tree.
+"""A folder for each package in which it is mutated, so that nothing is left in the tree.
 
-mutmut wants its configuration in the `pyproject.toml` of the folder in which it is started, and
+mutmut wants its configuration in the `pyproject.toml` of the folder in which it is used, and
 copies the code and the tests below that.
 """
 
 from __future__ import annotations
 
 import json
-import resource
+import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.mutation.packages import LEFT_OUT, ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.mutation.packages import Package
 
 SOURCES = ("workqueue", "informers", "controller")
 COPIED = ("benchmarks", "charts", "docs", "examples")
 """What tests read besides."""
 
-MEMORY = 4 << 30  # bytes: a mutant that appends for ever ends before the machine does
+_ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+"""Without a path to the code as it is."""
 
 
-def prepare(package: Package, *, afresh: bool) -> None:
-    """Make the folder in which `package` is mutated; `afresh` forgets earlier results."""
+def prepare(package: Package, children: int, *, afresh: bool) -> None:
+    """Mutate `package`; `afresh` forgets all earlier results."""
     folder = package.workshop
     if afresh:
         shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "mutants").mkdir(parents=True, exist_ok=True)
     for name in (*SOURCES, *COPIED, "tests"):
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(ROOT / name)
@@ -40,41 +42,54 @@ def prepare(package: Package, *, afresh: bool) -> None:
     (folder / "pyproject.toml").write_text(
         (ROOT / "pyproject.toml").read_text() + "\n" + _configuration(package)
     )
+    subprocess.run(
+        [sys.executable, "-m", "tests.mutation.generate", str(children)],
+        cwd=folder,
+        env=_ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
 
 
 def _configuration(package: Package) -> str:
     values = {
-        "source_paths": list(SOURCES),
+        "source_paths": SOURCES,
         "only_mutate": [package.pattern],
-        "also_copy": list(COPIED),
-        "pytest_add_cli_args_test_selection": list(package.tests),
-        "pytest_add_cli_args": [
-            *("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutation.plugin"),
-            *("-m", "not slow"),
-            *(f"--deselect={test}" for test in LEFT_OUT),
-        ],
-        # Durations are measured while mutmut traces calls, which makes them several times as long.
-        "timeout_multiplier": 3.0,
-        "timeout_constant": 10.0,
-        "on_dependency_change": "ignore",
-        "use_git_change_detection": False,
-        "track_dependencies": False,
+        "also_copy": COPIED,
     }
     lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
     return "\n".join(["[tool.mutmut]", *lines, ""])
 
 
-def run(package: Package, mutants: list[str], children: int) -> None:
-    """Try those of `mutants` (names, or patterns of names; all if empty) whose result is unknown.
+def run(package: Package, mutants: list[str], children: int) -> Iterator[dict[str, int]]:
+    """Try `mutants`, and yield what became of them, one function after the other.
+
+    What the tests print is in `tests.log` of the folder.
 
     Raises:
-        subprocess.CalledProcessError: mutmut failed, for example because a test fails without
-            any mutant.
+        ValueError: a test fails without any mutant.
     """
-    command = [str(Path(sys.executable).parent / "mutmut"), "run"]
-    subprocess.run(
-        [*command, f"--max-children={children}", *mutants],
-        cwd=package.workshop,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
-        check=True,
-    )
+    command = [
+        *(sys.executable, "-m", "tests.mutation.trial", str(children)),
+        *("-p", "no:xdist", "-p", "no:cacheprovider", "-p", "tests.mutation.plugin"),
+        *("-m", "not slow"),
+        *(f"--deselect={test}" for test in LEFT_OUT),
+        *package.tests,
+    ]
+    names, log = package.workshop / "names", package.workshop / "tests.log"
+    names.write_text("\n".join(mutants))
+    with (
+        names.open() as given,
+        log.open("w") as said,
+        subprocess.Popen(
+            command,
+            cwd=package.workshop / "mutants",
+            env=_ENVIRONMENT,
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=said,
+        ) as trial,
+    ):
+        yield from map(json.loads, trial.stdout or ())
+    if trial.returncode:
+        raise ValueError(f"the tests cannot be used:\n{log.read_text()[-4000:]}")
