@@ -297,6 +297,12 @@ def test_a_hundred_levels_are_decoded():
     assert isinstance(decoded, Upserted)
 
 
+def test_an_item_that_cannot_be_named_is_told_with_the_reason():
+    truncated = "Input data was truncated (a string or a bracket is not closed)"
+    assert PLAIN.item(b"{") == Undecodable("", "", "", truncated)
+    assert PLAIN.item(b'{"metadata":{}}') == Undecodable("", "", "", "an object without a name")
+
+
 def test_members_of_plain_data_without_a_fault_are_kept():
     spec = b'{"managedBy":"me","template":%b}' % nested(600)
     decoded = PLAIN.item(plain(b'"spec":%b' % spec))

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 
 from informers import (
+    Disconnected,
+    Failed,
     IndexFunctionError,
     InformerFactory,
     InvalidResourceVersion,
@@ -19,7 +21,7 @@ from informers import (
     WatchSelection,
     error_from_status,
 )
-from informers.events import Replaced, Undecodable, Upserted
+from informers.events import Ignored, Replaced, Undecodable, Upserted, revision_of
 from informers.handlers import HandlerRegistration, HandlerStatistics
 from informers.initial import InitialState
 from informers.json_scanner import path_below, split_json
@@ -70,6 +72,16 @@ def test_a_revision_that_cannot_be_compared_is_named():
         InvalidResourceVersion, match=r"^not a comparable resource version: 'opaque'$"
     ):
         compare_resource_versions("5", "opaque")
+
+
+def test_an_error_has_no_delay_unless_the_server_asked_for_one():
+    assert Disconnected("reset").retry_after == error_from_status(429).retry_after == 0
+    error = Failed(403, "Forbidden", "not for you")
+    assert (error.status, error.reason, error.retry_after) == (403, "Forbidden", 0)
+
+
+def test_events_that_are_ignored_have_no_revision():
+    assert revision_of(Ignored("odd")) == ""
 
 
 @pytest.mark.parametrize(
@@ -196,6 +208,30 @@ async def test_statistics_tell_when_what_came_last():
     assert (seen.state, seen.connected, seen.resource_version) == ("Watching", True, "7")
     assert (seen.lists, seen.streams, seen.objects) == (1, 1, 1)
     assert (seen.last_error, seen.last_error_at) == ("", None)
+
+
+async def test_each_failure_of_a_handler_counts():
+    registration = HandlerRegistration(Recorder(fail_on={"a"}), "h", 2, lambda _: None)
+    registration.enqueue([Added(A), Added(A)])
+    registration.drain()
+    assert registration.statistics().failures == 2
+
+
+async def test_informers_of_a_factory_may_be_removed_before_and_added_after_its_run():
+    factory = InformerFactory(
+        lambda _: ScriptedSource(),
+        clock=asyncio.get_running_loop(),
+        rng=random.Random(1),
+    )
+    factory.informer(WatchSelection("things"), Thing)
+    await factory.remove(WatchSelection("things"))
+    assert factory.informers == {}
+    run = asyncio.create_task(factory.run())
+    await settle()
+    run.cancel()
+    await asyncio.wait([run])
+    late = factory.informer(WatchSelection("things"), Thing)
+    assert late.statistics().state == "Stopped"
 
 
 async def test_a_factory_hands_on_what_it_was_given():

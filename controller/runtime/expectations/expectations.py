@@ -297,7 +297,7 @@ class Expectations:
     def writer_of(self, expectation: Expectation[Any]) -> Owner | None:
         """The owner of the last write, None if it no longer exists."""
         state = self._owners.get(expectation.writer)
-        return next(iter(state.owners.values()), None) if state is not None else None
+        return next(iter(state.owners.values())) if state is not None else None
 
     def next_live_read(self, expectation: Expectation[Any]) -> float:
         """Seconds until this object must be read live; zero or less means now."""

@@ -296,6 +296,18 @@ async def test_each_informer_has_metrics_of_its_own(world: CacheWorld):
     assert scoped == [CacheScope(WIDGETS, "one"), CacheScope(CONFIG_MAPS, "one", "widget")]
 
 
+async def test_when_the_definition_of_a_primary_changes_its_objects_are_listed_again(
+    world: CacheWorld, caplog: pytest.LogCaptureFixture
+):
+    world.build([kind()])
+    async with world.running():
+        for resource in (WIDGETS, CONFIG_MAPS):
+            await world.caches.reread(resource)
+        (told,) = caplog.messages
+        sign = "the definition of widgets.test.dev has changed"
+        assert told == f"widgets.test.dev in all namespaces: {sign}; listing at quorum"
+
+
 async def test_an_object_that_cannot_be_decoded_is_reported_once_for_each_reason(
     world: CacheWorld,
 ):

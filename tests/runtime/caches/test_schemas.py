@@ -271,6 +271,17 @@ async def test_until_the_objects_are_read_again_the_schema_before_counts_too():
         assert (schemas.found[PODS].previous, fields(schemas)) == (None, ["spec", "status"])
 
 
+async def test_a_document_that_changes_elsewhere_has_no_object_read_again():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, changed):
+        publisher.publish("spec")
+        schemas.check_soon()
+        await asyncio.sleep(CHECKS[0] + 1)
+        assert publisher.read.count("/openapi/v3/api/v1") == 2
+        assert "all pods" not in publisher.read
+        assert changed == [PODS]
+
+
 async def test_objects_that_cannot_be_read_again_are_tried_again():
     publisher = Publisher()
     async with running(publisher) as (schemas, _):

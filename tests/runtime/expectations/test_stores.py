@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.reconcile.plan import Create, Target
 from informers import Store
-from tests.runtime.kit import OWNER, Book, child, patch
+from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
 
 def test_EXP24_what_leaves_the_selection_while_it_is_written_is_kept():
@@ -43,6 +43,19 @@ def test_EXP45_resets_are_counted_and_forget_what_was_observed():
     book.store.replace([], "20")
     book.expectations.observe_reset(CONFIG_MAPS)
     assert reads.revision(CONFIG_MAPS, OWNER.uid) == "2.20"
+
+
+def test_EXP45_what_is_created_between_two_resets_is_shown_after_the_second():
+    book = Book()
+    book.make("a", 10)
+    deletion, creation = delete("a"), create("a")
+    book.expectations.expect(OWNER, deletion)
+    book.expectations.confirm_gone(OWNER, deletion, deletion.uid)
+    book.expectations.expect(OWNER, creation)
+    book.expectations.observe_reset(CONFIG_MAPS)
+    book.expectations.confirm(OWNER, creation, child("a", 12))
+    book.expectations.observe_reset(CONFIG_MAPS)
+    assert book.names() == ["a"]
 
 
 def test_a_deletion_is_answered_with_the_deleted_object():
