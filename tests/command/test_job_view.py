@@ -104,7 +104,10 @@ def test_the_picture_shows_status_attempts_pods_and_the_last_lines():
     told = Told()
     view = JobView("pi", told)
     view.saw_job("default/pi", job(jobDeploymentStatus="Running", attempts=[FIRST]))
-    view.saw_pod("default/pi-x", msgspec.convert({"metadata": {"name": "pi-x"}}, Pod))
+    view.saw_pod(
+        "default/pi-x",
+        msgspec.convert({"metadata": {"name": "pi-x", "labels": {"job-name": "pi"}}}, Pod),
+    )
     for number in range(30):
         view.saw_line(f"line {number}")
     shown = told.text()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = {
     kind: Path(__file__).parents[3] / "examples" / f"{kind}.yaml"
-    for kind in ("autoscaling", "raycluster", "rayjob")
+    for kind in ("autoscaling", "raycluster", "rayjob", "rayservice")
 }
 
 
@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
     """Add `manta demo`."""
     demo = commands.add_parser(
         "demo",
-        help="watch a cluster become ready, grow, shrink and be deleted, or a job run",
+        help="watch a cluster become ready, grow, shrink and be deleted, a job run, or an upgrade",
         description="Embedded cluster, operator and an example in one process. The exit status "
         "says whether everything worked. " + FULL_PACKAGE,
     )
@@ -33,8 +33,9 @@ def add(commands: Commands) -> None:
         "--kind",
         choices=sorted(EXAMPLES),
         default="raycluster",
-        help="a RayCluster with simulated pods (default), a RayJob with real Ray, or a RayCluster "
-        "that real Ray scales; the environment of Ray (about 500 MB) is made once",
+        help="a RayCluster with simulated pods (default), or with real Ray a RayJob, a RayService "
+        "that is upgraded, or a RayCluster that scales itself; the environment of Ray (about "
+        "500 MB) is made once",
     )
     demo.add_argument("-f", "--file", type=Path, help="a manifest of that kind")
     add_machine(demo)
@@ -47,16 +48,16 @@ def _start(options: argparse.Namespace) -> int:
         autoscaling_demo,
         cluster_demo,
         job_demo,
+        service_demo,
     )
     from controller.command.signals import interruptible  # noqa: PLC0415
 
     manifest = options.file or EXAMPLES[options.kind]
-    if options.kind == "rayjob":
-        demo = job_demo(manifest, options.images, options.isolation)
-    elif options.kind == "autoscaling":
-        demo = autoscaling_demo(manifest, options.images, options.isolation)
+    with_ray = {"rayjob": job_demo, "autoscaling": autoscaling_demo, "rayservice": service_demo}
+    if options.kind in with_ray:
+        demo = with_ray[options.kind](manifest, options.images, options.isolation)
     elif options.images or options.isolation != "auto":
-        raise ConfigurationError("--image and --isolation are for --kind rayjob and autoscaling")
+        raise ConfigurationError("--image and --isolation are for the kinds with real Ray")
     else:
         demo = cluster_demo(manifest)
     return asyncio.run(interruptible(demo))

@@ -11,6 +11,7 @@ from controller.command.development.images import ray_program
 from controller.devcluster.processes.api_access import ApiAccess
 from controller.devcluster.processes.component_group import ComponentGroup
 from controller.devcluster.processes.connections import ProcessConnections
+from controller.devcluster.processes.isolation.process_tags import TAG_VARIABLE
 from controller.devcluster.processes.isolation.selection import (
     IsolationUnavailable,
     select_isolation,
@@ -24,6 +25,7 @@ from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
+    from pathlib import Path
 
     from controller.devcluster.apiserver import ApiServer
     from controller.devcluster.nodes.component_context import ComponentContext
@@ -47,6 +49,20 @@ class ProcessNode:
         self._images = images
         self._outputs = Outputs(chosen.cluster_dir.root / "logs", wall)
         self._proxies: Proxies | None = None
+        self._network: ServiceNetwork | None = None
+
+    @property
+    def folder(self) -> Path:
+        """A folder that only this user may read, removed at the end."""
+        return self._chosen.cluster_dir.root
+
+    def environment_of(self, name: str) -> dict[str, str]:
+        """Environment of a process of that name, which is to end when this process does."""
+        return {TAG_VARIABLE: f"{self.folder}/{name}"}
+
+    def service_address(self, namespace: str, name: str) -> str:
+        """The address at which this machine reaches a service; empty if there is none."""
+        return self._network.address(namespace, name) if self._network else ""
 
     @property
     def description(self) -> list[str]:
@@ -88,7 +104,7 @@ class ProcessNode:
                 access=access,
             )
             server.hooks.pod_connection = ProcessConnections(kubelet)
-            network = ServiceNetwork(context, isolation, ("127.0.0.1", port))
+            network = self._network = ServiceNetwork(context, isolation, ("127.0.0.1", port))
             proxies = self._proxies = Proxies(network, random.Random())
             server.hooks.pod_proxy = proxies.pod_proxy
             server.hooks.service_proxy = proxies.service_proxy

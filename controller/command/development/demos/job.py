@@ -7,36 +7,33 @@ fresh cluster and succeeds. The exit status is 0 only if it did, and if nothing 
 from __future__ import annotations
 
 import asyncio
-import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from controller.command.development.demos.informers import informer_for
 from controller.command.development.demos.job_log import JobLog
 from controller.command.development.demos.real_ray import demo_with_real_ray
 from controller.command.development.demos.steps import Step, Steps
 from controller.command.development.embedded_cluster import embedded_cluster
-from controller.command.development.view import JobView, ObjectHandler, Screen, in_short
+from controller.command.development.view import JobView, Screen, in_short
 from controller.command.manifests import load
 from controller.command.operator import operator_for
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.errors import ConfigurationError, NotFound
-from controller.kube.objects import KubeObject
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, PODS, SECRETS
-from controller.kube.source import ResourceSource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
 from controller.runtime.settings import Settings
-from informers import Codec, SharedInformer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from controller.command.development.process_node import ProcessNode
     from controller.devcluster.processes.isolation.selection import IsolationOption
     from controller.kube.client import Client
     from controller.kube.resources import Resource
+    from informers import SharedInformer
 
-T = TypeVar("T", bound=KubeObject)
 Json = dict[str, Any]
 
 NAMESPACE = "default"
@@ -194,21 +191,6 @@ def _record_progress(view: JobView, summary: JobDemoSummary) -> None:
 
 
 def _informers(user: Client, view: JobView, log: JobLog) -> Iterator[SharedInformer[Any]]:
-    yield _informer(user, RAYJOBS, view.saw_job)
-    yield _informer(user, RAYCLUSTERS, view.saw_cluster)
-    yield _informer(user, PODS, view.saw_pod, log.saw_pod)
-
-
-def _informer(
-    user: Client, resource: Resource[T], *saw: Callable[[str, T | None], None]
-) -> SharedInformer[T]:
-    informer = SharedInformer(
-        f"demo-{resource.plural}",
-        ResourceSource(user, resource, NAMESPACE),
-        Codec(resource.view),
-        clock=asyncio.get_running_loop(),
-        rng=random.Random(),
-    )
-    for one in saw:
-        informer.add_handler(ObjectHandler(one))
-    return informer
+    yield informer_for(user, RAYJOBS, view.saw_job)
+    yield informer_for(user, RAYCLUSTERS, view.saw_cluster)
+    yield informer_for(user, PODS, view.saw_pod, log.saw_pod)

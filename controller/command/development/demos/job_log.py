@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from controller.command.development.demos.pod_log import follow_log
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -68,12 +70,5 @@ class JobLog:
         return _SIDECAR if _SIDECAR in names else ""
 
     async def _follow(self, pod: Pod, container: str) -> None:
-        path = f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}/log"
-        query = {"container": container, "follow": "true"}
-        status, _, chunks = await self._server.request("GET", path, query, {}, None)
-        rest = b""
-        async for chunk in chunks:
-            if status == 200:  # otherwise the pod is gone
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    self._saw_line(_COLOURS.sub("", line.decode(errors="replace")).rstrip())
+        async for line in follow_log(self._server, pod, container):
+            self._saw_line(_COLOURS.sub("", line).rstrip())

@@ -27,6 +27,8 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
         "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": "200000000",
         # else a node drains for as long as a pod's whole grace period
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "2",
+        # else Serve starves while another cluster starts: without control groups all pods compete
+        "RAY_worker_niceness": "0",
         # else a token in a developer's own ~/.ray makes every cluster refuse the operator
         "RAY_AUTH_MODE": "disabled",
     }

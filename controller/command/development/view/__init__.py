@@ -1,4 +1,4 @@
-"""Live views of a RayCluster or a RayJob, with its pods and conditions.
+"""Live views of a RayCluster, a RayJob or a RayService, with its pods and conditions.
 
 On a terminal the picture is redrawn in place (with `rich`); everywhere else each change is one
 plain line. Both read the same informers.
@@ -8,5 +8,14 @@ from controller.command.development.view.cluster import ClusterView
 from controller.command.development.view.job import JobView, in_short
 from controller.command.development.view.object_handler import ObjectHandler
 from controller.command.development.view.screens import Screen, screen_for
+from controller.command.development.view.service import ServiceView
 
-__all__ = ["ClusterView", "JobView", "ObjectHandler", "Screen", "in_short", "screen_for"]
+__all__ = [
+    "ClusterView",
+    "JobView",
+    "ObjectHandler",
+    "Screen",
+    "ServiceView",
+    "in_short",
+    "screen_for",
+]

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from controller.apimachinery.custom_object import status_of
-from controller.command.development.view.changes import Changes
-from controller.command.development.view.pods import pod_state, pods_table
+from controller.command.development.view.clusters import ClustersView
+from controller.command.development.view.pods import pods_table
 from controller.ray.api.rayjob import time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from controller.command.development.view.screens import Screen
-    from controller.kube.objects import Pod
-    from controller.ray.api import RayCluster
     from controller.ray.api.rayjob import RayJob
-
-T = TypeVar("T")
 
 _LINES = 12  # of the job's output that a picture shows
 _ENDED = frozenset({"Complete", "Failed", "ValidationFailed"})
@@ -52,29 +48,20 @@ def in_short(message: str) -> str:
     return message.partition("\n")[0].partition(", last available logs")[0]
 
 
-class JobView:
+class JobView(ClustersView):
     """The current state of one job, updated by informer handlers.
 
     Attributes:
         job: as it is now; None if it does not exist.
-        clusters: by key, all that exist now.
-        pods: by key, all that exist now.
-        clusters_seen: names of all clusters seen so far.
-        pods_seen: keys of all pods seen so far.
         lines: how many lines the job has printed.
     """
 
     def __init__(self, name: str, screen: Screen) -> None:
+        super().__init__(screen)
         self.name = name
         self.job: RayJob | None = None
-        self.clusters: dict[str, RayCluster] = {}
-        self.pods: dict[str, Pod] = {}
-        self.clusters_seen: set[str] = set()
-        self.pods_seen: set[str] = set()
         self.lines = 0
         self._last_lines: deque[str] = deque(maxlen=_LINES)
-        self._screen = screen
-        self._changes = Changes()
 
     @property
     def status(self) -> dict[str, Any]:
@@ -109,21 +96,6 @@ class JobView:
             self._screen.change(f"RayJob {self.name}: {self._words}")
         self._redraw()
 
-    def saw_cluster(self, key: str, cluster: RayCluster | None) -> None:
-        """Update a cluster; None once it is deleted."""
-        before = _cluster_state(_replace(self.clusters, self.clusters_seen, key, cluster))
-        self._show_change(f"cluster {key.partition('/')[2]}", before, _cluster_state(cluster))
-
-    def saw_pod(self, key: str, pod: Pod | None) -> None:
-        """Update a pod; None once it is deleted."""
-        before = pod_state(_replace(self.pods, self.pods_seen, key, pod))
-        self._show_change(f"pod {key.partition('/')[2]}", before, pod_state(pod))
-
-    def _show_change(self, subject: str, before: str, state: str) -> None:
-        if state != before:
-            self._screen.change(f"{subject}: {state}")
-        self._redraw()
-
     def saw_line(self, line: str) -> None:
         """Add a line that the job has printed."""
         self.lines += 1
@@ -131,17 +103,9 @@ class JobView:
         self._screen.change(f"| {line}")
         self._redraw()
 
-    async def until(self, reached: Callable[[JobView], bool]) -> None:
-        """Wait until the state satisfies `reached`. The caller sets the time limit."""
-        await self._changes.until(lambda: reached(self))
-
     @property
     def _words(self) -> str:
         return ", ".join(_parts(self.status)) or ("new" if self.job else "gone")
-
-    def _redraw(self) -> None:
-        self._screen.draw(self._picture)
-        self._changes.notify()
 
     def _picture(self) -> Any:
         from rich.console import Group  # noqa: PLC0415  an extra
@@ -162,23 +126,6 @@ def _parts(status: dict[str, Any]) -> Iterator[str]:
         yield f"Ray says {ray}"
     if reason := status.get("reason"):
         yield reason
-
-
-def _replace(known: dict[str, T], seen: set[str], key: str, new: T | None) -> T | None:
-    """Store `new` under `key`, or remove the key where it is None; returns what was there."""
-    before = known.pop(key, None)
-    if new is not None:
-        known[key] = new
-        seen.add(key)
-    return before
-
-
-def _cluster_state(cluster: RayCluster | None) -> str:
-    if cluster is None:
-        return "gone"
-    if cluster.metadata.terminating:
-        return "Terminating"
-    return str(cluster.status.get("state") or "not ready")
 
 
 def _attempt(entry: dict[str, Any]) -> Attempt:

@@ -27,8 +27,9 @@ def pod_state(pod: Pod | None) -> str:
 
 
 def role_of(pod: Pod) -> str:
-    """`head`, `worker`, or `submitter` for pods that are not Ray nodes."""
-    return (pod.metadata.labels or {}).get("ray.io/node-type", "submitter")
+    """`head`, `worker`, or `submitter` for the pods of a Job; empty for all others."""
+    labels = pod.metadata.labels or {}
+    return labels.get("ray.io/node-type", "submitter" if "job-name" in labels else "")
 
 
 def pods_table(title: str, pods: Mapping[str, Pod]) -> Any:

@@ -65,6 +65,7 @@ class ServiceNetwork:
         self._pods = context.caches.informer(PODS).lister
         self._forwarders: dict[tuple[str, int], Forwarder] = {}
         self._refused: set[tuple[str, int]] = set()
+        self._held: Mapping[str, str] = {}
 
     async def start(self) -> None:
         """Nothing to do."""
@@ -94,13 +95,18 @@ class ServiceNetwork:
         """The pod in the cache."""
         return self._pods.get(f"{namespace}/{name}")
 
+    def address(self, namespace: str, name: str) -> str:
+        """The address of a service on this machine; empty if there is none."""
+        service = self.service(namespace, name)
+        return self._held.get(service.spec.cluster_ip, "") if service else ""
+
     def _slices_of(self, service: Service) -> list[RawEndpointSlice]:
         return list(self._slices.by_index(_BY_SERVICE, service.metadata.key))
 
     async def _sync(self, key: str) -> float | None:
         del key
         services = list(self._services.list())
-        held = await self._isolation.hold(_cluster_addresses(services))
+        held = self._held = await self._isolation.hold(_cluster_addresses(services))
         names: dict[tuple[str, str], tuple[str, ...]] = {}
         wanted: dict[tuple[str, int], tuple[Backend, ...]] = {}
         for service in services:

@@ -1,0 +1,94 @@
+"""A client of Serve applications, for a pod: asks 20 times a second and prints what it got.
+
+Started as `python -c SOURCE HOST PORT PATH...`, with only the standard library at hand. Each
+request has a connection of its own, and they do not wait for one another. Each line is the JSON of
+one second: the answers by path, version, cluster and process, and why requests failed. A request
+has failed if it had no answer with status 200 in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sys
+import time
+from collections import Counter
+
+RATE = 20  # requests a second
+TIMEOUT = 30.0  # seconds for one request
+
+
+class Second:
+    """The requests that ended in the same second."""
+
+    def __init__(self) -> None:
+        self.answers: Counter[tuple[str, ...]] = Counter()
+        self.failures: list[str] = []
+        self.slowest = 0.0
+
+    def line(self) -> str:
+        """The counts as JSON."""
+        answers = [[*key, count] for key, count in sorted(self.answers.items())]
+        counts = {"answers": answers, "failures": self.failures, "slowest": self.slowest}
+        return json.dumps({"at": time.time(), **counts})
+
+
+async def ask(host: str, port: int, path: str) -> tuple[str, str, str, str]:
+    """Send one request; returns path, version, cluster and process of the answer.
+
+    Raises:
+        OSError: there was no connection, or it ended early.
+        TimeoutError: there was no answer in time.
+        ValueError: the answer has another status, or is none of such an application.
+    """
+    async with asyncio.timeout(TIMEOUT):
+        reader, writer = await asyncio.open_connection(host, port)
+        try:
+            writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+            answer = await reader.read()
+        finally:
+            writer.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = head.partition(b"\r\n")[0].decode().partition(" ")[2]
+    if not status.startswith("200"):
+        raise ValueError(status or "the connection was closed without an answer")
+    told = json.loads(body)
+    return path, str(told["version"]), str(told["cluster"]), str(told["pid"])
+
+
+class Client:
+    """Asks the applications in turn."""
+
+    def __init__(self, host: str, port: int, paths: list[str]) -> None:
+        self._target = (host, port)
+        self._paths = itertools.cycle(paths)
+        self._second = Second()
+
+    async def run(self) -> None:
+        """Ask until the process ends."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        async with asyncio.TaskGroup() as requests:
+            for number in itertools.count(1):
+                requests.create_task(self._ask(next(self._paths)))
+                await asyncio.sleep(began + number / RATE - loop.time())
+                if number % RATE == 0:
+                    sys.stdout.write(f"{self._second.line()}\n")
+                    sys.stdout.flush()
+                    self._second = Second()
+
+    async def _ask(self, path: str) -> None:
+        began = asyncio.get_running_loop().time()
+        try:
+            answer = await ask(*self._target, path)
+        except (OSError, ValueError, KeyError) as error:
+            self._second.failures.append(f"{path}: {error or type(error).__name__}")
+        else:
+            self._second.answers[answer] += 1
+        took = asyncio.get_running_loop().time() - began
+        self._second.slowest = max(self._second.slowest, round(took, 3))
+
+
+if __name__ == "__main__":
+    asyncio.run(Client(sys.argv[1], int(sys.argv[2]), sys.argv[3:]).run())

@@ -1,0 +1,166 @@
+"""What the demo of RayServices counts, and what it calls wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from controller.command.cli.demo import EXAMPLES
+from controller.command.development.demos.serve_client import ask
+from controller.command.development.demos.serve_manifest import read_manifest, versions_of
+from controller.command.development.demos.serve_puts import Put, PutRecorder
+from controller.command.development.demos.serve_traffic import Traffic, client_pod
+from controller.command.development.demos.service import wrong_configs, wrong_requests
+from controller.devcluster.apiserver.messages import ApiRequest, json_response
+from controller.devcluster.apiserver.paths import parse_resource_path
+from controller.kube.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def line(*answers: list[Any], failures: tuple[str, ...] = (), slowest: float = 0.1) -> str:
+    return json.dumps(
+        {"at": 1.0, "answers": answers, "failures": list(failures), "slowest": slowest}
+    )
+
+
+def test_answers_are_counted_by_version_and_cluster():
+    traffic = Traffic()
+    traffic.saw_line(line(["/a", "v1", "old", "7", 12], ["/b", "v1", "old", "8", 8]))
+    traffic.saw_line(line(["/a", "v1", "old", "7", 3], ["/a", "v2", "new", "9", 17], slowest=0.4))
+    assert dict(traffic.by_version()) == {("v1", "old"): 23, ("v2", "new"): 17}
+    assert traffic.latest(1) == {("/a", "v1", "old"), ("/a", "v2", "new")}
+    assert traffic.latest(3) == set()
+    assert traffic.processes("/a", "old") == {"7"}
+    assert traffic.slowest == 0.4
+
+
+def test_whatever_else_the_client_prints_is_a_failure():
+    traffic = Traffic()
+    traffic.saw_line("Traceback (most recent call last):")
+    traffic.saw_line(line(failures=("/a: refused",)))
+    assert traffic.failures == ["Traceback (most recent call last):", "/a: refused"]
+    assert wrong_requests(traffic) == ["2 requests failed"]
+    assert wrong_requests(Traffic()) == []
+
+
+def test_a_cluster_that_got_or_answered_another_version_is_wrong():
+    versions = {"old": {"v1"}, "new": {"v2"}}
+    traffic = Traffic()
+    traffic.saw_line(line(["/a", "v1", "old", "7", 1], ["/a", "v2", "new", "8", 1]))
+    puts = [Put("old", {"a": "v1"}, None, 200), Put("new", {"a": "v2"}, None, 200)]
+    assert wrong_configs(puts, traffic, versions) == []
+    traffic.saw_line(line(["/a", "v2", "old", "7", 1]))
+    puts += [Put("old", {"a": "v1", "b": "v2"}, 80, 200), Put("third", {"a": "v2"}, None, 0)]
+    assert wrong_configs(puts, traffic, versions) == [
+        "cluster old got v2",
+        "cluster third got v2",
+        "cluster old answered with v2",
+    ]
+
+
+def test_the_example_has_two_applications_and_every_edit_changes_what_it_says():
+    manifest = read_manifest(EXAMPLES["rayservice"])
+    assert manifest.routes == {"greeter": "/greet", "adder": "/add"}
+    upgraded, edited = manifest.new_version("v2"), manifest.new_config("v2", {"adder": "v3"})
+    assert versions_of(yaml.safe_load(upgraded["serveConfigV2"])) == {
+        "greeter": "v2",
+        "adder": "v2",
+    }
+    assert versions_of(yaml.safe_load(edited["serveConfigV2"])) == {"greeter": "v2", "adder": "v3"}
+    assert edited["rayClusterConfig"] == upgraded["rayClusterConfig"]
+    for spec, suffix in ((manifest.service["spec"], ""), (upgraded, "-v2")):
+        cluster = spec["rayClusterConfig"]
+        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+            image = group["template"]["spec"]["containers"][0]["image"]
+            assert image == f"rayproject/ray:2.52.0{suffix}"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda spec: spec.pop("serveConfigV2"), "needs a user_config with a version"),
+        (lambda spec: spec.update(serveConfigV2="applications: []"), "fewer than two"),
+        (lambda spec: spec.update(serveConfigV2="a: ]"), "cannot be played with"),
+    ],
+)
+def test_a_manifest_that_cannot_be_played_with_is_refused(change: Any, why: str, tmp_path: Path):
+    service, *_ = yaml.safe_load_all(EXAMPLES["rayservice"].read_text())
+    change(service["spec"])
+    manifest = tmp_path / "service.yaml"
+    manifest.write_text(yaml.safe_dump(service))
+    with pytest.raises(ConfigurationError, match=why):
+        read_manifest(manifest)
+
+
+async def test_every_put_of_a_config_is_recorded_with_the_cluster_that_got_it():
+    class Hooks:
+        async def service_proxy(self, request, where):
+            if request.body == b"{}":
+                raise ConnectionError
+            return json_response(200, {})
+
+    class Server:
+        hooks = Hooks()
+
+    puts: list[Put] = []
+    recorder = PutRecorder(Server(), puts.append)  # type: ignore[arg-type]
+    assert Server.hooks.service_proxy == recorder
+    config = {"applications": [{"name": "a", "deployments": [{"user_config": {"version": "v1"}}]}]}
+    for method, path, body in (
+        ("PUT", "api/serve/applications/", config | {"target_capacity": 20}),
+        ("GET", "api/serve/applications/", {"applications": []}),
+        ("PUT", "api/jobs/", {"applications": []}),
+        ("PUT", "api/serve/applications/", {}),
+    ):
+        url = f"/api/v1/namespaces/default/services/greetings-x-head-svc:8265/proxy/{path}"
+        request = ApiRequest(method, url, {}, {}, json.dumps(body).encode(), None)
+        where = parse_resource_path(url)
+        assert where is not None
+        try:
+            await recorder(request, where)
+        except ConnectionError:
+            assert body == {}
+    assert [put.text() for put in puts] == [
+        "PUT to greetings-x: a v1, capacity 20 % (200)",
+        "PUT to greetings-x:  (no answer)",
+    ]
+
+
+@pytest.mark.real_time
+async def test_a_request_fails_unless_its_answer_has_status_200():
+    replies = iter(
+        [
+            b'HTTP/1.1 200 OK\r\n\r\n{"version": "v1", "cluster": "c", "pid": 7, "sum": 3}',
+            b"HTTP/1.1 503 Service Unavailable\r\n\r\n",
+            b"",
+        ]
+    )
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(next(replies))
+        writer.close()
+
+    server = await asyncio.start_server(reply, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    assert await ask("127.0.0.1", port, "/a") == ("/a", "v1", "c", "7")
+    with pytest.raises(ValueError, match="503 Service Unavailable"):
+        await ask("127.0.0.1", port, "/a")
+    with pytest.raises(ValueError, match="closed without an answer"):
+        await ask("127.0.0.1", port, "/a")
+    server.close()
+    with pytest.raises(ConnectionRefusedError):
+        await ask("127.0.0.1", port, "/a")
+
+
+def test_the_client_asks_the_service_by_its_name():
+    pod = client_pod("rayproject/ray:1", "greetings-serve-svc", 8000, ["/a", "/b"])
+    (container,) = pod["spec"]["containers"]
+    assert container["command"][4:] == ["greetings-serve-svc", "8000", "/a", "/b"]
+    compile(container["command"][3], "client", "exec")
