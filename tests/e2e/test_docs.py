@@ -32,13 +32,14 @@ PROGRAMS = (
     "scripts/", "make", "manta", ".venv/bin/manta", "kubectl", "export", "pip", "python",
     "docker", "helm", "ray job",
 )  # fmt: skip
-LAPTOP = "rayjob-on-a-laptop.md"  # needs real Ray
+WITH_RAY = ("rayjob-on-a-laptop.md", "rayservice.md")
 HELM = os.environ.get("HELM") or shutil.which("helm")
 
 RUN_ELSEWHERE = {
     "make demo": "test_demo.py runs the same command line",
     "make demo KIND=rayjob": "test_demo_of_jobs.py",
     "make demo KIND=autoscaling": "test_demo_of_autoscaling.py",
+    "make demo KIND=rayservice": "test_demo_of_services.py",
     "manta dev --ray": "test_dev_with_ray.py",
     "manta dev --image rayproject/ray=PATH": "test_demo_of_jobs.py, with another image",
     "ray job submit --address http://10.88.0.2:8265 -- python -c 'print(6 * 7)'": (
@@ -97,7 +98,7 @@ def test_make_knows_the_targets_that_the_readme_names(target: str):
 def test_the_kubectl_commands_of_every_page_work_in_their_order(tmp_path: Path):
     with manta_dev(tmp_path) as (process, kubectl):
         for page in PAGES:
-            if page.name != LAPTOP:
+            if page.name not in WITH_RAY:
                 run_page(page.name, kubectl, tmp_path)
             kubectl("delete", "rayclusters", "--all", "--wait", "--timeout=30s")
         assert process.popen.poll() is None
@@ -107,11 +108,15 @@ def test_the_kubectl_commands_of_every_page_work_in_their_order(tmp_path: Path):
 @needs_ray
 @needs_kubectl
 @pytest.mark.timeout(2400)
-def test_the_commands_of_the_manual_for_laptops_work_with_real_ray(tmp_path: Path):
+def test_the_commands_of_the_pages_for_laptops_work_with_real_ray(tmp_path: Path):
     with turn_of_ray(), manta_dev(tmp_path, "--ray") as (process, kubectl):
-        told = run_page(LAPTOP, replace(kubectl, patience=700), tmp_path)
+        told = "".join(
+            run_page(page, replace(kubectl, patience=700), tmp_path) for page in WITH_RAY
+        )
         assert "round 1: pi is about 3.1" in told
         assert '"result":"Succeeded"' in told
+        assert '"greeting":"Hello Ann","version":"v1"' in told
+        assert '"adder":{"message":"","serveDeploymentStatuses":' in told
         process.popen.terminate()
         assert process.wait(60) == 0
 
