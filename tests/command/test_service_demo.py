@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from controller.command.cli.demo import EXAMPLES
-from controller.command.development.demos.serve_client import ask
+from controller.command.development.demos.serve_client import ask, body_of
 from controller.command.development.demos.serve_manifest import read_manifest, versions_of
 from controller.command.development.demos.serve_puts import Put, PutRecorder
 from controller.command.development.demos.serve_traffic import Traffic, client_pod
@@ -157,6 +157,26 @@ async def test_a_request_fails_unless_its_answer_has_status_200():
     server.close()
     with pytest.raises(ConnectionRefusedError):
         await ask("127.0.0.1", port, "/a")
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc", b"abc"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
+            b"abc",
+        ),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nab", None),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n", None),
+    ],
+)
+def test_an_answer_that_is_cut_off_is_a_failure(answer: bytes, body: bytes | None):
+    if body is not None:
+        assert body_of(answer) == body
+        return
+    with pytest.raises(ValueError, match="closed within the answer"):
+        body_of(answer)
 
 
 def test_the_client_asks_the_service_by_its_name():

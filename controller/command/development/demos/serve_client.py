@@ -45,16 +45,44 @@ async def ask(host: str, port: int, path: str) -> tuple[str, str, str, str]:
     async with asyncio.timeout(TIMEOUT):
         reader, writer = await asyncio.open_connection(host, port)
         try:
-            writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())
+            head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+            writer.write(head.encode())
             answer = await reader.read()
         finally:
             writer.close()
+    told = json.loads(body_of(answer))
+    return path, str(told["version"]), str(told["cluster"]), str(told["pid"])
+
+
+def body_of(answer: bytes) -> bytes:
+    """The body of an answer with status 200.
+
+    Raises:
+        ValueError: it has another status, or is not complete.
+    """
     head, _, body = answer.partition(b"\r\n\r\n")
-    status = head.partition(b"\r\n")[0].decode().partition(" ")[2]
+    first, *lines = head.decode().split("\r\n")
+    status = first.partition(" ")[2]
     if not status.startswith("200"):
         raise ValueError(status or "the connection was closed without an answer")
-    told = json.loads(body)
-    return path, str(told["version"]), str(told["cluster"]), str(told["pid"])
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    if headers.get("transfer-encoding") == "chunked":
+        return _joined(body)
+    if len(body) < int(headers.get("content-length", 0)):
+        raise ValueError("the connection was closed within the answer")
+    return body
+
+
+def _joined(chunks: bytes) -> bytes:
+    """The content of chunks up to the last one, which is empty."""
+    found = b""
+    while chunks:
+        size, _, rest = chunks.partition(b"\r\n")
+        length = int(size, 16)
+        if not length:
+            return found
+        found, chunks = found + rest[:length], rest[length + 2 :]
+    raise ValueError("the connection was closed within the answer")
 
 
 class Client:

@@ -105,7 +105,8 @@ async def _play(
     manifest: ServeManifest, node: ProcessNode, screen: Screen, summary: ServiceDemoSummary
 ) -> None:
     async with stage(manifest, node, screen, summary) as play:
-        await play.deploy()
+        await play.create()
+        await play.start_client()
         await play.upgrade()
         await play.change_one_application()
         await play.delete()
@@ -168,8 +169,8 @@ class ServicePlay:
         """A step of the demo."""
         return Step(name, _SECONDS, self.screen, self.summary.steps)
 
-    async def deploy(self) -> None:
-        """Create the RayService; once it is ready, the client begins to ask."""
+    async def create(self) -> None:
+        """Create the RayService and what it needs; the first cluster serves."""
         user = self.cluster.client("demo-user")
         async with self.step("created -> Ready"):
             self.screen.change(f"operator: process {await self.operator.start()}")
@@ -178,13 +179,17 @@ class ServicePlay:
             await user.create(RAYSERVICES, NAMESPACE, self.manifest.service)
             await self.view.until(lambda v: v.is_ready)
         self.first = self.view.active
+
+    async def start_client(self) -> None:
+        """Let a pod ask the applications."""
+        user = self.cluster.client("demo-user")
         async with self.step("client asks -> answers of v1"):
             paths = list(self.manifest.routes.values())
             pod = client_pod(self.manifest.image, self._host, SERVE_PORT, paths)
             await user.create(PODS, NAMESPACE, pod)
             await self.view.until(lambda v: self._client in v.pods)
             self.tasks.create_task(self._follow())
-            await self._answered(dict.fromkeys(self.manifest.routes, "v1"), self.first)
+            await self.answered(dict.fromkeys(self.manifest.routes, "v1"), self.first)
             await self._ask_from_here()
 
     async def upgrade(self) -> None:
@@ -195,10 +200,10 @@ class ServicePlay:
             self.second = self.view.pending
             await self.kill_operator()
             await self.view.until(lambda v: v.active == self.second and not v.pending)
-            await self._answered(dict.fromkeys(self.manifest.routes, "v2"), self.second)
+            await self.answered(dict.fromkeys(self.manifest.routes, "v2"), self.second)
         async with self.step("-> old cluster deleted"):
             await self.view.until(lambda v: len(v.clusters) == 1)
-            await self._settled()
+            await self.settled()
 
     async def change_one_application(self) -> None:
         """Change the config of the last application; the replicas of the others keep running."""
@@ -206,16 +211,20 @@ class ServicePlay:
         async with self.step(f"config of {last} edited -> v3"):
             await self.edit(self.manifest.new_config("v2", {last: "v3"}))
             versions = dict.fromkeys(self.manifest.routes, "v2") | {last: "v3"}
-            await self._answered(versions, self.second)
+            await self.answered(versions, self.second)
 
     async def delete(self) -> None:
         """End the client, and delete the RayService."""
-        user = self.cluster.client("demo-user")
         async with self.step("deleted -> nothing left"):
-            await user.delete(PODS, NAMESPACE, CLIENT)
+            await self.cluster.client("demo-user").delete(PODS, NAMESPACE, CLIENT)
             await self.view.until(lambda v: self._client not in v.pods)
-            await user.delete(RAYSERVICES, NAMESPACE, self.manifest.name)
-            await self.view.until(lambda v: not (v.service or v.clusters or v.pods))
+            await self.remove()
+
+    async def remove(self) -> None:
+        """Delete the RayService; nothing of it is left."""
+        user = self.cluster.client("demo-user")
+        await user.delete(RAYSERVICES, NAMESPACE, self.manifest.name)
+        await self.view.until(lambda v: not (v.service or v.clusters or v.pods))
 
     async def edit(self, spec: dict[str, Any]) -> None:
         """Replace the specification."""
@@ -247,23 +256,27 @@ class ServicePlay:
     def _client(self) -> str:
         return f"{NAMESPACE}/{CLIENT}"
 
+    def saw_line(self, line: str) -> None:
+        """Count what the client has printed."""
+        second = self.summary.traffic.saw_line(line)
+        for failure in second.failures:
+            self.screen.change(f"request failed: {failure}")
+        self.view.refresh()
+
     async def _follow(self) -> None:
         """Read what the client prints."""
         await self.view.until(lambda v: v.pod_is_ready(self._client))
         pod = self.view.pods[self._client]
         async for line in follow_log(self.cluster.server, pod, CLIENT):
-            second = self.summary.traffic.saw_line(line)
-            for failure in second.failures:
-                self.screen.change(f"request failed: {failure}")
-            self.view.refresh()
+            self.saw_line(line)
 
-    async def _answered(self, versions: dict[str, str], cluster: str) -> None:
+    async def answered(self, versions: dict[str, str], cluster: str) -> None:
         """Wait until all answers of some seconds are of these versions and of this cluster."""
         routes = self.manifest.routes
         wanted = {(routes[name], version, cluster) for name, version in versions.items()}
         await self.view.until(lambda _: self.summary.traffic.latest(_STEADY) == wanted)
 
-    async def _settled(self) -> None:
+    async def settled(self) -> None:
         """Wait for a few more seconds of answers."""
         seconds = len(self.summary.traffic.seconds) + _STEADY
         await self.view.until(lambda _: len(self.summary.traffic.seconds) >= seconds)

@@ -1,0 +1,46 @@
+"""The chart of an incremental upgrade."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from controller.command.development.demos.chart import Chart, Panel, Series
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(chart: Chart) -> ET.Element:
+    return ET.fromstring(chart.svg())
+
+
+def lines(chart: Chart) -> list[list[tuple[float, float]]]:
+    """The points of the thick lines."""
+    return [
+        [tuple(map(float, point.split(","))) for point in each.attrib["points"].split()]  # type: ignore[misc]
+        for each in drawn(chart).iter(f"{SVG}polyline")
+        if each.attrib["stroke-width"] == "2"
+    ]
+
+
+def test_a_value_that_holds_is_drawn_in_steps():
+    held = Series("old", [(0, 100), (50, 60), (100, 0)], holds=True)
+    (points,) = lines(Chart("upgrade", [Panel("capacity, %", [held])], 100))
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    assert xs == [56, 436, 436, 816, 816]
+    assert ys[0] == ys[1] < ys[2] == ys[3] < ys[4]
+    assert ys[4] - ys[0] == 120
+
+
+def test_other_points_are_joined_and_the_largest_value_is_the_top():
+    joined = Series("v1", [(0, 0), (10, 40)])
+    (points,) = lines(Chart("upgrade", [Panel("requests a second", [joined])], 10))
+    assert len(points) == 2
+    assert points[0][1] - points[1][1] == 120
+
+
+def test_titles_names_and_marks_are_written_as_text():
+    chart = Chart(
+        "v1 & v2", [Panel("%", [Series("a", [(0, 1)])]), Panel("1/s", [])], 95, [(30, "edited")]
+    )
+    texts = [each.text for each in drawn(chart).iter(f"{SVG}text")]
+    assert {"v1 & v2", "%", "1/s", "a", "edited", "0 s", "90 s"} <= set(texts)
