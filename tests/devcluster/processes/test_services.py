@@ -69,7 +69,7 @@ class Town(World):
         http = await serve(self.server)
 
         def machine(context):
-            network = ServiceNetwork(context, isolation, ("127.0.0.1", http.port))
+            network = self.network = ServiceNetwork(context, isolation, ("127.0.0.1", http.port))
             self.proxies = Proxies(network, random.Random(3))
             self.server.hooks.service_proxy = self.proxies.service_proxy
             self.server.hooks.pod_proxy = self.proxies.pod_proxy
@@ -202,6 +202,8 @@ async def test_a_service_leads_to_the_ready_pods_from_pods_and_from_this_machine
     await refused(address, 80)
     ip = await town.serve("one")
     assert await fetched(f"http://{address}/here") == "one GET /here"
+    assert town.network.address("default", "web") == address
+    assert not town.network.address("default", "other")
     assert await fetched(f"http://{ip}:8000/here") == "one GET /here"
     for number, name in enumerate(("web", "web.default", "web.default.svc.cluster.local", address)):
         assert await town.run(f"asker-{number}", _FETCH % name) == "one GET /x\n"

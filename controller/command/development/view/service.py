@@ -27,12 +27,14 @@ class ServiceView(ClustersView):
 
     Attributes:
         service: as it is now; None if it does not exist.
+        on_change: called when the RayService has changed.
     """
 
     def __init__(self, name: str, screen: Screen, lines: Callable[[], Sequence[str]]) -> None:
         super().__init__(screen)
         self.name = name
         self.service: RayService | None = None
+        self.on_change: list[Callable[[], None]] = []
         self._lines = lines
 
     @property
@@ -54,6 +56,23 @@ class ServiceView(ClustersView):
         """Whether a condition is true."""
         return _conditions(self.service).get(name) == "True"
 
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """Capacity and weight of each cluster in percent, by name.
+
+        Beside an incremental upgrade the active cluster has everything.
+        """
+        status = status_of(self.service) if self.service else {}
+        found: dict[str, tuple[int, int]] = {}
+        for role, default in (("activeServiceStatus", 100), ("pendingServiceStatus", 0)):
+            recorded = mapping(status.get(role))
+            if name := recorded.get("rayClusterName"):
+                values = (
+                    recorded.get(field) for field in ("targetCapacity", "trafficRoutedPercent")
+                )
+                capacity, weight = (default if each is None else int(each) for each in values)
+                found[str(name)] = (capacity, weight)
+        return found
+
     def pod_is_ready(self, key: str) -> bool:
         """Whether a pod is ready."""
         return pod_state(self.pods.get(key)) == "Ready"
@@ -65,6 +84,8 @@ class ServiceView(ClustersView):
         before, self.service = self.service, service
         for line in _changes(before, service):
             self._screen.change(f"RayService {self.name}: {line}")
+        for one in self.on_change:
+            one()
         self._redraw()
 
     def show(self, line: str) -> None:
