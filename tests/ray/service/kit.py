@@ -35,9 +35,12 @@ APPLICATION = yaml.safe_load(serve_config())["applications"][0]
 HEALTHY = ServeDeployment("HEALTHY", target=2, running=2)
 
 
-def reported(status: str, message: str = "", **others: ServeApplication) -> ProbeObservation:
-    """What Serve says if `hello` has this status; `others` run besides."""
-    hello = ServeApplication(status, message, {"Hello": HEALTHY}, APPLICATION)
+def reported(
+    status: str, message: str = "", *, text: str = "", **others: ServeApplication
+) -> ProbeObservation:
+    """What Serve says if `hello` has this status and this text in its config; `others` besides."""
+    config = APPLICATION | ({"args": {"text": text}} if text else {})
+    hello = ServeApplication(status, message, {"Hello": HEALTHY}, config)
     return ProbeObservation(ServeState({"hello": hello, **others}), NOW, NOW)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from controller.ray.dashboard import (
     ProxyHealth,
     ServeApplication,
 )
+from controller.ray.service.cluster.writes import stamp_reported
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation
 from controller.ray.service.rollout.steps import Change, SetActiveCapacity, SetPendingCapacity
 from controller.ray.service.status.condition_types import ROLLBACK_IN_PROGRESS
@@ -106,6 +108,15 @@ def test_a_config_that_cannot_be_read_says_what_to_do():
     assert cause(replace(seen, active=unreadable)) == (
         "The annotation x is broken; remove it, and it is written anew from what Ray has"
     )
+
+
+def test_a_config_of_another_operator_that_is_too_large_is_not_stored_and_the_status_says_so():
+    seen = scene(HEAD, answer=reported("RUNNING", text=random.Random(1).randbytes(150_000).hex()))
+    assert seen.active is not None
+    taken_over = replace(seen.active, config=None)
+    seen = replace(seen, active=taken_over)
+    assert not list(stamp_reported(seen, taken_over))
+    assert cause(seen).startswith("the config that Ray reports for cluster svc-a has 22")
 
 
 def status_of(seen: ServiceObservation) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.custom_object import dig, mapping
+from controller.ray.api import labels
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.children.child_cluster import child_cluster
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from controller.ray.service.observation import Goal
 
 Body = dict[str, Any]
+
+STORAGE_NAMESPACE_VARIABLE: Final = "RAY_external_storage_namespace"
+"""Variable of the head that names its Redis namespace, whatever the options say."""
 
 _BOUNDS: Final = ("minReplicas", "maxReplicas")
 _REPLICAS: Final = ("replicas",)
@@ -36,25 +40,37 @@ def cluster_body(service: RayService, goal: Goal, name: str, *, from_least: bool
     if from_least:
         for group in spec.get("workerGroupSpecs", ()):
             group.pop("replicas", None)
-    _separate_redis(spec, name)
+    separated = _separate_redis(spec, service.metadata.annotations or {}, name)
     return child_cluster(
         RAYSERVICES,
         service.metadata,
         name,
         spec,
-        own_annotations={**goal.annotations, **goal.stamps},
+        own_annotations={**goal.annotations, **goal.stamps, **separated},
     )
 
 
-def _separate_redis(spec: Body, cluster: str) -> None:
-    """Give the cluster a Redis namespace of its own: two heads in one would destroy each other."""
+def _separate_redis(spec: Body, annotations: Mapping[str, str], cluster: str) -> dict[str, str]:
+    """Give the cluster a Redis namespace of its own: two heads in one would destroy each other.
+
+    Without a namespace chosen by the user it is the cluster's uid. One that the user chose, in the
+    options, in a variable of the head or in an annotation, is followed by the cluster's name; the
+    annotation is returned.
+    """
     options = mapping(spec.get("gcsFaultToleranceOptions"))
-    chosen = options.get("externalStorageNamespace")
-    if chosen:
+    if chosen := options.get("externalStorageNamespace"):
         spec["gcsFaultToleranceOptions"] = {
             **options,
             "externalStorageNamespace": f"{chosen}-{cluster}",
         }
+    variables = dig(spec, "headGroupSpec", "template", "spec", "containers", 0, "env")
+    for variable in cast("list[Body]", variables or []):
+        if variable.get("name") == STORAGE_NAMESPACE_VARIABLE and variable.get("value"):
+            variable["value"] += f"-{cluster}"
+    by_annotation = annotations.get(labels.EXTERNAL_STORAGE_NAMESPACE)
+    return (
+        {labels.EXTERNAL_STORAGE_NAMESPACE: f"{by_annotation}-{cluster}"} if by_annotation else {}
+    )
 
 
 def in_place_operations(cluster: RayCluster, wanted: Mapping[str, Any]) -> tuple[Body, ...]:

@@ -16,7 +16,7 @@ from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.service.cluster.body import cluster_body, in_place_operations
 from controller.ray.service.observation import CLUSTER_SCOPE, PENDING
 from controller.ray.service.serving.commands import is_applied, reported_config
-from controller.ray.service.serving.stored_config import store
+from controller.ray.service.serving.stored_config import ConfigTooLarge, store
 from controller.runtime.reconcile.plan import Create, Delete, Event, JsonPatch, MergePatch, Target
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from controller.ray.api.raycluster import RayCluster
     from controller.ray.service.observation import ServiceObservation, ServingCluster
     from controller.runtime.reconcile.plan import Write
+
+_ROUND_UP: Final = timedelta(microseconds=999_999)
+"""Timestamps have whole seconds; requests to a replaced cluster have the whole delay to end."""
 
 DEFAULT_DELAY: Final = timedelta(seconds=60)
 """How long a replaced cluster is kept if the RayService does not say (KubeRay)."""
@@ -121,7 +124,10 @@ def stamp_reported(seen: ServiceObservation, cluster: ServingCluster) -> Iterato
     if reported is None or cluster.cluster is None or not cluster.exists:
         return
     if reported["applications"]:
-        annotations = store(reported)
+        try:
+            annotations = store(reported)
+        except ConfigTooLarge:
+            return  # the status says so
         annotations[labels.SERVE_CONFIG_APPLIED] = annotations[labels.SERVE_CONFIG_HASH]
     else:
         annotations = dict(seen.valid_goal.annotations)
@@ -142,7 +148,7 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
             continue
         due = deletion_time(cluster)
         if due is None:
-            stamp = {labels.DELETE_AFTER: rfc3339(now + deletion_delay(seen))}
+            stamp = {labels.DELETE_AFTER: rfc3339(now + deletion_delay(seen) + _ROUND_UP)}
             patch = {"metadata": {"annotations": stamp}}
             yield MergePatch(_target(seen, meta.name), meta.uid, patch)
         elif due <= now:

@@ -13,8 +13,9 @@ from controller.ray.api.pod_state import is_ready
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
-from controller.ray.service.serving.commands import refusal
+from controller.ray.service.serving.commands import refusal, reported_config
 from controller.ray.service.serving.proxies import accepts_requests, failure_of
+from controller.ray.service.serving.stored_config import ConfigTooLarge, store
 from controller.ray.service.status.facts import collect_facts, readiness_of
 
 if TYPE_CHECKING:
@@ -101,11 +102,21 @@ def _of_dashboard(cluster: ServingCluster) -> Cause | None:
         )
         return Cause(message)
     if cluster.config is None:
-        return Cause(
-            f"cluster {cluster.name} has no stored config yet: it is read from what Ray reports as "
-            "deployed, and until then nothing is deployed"
-        )
+        return Cause(_not_stored(cluster))
     return None
+
+
+def _not_stored(cluster: ServingCluster) -> str:
+    """Why no config is stored on a cluster that another operator made."""
+    name, reported = cluster.name, reported_config(cluster)
+    try:
+        store(reported or {})
+    except ConfigTooLarge as error:
+        return f"the config that Ray reports for cluster {name} {error}; nothing is deployed"
+    return (
+        f"cluster {name} has no stored config yet: it is read from what Ray reports as deployed, "
+        "and until then nothing is deployed"
+    )
 
 
 def _of_serve(seen: ServiceObservation, cluster: ServingCluster) -> Cause | None:

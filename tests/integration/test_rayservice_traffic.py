@@ -1,0 +1,190 @@
+"""Requests during the life of a RayService: endpoints, drained connections, configs of any size."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from controller.kube.resources import SERVICES
+from controller.ray.api import RAYCLUSTERS
+from tests.integration.harness import cluster_of
+from tests.integration.rayservices import Services, condition, reason, service_manifest, with_image
+from tests.ray.dashboard.simulated import Fault
+
+if TYPE_CHECKING:
+    from tests.integration.harness import World
+
+pytestmark = pytest.mark.timeout(120)
+
+DELAY = 40
+
+
+@pytest_asyncio.fixture
+async def services(world: World) -> Services:
+    return Services(world)
+
+
+async def ready_endpoints(services: Services) -> list[str]:
+    """Names of the ready pods behind the stable service, as kube-proxy knows them."""
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{services.world.namespace}/endpointslices"
+    found = json.loads(await services.world.user.read_page(path, {}))
+    return [
+        endpoint["targetRef"]["name"]
+        for each in found["items"]
+        if each["metadata"]["labels"]["kubernetes.io/service-name"] == "svc-serve-svc"
+        for endpoint in each["endpoints"] or ()
+        if endpoint["conditions"]["ready"]
+    ]
+
+
+class Switch:
+    """What a client sees while a service is led to another cluster."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.moved: float | None = None
+        self.gone: float | None = None
+        self.without_endpoints: list[float] = []
+
+    async def watch(self, old: str) -> None:
+        """Look four times a second until the head of `old` is being deleted."""
+        world = self.services.world
+        while self.gone is None:
+            await asyncio.sleep(0.25)
+            if not await ready_endpoints(self.services):
+                self.without_endpoints.append(world.loop.time())
+            if self.moved is None and await self.services.selected() != old:
+                self.moved = world.loop.time()
+            heads = [each for each in self.services.heads() if cluster_of(each) == old]
+            if not heads or heads[0].metadata.terminating:
+                self.gone = world.loop.time()
+
+
+async def test_there_is_always_an_endpoint_and_the_old_head_stays_for_the_delay(
+    services: Services,
+):
+    """Requests that were under way when the service moved have the delay to end."""
+    operator = services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=DELAY)
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    old, uids = await services.active(), await uids_of_services(services)
+    await services.world.eventually(lambda: ready_endpoints(services))
+    switch = Switch(services)
+    watching = asyncio.create_task(switch.watch(old))
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+    await services.world.settle(DELAY / 2)
+    await operator.kill()
+    await services.world.settle(5)
+    services.start_operator()
+    await asyncio.wait_for(watching, 120)
+    assert switch.moved is not None
+    assert switch.gone is not None
+    assert DELAY <= switch.gone - switch.moved < DELAY + 15
+    assert not switch.without_endpoints
+    assert await uids_of_services(services) == uids
+
+
+async def uids_of_services(services: Services) -> list[str]:
+    world = services.world
+    return [
+        (await world.user.get(SERVICES, world.namespace, f"svc-{name}-svc")).metadata.uid
+        for name in ("head", "serve")
+    ]
+
+
+async def test_bug_50_bounds_of_replicas_change_in_the_running_cluster(services: Services):
+    services.start_operator()
+    manifest = service_manifest()
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    name = await services.active()
+    manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["maxReplicas"] = 7
+    await services.edit(manifest)
+
+    async def follows() -> bool:
+        cluster = await services.world.user.get(RAYCLUSTERS, services.world.namespace, name)
+        return cluster.spec["workerGroupSpecs"][0]["maxReplicas"] == 7
+
+    await services.world.eventually(follows)
+    assert await services.clusters() == [name]
+
+
+def config_with(text: str) -> str:
+    """A Serve config in which the user's data is this text."""
+    deployment = {"name": "Hello", "num_replicas": 1, "user_config": {"text": text}}
+    application: dict[str, Any] = {
+        "name": "hello",
+        "import_path": "hello:app",
+        "deployments": [deployment],
+    }
+    return yaml.safe_dump({"applications": [application]})
+
+
+async def test_a_config_of_300_kib_is_served_if_it_compresses_well(services: Services):
+    services.start_operator()
+    text = "all work and no play makes jack a dull boy " * 7300
+    await services.create(service_manifest(serveConfigV2=config_with(text)))
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    (put,) = services.serve_of(await services.active()).puts
+    assert put["applications"][0]["deployments"][0]["user_config"]["text"] == text
+
+
+async def test_a_config_of_300_kib_that_does_not_compress_is_refused_and_nothing_else_changes(
+    services: Services,
+):
+    services.start_operator()
+    await services.create()
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    name = await services.active()
+    large = config_with(random.Random(1).randbytes(150 * 1024).hex())
+    await services.edit(service_manifest(serveConfigV2=large))
+    status = await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
+    (message,) = (each["message"] for each in status["conditions"] if each["type"] == "Ready")
+    assert message.startswith("spec.serveConfigV2: has ")
+    assert "move data from user_config and runtime_env into the image or into storage" in message
+    assert (await services.clusters(), status["numServeEndpoints"]) == ([name], 2)
+    (head,) = services.heads()
+    services.ray.fault(Fault.REFUSES, proxy=head.metadata.uid)
+    await services.reaches(lambda s: s["numServeEndpoints"] == 1, seconds=40)
+    services.ray.fault(None, proxy=head.metadata.uid)
+    await services.reaches(lambda s: s["numServeEndpoints"] == 2, seconds=60)
+    assert len(services.serve_of(name).puts) == 1
+
+
+async def test_a_cluster_taken_over_gets_no_config_while_its_ray_does_not_say_what_it_has(
+    services: Services,
+):
+    operator = services.start_operator()
+    await services.create()
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    name = await services.active()
+    await operator.kill()
+    own = ("serve-config", "serve-config-hash", "serve-config-applied", "made-from")
+    forgotten = {"metadata": {"annotations": {f"manta.dev/{key}": None for key in own}}}
+    world = services.world
+    cluster = await world.user.merge_patch(RAYCLUSTERS, world.namespace, name, forgotten)
+    services.ray.fault(Fault.HTML, cluster=cluster.metadata.uid)
+    services.start_operator()
+    status = await services.reaches(lambda s: "has not answered" in ready_message(s))
+    assert condition(status, "Ready") == "True"
+    await world.settle(60)
+    cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
+    assert "manta.dev/serve-config" not in cluster.metadata.annotations
+    services.ray.fault(None, cluster=cluster.metadata.uid)
+    await services.reaches(lambda s: "has not answered" not in ready_message(s))
+    await world.settle(60)
+    cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
+    assert "manta.dev/serve-config" in cluster.metadata.annotations
+    assert len(services.serve_of(name).puts) == 1
+
+
+def ready_message(status: dict[str, Any]) -> str:
+    return next(each["message"] for each in status["conditions"] if each["type"] == "Ready")

@@ -1,0 +1,113 @@
+"""The RayCluster of a RayService: what is its own, and what an edit changes in place."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+
+from controller.apimachinery.problem import Problem
+from controller.ray.api import RayCluster
+from controller.ray.api.rayservice import RayService
+from controller.ray.service.cluster.body import cluster_body, in_place_operations
+from controller.ray.service.goal import read_goal
+from tests.integration.rayservices import service_manifest
+from tests.ray.service.kit import SETTINGS
+
+VARIABLE = "RAY_external_storage_namespace"
+
+
+def created(config: dict[str, Any], name: str, **annotations: str) -> dict[str, Any]:
+    """The body of a cluster of this RayService."""
+    manifest = service_manifest(rayClusterConfig=config)
+    meta = {"name": "svc", "namespace": "default", "uid": "u", "annotations": annotations}
+    service = msgspec.convert(manifest | {"metadata": meta}, RayService)
+    goal = read_goal(service, SETTINGS)
+    assert not isinstance(goal, Problem), goal
+    return cluster_body(service, goal, name, from_least=False)
+
+
+def config() -> dict[str, Any]:
+    return copy.deepcopy(service_manifest()["spec"]["rayClusterConfig"])
+
+
+def namespaces(body: dict[str, Any]) -> list[str]:
+    """All places that name a Redis namespace."""
+    spec = body["spec"]
+    env = spec["headGroupSpec"]["template"]["spec"]["containers"][0].get("env", ())
+    found = (
+        spec.get("gcsFaultToleranceOptions", {}).get("externalStorageNamespace"),
+        body["metadata"]["annotations"].get("ray.io/external-storage-namespace"),
+        *(each["value"] for each in env if each["name"] == VARIABLE),
+    )
+    return [each for each in found if each]
+
+
+def test_two_clusters_never_share_a_redis_namespace_that_the_options_name():
+    chosen = config() | {
+        "gcsFaultToleranceOptions": {
+            "redisAddress": "redis:6379",
+            "externalStorageNamespace": "mine",
+        }
+    }
+    assert [namespaces(created(chosen, name)) for name in ("svc-a", "svc-b")] == [
+        ["mine-svc-a"],
+        ["mine-svc-b"],
+    ]
+
+
+def test_two_clusters_never_share_a_redis_namespace_that_an_annotation_names():
+    given = {"ray.io/ft-enabled": "true", "ray.io/external-storage-namespace": "mine"}
+    assert [namespaces(created(config(), name, **given)) for name in ("svc-a", "svc-b")] == [
+        ["mine-svc-a"],
+        ["mine-svc-b"],
+    ]
+
+
+def test_two_clusters_never_share_a_redis_namespace_that_a_variable_names():
+    chosen = config()
+    head = chosen["headGroupSpec"]["template"]["spec"]["containers"][0]
+    head["env"] = [{"name": VARIABLE, "value": "mine"}, {"name": "OTHER", "value": "kept"}]
+    bodies = [created(chosen, name) for name in ("svc-a", "svc-b")]
+    assert [namespaces(body) for body in bodies] == [["mine-svc-a"], ["mine-svc-b"]]
+
+
+def operations(present: dict[str, Any], wanted: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    meta = {"name": "svc-a", "namespace": "default", "uid": "c", "resourceVersion": "7"}
+    cluster = msgspec.convert({"metadata": meta, "spec": present}, RayCluster)
+    found = in_place_operations(cluster, wanted)
+    if not found:
+        return []
+    test, *rest = found
+    assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    return [(each["op"], each["path"], each.get("value")) for each in rest]
+
+
+def group(spec: dict[str, Any]) -> dict[str, Any]:
+    return spec["workerGroupSpecs"][0]
+
+
+@pytest.mark.parametrize("autoscaling", [False, True])
+def test_bug_50_bounds_of_replicas_reach_the_running_cluster(autoscaling: bool):
+    present, wanted = (config() | {"enableInTreeAutoscaling": autoscaling} for _ in range(2))
+    group(wanted).update(minReplicas=2, maxReplicas=7)
+    assert operations(present, wanted) == [
+        ("add", "/spec/workerGroupSpecs/0/minReplicas", 2),
+        ("add", "/spec/workerGroupSpecs/0/maxReplicas", 7),
+    ]
+
+
+def test_under_autoscaling_replicas_and_the_scale_strategy_are_never_touched():
+    present, wanted = (config() | {"enableInTreeAutoscaling": True} for _ in range(2))
+    group(present).update(replicas=3, scaleStrategy={"workersToDelete": ["x"]})
+    group(wanted).update(replicas=1, scaleStrategy={"workersToDelete": []})
+    assert operations(present, wanted) == []
+
+
+def test_without_autoscaling_replicas_follow_the_service():
+    present, wanted = config(), config()
+    group(present).update(replicas=1, scaleStrategy={"workersToDelete": ["x"]})
+    group(wanted).update(replicas=2)
+    assert operations(present, wanted) == [("add", "/spec/workerGroupSpecs/0/replicas", 2)]
