@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import only, parse, read_conditions
+from controller.apimachinery.custom_object import FieldReader, mapping, only, parse, read_conditions
 from controller.kube.objects import View
 from controller.kube.resources import Resource
 from controller.ray.api.ray_object import RayObject
@@ -18,16 +18,50 @@ from controller.ray.api.ray_object import RayObject
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
+_PERCENTAGES: Final = ("targetCapacity", "trafficRoutedPercent")
+_STATE_FIELDS: Final = {
+    "applicationStatuses": only(dict),
+    "lastTrafficMigratedTime": only(str),
+    "rayClusterName": only(str),
+    "rayClusterStatus": only(dict),
+}
+
+
+def _cluster_state(usual: int) -> FieldReader:
+    """A reader of what a status says about a cluster, without what is malformed.
+
+    A malformed percentage counts as `usual`: that there is one says how the cluster is upgraded.
+    """
+
+    def read(value: Any) -> dict[str, Any] | None:
+        if not isinstance(value, dict):
+            return None
+        state = mapping(value)
+        read = {name: _percent(state[name], usual) for name in _PERCENTAGES if name in state}
+        for name, reader in _STATE_FIELDS.items():
+            found = reader(state.get(name))
+            if found is not None:
+                read[name] = found
+        return read
+
+    return read
+
+
+def _percent(value: Any, usual: int) -> int:
+    fits = isinstance(value, int) and not isinstance(value, bool)
+    return min(max(value, 0), 100) if fits else usual
+
+
 class RayService(RayObject, frozen=True, gc=True, weakref=True):
     """A cached RayService."""
 
     status_fields: ClassVar = {
-        "activeServiceStatus": only(dict),
+        "activeServiceStatus": _cluster_state(usual=100),
         "conditions": read_conditions,
         "lastUpdateTime": only(str),
         "numServeEndpoints": only(int),
         "observedGeneration": only(int),
-        "pendingServiceStatus": only(dict),
+        "pendingServiceStatus": _cluster_state(usual=0),
         "serviceStatus": only(str),
     }
 

@@ -152,12 +152,7 @@ def _options(seen: ServiceObservation) -> Options:
 
 def _shares(active: Mapping[str, Any], pending: Mapping[str, Any]) -> Shares:
     return Shares(
-        active_capacity=_percent(active.get("targetCapacity"), FULL),
-        pending_capacity=_percent(pending.get("targetCapacity"), 0),
-        pending_weight=_percent(pending.get("trafficRoutedPercent"), 0),
+        active_capacity=active.get("targetCapacity", FULL),
+        pending_capacity=pending.get("targetCapacity", 0),
+        pending_weight=pending.get("trafficRoutedPercent", 0),
     )
-
-
-def _percent(value: Any, default: int) -> int:
-    fits = isinstance(value, int) and not isinstance(value, bool)
-    return min(max(value, 0), FULL) if fits else default
