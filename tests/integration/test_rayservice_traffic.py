@@ -186,5 +186,18 @@ async def test_a_cluster_taken_over_gets_no_config_while_its_ray_does_not_say_wh
     assert len(services.serve_of(name).puts) == 1
 
 
+async def test_applications_that_somebody_shut_down_are_deployed_again(services: Services):
+    services.start_operator()
+    await services.create()
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    serve = services.serve_of(await services.active())
+    for count in (2, 3):
+        serve.applications.clear()
+        await services.world.eventually(lambda count=count: len(serve.puts) == count)
+        await services.reaches(lambda s: s.get("numServeEndpoints") == 2)
+    await services.world.settle(120)
+    assert len(serve.puts) == 3
+
+
 def ready_message(status: dict[str, Any]) -> str:
     return next(each["message"] for each in status["conditions"] if each["type"] == "Ready")

@@ -68,6 +68,7 @@ class ServingCluster:
         config_problem: why the stored config cannot be read; empty if it can.
         answer: what Serve reports; None before the first probe.
         put_outcome: how the PUT of the stored config with the present capacity ended.
+        put_id: id of the next PUT of that config and capacity.
         pods: its pods that are not being deleted.
         proxies: what the Serve proxies that Manta asks have answered, by uid of the pod.
     """
@@ -83,6 +84,7 @@ class ServingCluster:
     config_problem: str = ""
     answer: ProbeObservation | None = None
     put_outcome: CommandOutcome | None = None
+    put_id: str = ""
     pods: tuple[Pod, ...] = ()
     proxies: Mapping[str, ProbeObservation] = field(default_factory=dict[str, ProbeObservation])
 

@@ -20,7 +20,7 @@ from controller.ray.service.cluster.identity import SpecIdentity
 from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
 from controller.ray.service.rollout.facts import Selection
 from controller.ray.service.rollout.selection import wanted_selection
-from controller.ray.service.serving.command_id import put_command_id
+from controller.ray.service.serving.command_id import put_command_ids
 from controller.ray.service.serving.proxies import endpoints_of, proxy_on
 from controller.ray.service.serving.stored_config import UnreadableConfig, load
 from controller.ray.service.status.facts import collect_facts
@@ -139,8 +139,10 @@ def _with_serve(
     found = replace(found, proxies=dict(_proxies(found, dashboards)))
     if found.config is None:
         return found
-    command_id = put_command_id(found.config, recorded.get("targetCapacity"))
-    return replace(found, put_outcome=dashboards.outcome(head, command_id))
+    first, other = put_command_ids(found.config, recorded.get("targetCapacity"))
+    if (outcome := dashboards.outcome(head, first)) is not None:
+        return replace(found, put_outcome=outcome, put_id=other)
+    return replace(found, put_outcome=dashboards.outcome(head, other), put_id=first)
 
 
 def _proxies(

@@ -35,7 +35,12 @@ from controller.ray.service.rollout.edits import edited_cluster
 from controller.ray.service.rollout.facts import Goal
 from controller.ray.service.rollout.steps import Wait
 from controller.ray.service.rollout.transitions import next_step
-from controller.ray.service.serving.commands import put_configs, subscriptions
+from controller.ray.service.serving.commands import (
+    LOSS_DELAY,
+    lost_since,
+    put_configs,
+    subscriptions,
+)
 from controller.ray.service.serving.serve_label import label_pods
 from controller.ray.service.status.current_status import current_status
 from controller.ray.service.status.facts import collect_facts
@@ -167,8 +172,13 @@ def _finalize(seen: ServiceObservation) -> Plan:
 
 
 def _next_deadline(seen: ServiceObservation, now: datetime) -> float | None:
-    """Seconds until a replaced cluster may be deleted, or the time to initialize has passed."""
+    """Seconds until the next moment that no event marks.
+
+    A replaced cluster may be deleted, lost applications are deployed again, or the time to
+    initialize has passed.
+    """
     times = [moment for each in seen.others if (moment := deletion_time(each)) is not None]
+    times += [lost + LOSS_DELAY for each in seen.clusters if (lost := lost_since(each)) is not None]
     waits = [(moment - now).total_seconds() for moment in times if moment > now]
     timeout = seconds_to_timeout(seen, now)
     return min(waits if timeout is None else [*waits, timeout], default=None)

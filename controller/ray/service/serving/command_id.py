@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from controller.ray.service.serving.stored_config import StoredConfig
 
 
-def put_command_id(config: StoredConfig, capacity: int | None) -> str:
-    """Id of the command that deploys a config with a target capacity in percent."""
-    return f"serve/{config.hash}/{'full' if capacity is None else capacity}"
+def put_command_ids(config: StoredConfig, capacity: int | None) -> tuple[str, str]:
+    """Ids of the command that deploys a config with a target capacity in percent.
+
+    A command is sent once. If Serve loses what it has deployed, the other id is used, by turns.
+    """
+    first = f"serve/{config.hash}/{'full' if capacity is None else capacity}"
+    return first, f"{first}/again"

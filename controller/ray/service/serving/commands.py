@@ -15,7 +15,6 @@ from controller.ray.dashboard import (
     PutServeConfig,
     ServeProbe,
 )
-from controller.ray.service.serving.command_id import put_command_id
 from controller.ray.service.serving.proxies import gated_pods, proxy_on, serve_state
 from controller.ray.service.serving.readiness import judge
 
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
 
 PUT_PATIENCE: Final = timedelta(minutes=5)
 """How long one PUT is repeated; after that it is submitted anew."""
+
+
+LOSS_DELAY: Final = timedelta(seconds=10)
+"""How long applications must be missing before their config is sent again (`serve shutdown`)."""
 
 
 def subscriptions(
@@ -62,12 +65,24 @@ def _due(seen: ServiceObservation, now: datetime) -> Iterator[HeadCommand]:
     for each in seen.clusters:
         if each.head is None or each.head.terminating or each.config is None:
             continue
-        if each.put_outcome is not None or serve_state(each) is None or is_applied(seen, each):
+        lost = lost_since(each)
+        if lost is None and (each.put_outcome is not None or is_applied(seen, each)):
             continue
-        capacity = seen.recorded(each.role).get("targetCapacity")
-        command_id = put_command_id(each.config, capacity)
-        body = each.config.request(capacity)
-        yield HeadCommand(each.head.dashboard, PutServeConfig(command_id, now + PUT_PATIENCE, body))
+        if serve_state(each) is None or (lost is not None and now < lost + LOSS_DELAY):
+            continue
+        body = each.config.request(seen.recorded(each.role).get("targetCapacity"))
+        command = PutServeConfig(each.put_id, now + PUT_PATIENCE, body)
+        yield HeadCommand(each.head.dashboard, command)
+
+
+def lost_since(cluster: ServingCluster) -> datetime | None:
+    """Since when Serve reports none of the applications whose config it had accepted."""
+    state, config = serve_state(cluster), cluster.config
+    if not isinstance(cluster.put_outcome, CommandDone) or state is None or config is None:
+        return None
+    assert cluster.answer is not None
+    wanted = config.applications.keys()
+    return cluster.answer.since if wanted and not wanted & state.applications.keys() else None
 
 
 def is_applied(seen: ServiceObservation, cluster: ServingCluster) -> bool:
