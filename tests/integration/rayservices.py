@@ -22,7 +22,7 @@ from tests.integration.harness import EXAMPLES, cluster_of, is_ready, role
 from tests.ray.dashboard.simulated import SimulatedRay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from controller.kube.objects import Pod
     from tests.integration.harness import RunningOperator, World
@@ -74,11 +74,16 @@ def with_image(manifest: dict[str, Any], image: str) -> dict[str, Any]:
 class Services:
     """All RayServices of a world, and the Rays that serve them."""
 
-    def __init__(self, world: World, settings: ServiceSettings | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        settings: ServiceSettings | None = None,
+        ray: type[SimulatedRay] = SimulatedRay,
+    ) -> None:
         self.world = world
         self.settings = settings or ServiceSettings()
         epoch = world.wall() - timedelta(seconds=world.loop.time())
-        self.ray = SimulatedRay(live=self._live, nodes=self._nodes, epoch=epoch)
+        self.ray = ray(live=self._live, nodes=self._nodes, epoch=epoch)
 
     def start_operator(self, **more: Any) -> RunningOperator:
         """An operator of all kinds, with dashboard actors of its own."""
@@ -106,6 +111,10 @@ class Services:
 
     async def service(self, name: str = "svc") -> RayService:
         return await self.world.user.get(RAYSERVICES, self.world.namespace, name)
+
+    async def all(self) -> Sequence[RayService]:
+        found = await self.world.user.list(RAYSERVICES, self.world.namespace)
+        return found.items
 
     async def status(self, name: str = "svc") -> dict[str, Any]:
         return (await self.service(name)).status
@@ -152,6 +161,17 @@ class Services:
         """The Serve of the ready head of a cluster."""
         (pod,) = (pod for pod in self.heads() if cluster_of(pod) == cluster)
         return self.ray.serve(self._place(pod))
+
+    def puts(self) -> list[tuple[str, list[dict[str, Any]]]]:
+        """The configs that each Serve was sent, with the uid of its cluster."""
+        return [(place[0], serve.puts) for place, serve in self.ray.serves() if serve.puts]
+
+    def told(self) -> list[list[str]]:
+        """The greetings that each Serve was told, in order."""
+        return [
+            [put["applications"][0]["deployments"][0]["user_config"]["greeting"] for put in puts]
+            for _, puts in self.puts()
+        ]
 
     def heads(self) -> list[Pod]:
         return [pod for pod in self.world.journal.present.values() if role(pod) == "head"]

@@ -10,9 +10,11 @@ from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, FeatureGates
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
+from controller.ray.api.rayservice import RAYSERVICES
 from tests.faults.faulty_transport import ErrorResponse, LostRequest, Rule
 from tests.integration.harness import example_cluster
 from tests.integration.rays import Rays, job_manifest
+from tests.integration.rayservices import service_manifest
 from tests.integration.test_all_kinds import cron_job, start
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ SORTS = {
 KINDS: dict[str, tuple[Resource[Any], str, dict[str, Any]]] = {
     "cluster": (RAYCLUSTERS, "pods", example_cluster()),
     "job": (RAYJOBS, "rayclusters.ray.io", job_manifest("example")),
+    "service": (RAYSERVICES, "rayclusters.ray.io", service_manifest("example")),
     "cron": (RAYCRONJOBS, "rayjobs.ray.io", cron_job("example", "*/5 * * * *")),
 }
 
@@ -58,9 +61,10 @@ async def begin(
 
 
 def requests(operator: RunningOperator, since: int = 0) -> list[str]:
-    """What the operator asked, without what fills its caches."""
+    """What the operator asked about objects, without what fills its caches."""
     asked = [entry.attributes for entry in operator.transport.journal.entries[since:]]
-    return [f"{a.verb} {a.resource}" for a in asked if a.verb not in {"list", "watch"}]
+    about = [each for each in asked if each.resource and each.verb not in {"list", "watch"}]
+    return [f"{each.verb} {each.resource}" for each in about]
 
 
 @pytest.mark.parametrize("sort", SORTS)

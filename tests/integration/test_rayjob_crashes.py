@@ -21,10 +21,11 @@ from tests.integration.test_crashes import SHARDS, in_shards
 from tests.ray.dashboard.simulated import Course
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from tests.faults.faulty_transport import JournalEntry
     from tests.integration.harness import RunningOperator
+    from tests.integration.rayservices import Services
 
 pytestmark = [
     pytest.mark.embedded_only,
@@ -105,7 +106,14 @@ async def entries_of(mode: str) -> list[JournalEntry]:
         return operator.transport.journal.entries
 
 
-def kill_at(rays: Rays, operator: RunningOperator, number: int, *, applied: bool) -> None:
+def kill_at(
+    rays: Rays | Services,
+    operator: RunningOperator,
+    number: int,
+    *,
+    applied: bool,
+    ours: Callable[[JournalEntry], bool] = is_ours,
+) -> None:
     """Kill the operator at its n-th write of ours and start another one."""
     seen = 0
     killed = False
@@ -116,7 +124,7 @@ def kill_at(rays: Rays, operator: RunningOperator, number: int, *, applied: bool
 
     def strike(entry: JournalEntry) -> None:
         nonlocal seen, killed
-        if killed or not is_ours(entry):
+        if killed or not ours(entry):
             return
         seen += 1
         if seen > number:

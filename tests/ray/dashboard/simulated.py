@@ -202,6 +202,10 @@ class SimulatedRay:
         """The Serve of an incarnation; one that was not seen before has deployed nothing."""
         return self._serves.setdefault(place, SimulatedServe())
 
+    def serves(self) -> list[tuple[Incarnation, SimulatedServe]]:
+        """All Serves, in the order in which they were first asked."""
+        return list(self._serves.items())
+
     def job(self, head: Head, job_id: str) -> Job | None:
         return self._jobs.get(incarnation(head), {}).get(job_id)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tests.ray.dashboard.recorded import recorded
@@ -91,7 +91,8 @@ class SimulatedServe:
         if old is not None and old.config == config:
             found = old
         else:
-            found = Application(config, _deployments(config, now), now)
+            before = {} if old is None else old.deployments
+            found = Application(config, _deployments(config, now, before), now)
         for each in found.deployments.values():
             each.scale(self.capacity, now, self.starting)
         return found
@@ -122,7 +123,8 @@ class SimulatedServe:
             each: self._described_deployment(deployment, now)
             for each, deployment in found.deployments.items()
         }
-        complete = all(each["status"] == "HEALTHY" for each in deployments.values())
+        healthy = all(each["status"] == "HEALTHY" for each in deployments.values())
+        complete = healthy and now >= found.changed + self.starting
         status, message = self.failing.get(name, ("RUNNING" if complete else "DEPLOYING", ""))
         return {
             "status": status,
@@ -141,6 +143,13 @@ class SimulatedServe:
         }
 
 
-def _deployments(config: dict[str, Any], now: float) -> dict[str, Deployment]:
+def _deployments(
+    config: dict[str, Any], now: float, before: Mapping[str, Deployment]
+) -> dict[str, Deployment]:
+    """The deployments of a config; what ran before goes on until its replicas are replaced."""
     listed = config.get("deployments") or [{"name": "App"}]
-    return {each["name"]: Deployment(each.get("num_replicas", 1), now) for each in listed}
+    found: dict[str, Deployment] = {}
+    for each in listed:
+        old = before.get(each["name"], Deployment(0, now))
+        found[each["name"]] = replace(old, replicas=each.get("num_replicas", 1))
+    return found

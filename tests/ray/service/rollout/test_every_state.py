@@ -28,7 +28,6 @@ from controller.ray.service.rollout.steps import (
 )
 from controller.ray.service.rollout.transitions import next_step
 from tests.ray.service.rollout.world import (
-    SIGHTS,
     Rules,
     Sight,
     World,
@@ -58,8 +57,8 @@ RULES = [
             Rules((NEW, STEPWISE, NONE)),
             Rules((STEPWISE,), partly=True),
             Rules((STEPWISE,), Options(surge=50, step=50)),
-            Rules((STEPWISE,), Options(surge=50, step=25)),
-            Rules((STEPWISE,), Options(surge=20, step=20)),
+            Rules((STEPWISE,), Options(surge=50, step=25), blind=False),
+            Rules((STEPWISE,), Options(surge=20, step=20), blind=False),
         )
     ),
 ]
@@ -159,7 +158,7 @@ def test_every_reachable_state_keeps_the_invariants(
 ) -> None:
     worlds = graph(rules)
     for world in worlds:
-        for sight in SIGHTS:
+        for sight in rules.sights:
             check_step(world, rules, sight)
             check_writes(world, rules, sight)
     ways = sum(map(len, worlds.values()))

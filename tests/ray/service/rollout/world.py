@@ -75,25 +75,6 @@ class World(NamedTuple):
     routed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a user has chosen for all the time, and what may happen.
-
-    Attributes:
-        strategies: what the user chooses among; the first at the beginning.
-        partly: whether half of a cluster's replicas may be lost, and not only all of them.
-    """
-
-    strategies: tuple[Strategy, ...]
-    options: Options = field(default_factory=Options)
-    partly: bool = False
-
-    def __str__(self) -> str:
-        """Short enough for the name of a test."""
-        chosen = "/".join(each.value for each in self.strategies)
-        return f"{chosen} surge {self.options.surge} step {self.options.step}"
-
-
 class Sight(NamedTuple):
     """Whether the dashboard of each cluster has answered."""
 
@@ -103,6 +84,33 @@ class Sight(NamedTuple):
 
 CLEAR = Sight()
 SIGHTS = tuple(Sight(*each) for each in product((True, False), repeat=2))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a user has chosen for all the time, and what may happen.
+
+    Attributes:
+        strategies: what the user chooses among; the first at the beginning.
+        partly: whether half of a cluster's replicas may be lost, and not only all of them.
+        blind: whether dashboards may have given no answer.
+    """
+
+    strategies: tuple[Strategy, ...]
+    options: Options = field(default_factory=Options)
+    partly: bool = False
+    blind: bool = True
+
+    @property
+    def sights(self) -> tuple[Sight, ...]:
+        """What the operator may see of the clusters."""
+        return SIGHTS if self.blind else SIGHTS[:1]
+
+    def __str__(self) -> str:
+        """Short enough for the name of a test."""
+        chosen = "/".join(each.value for each in self.strategies)
+        losses = " parts" if self.partly else ""
+        return f"{chosen} surge {self.options.surge} step {self.options.step}{losses}"
 
 
 def facts_of(world: World, rules: Rules, sight: Sight = CLEAR) -> Facts:
@@ -274,8 +282,8 @@ def canonical(world: World) -> World:
 
 def neighbours(world: World, rules: Rules) -> Iterator[tuple[str, World]]:
     """Every world that one event leads to, with the sort of the event."""
-    steps = {next_step(facts_of(world, rules, sight)) for sight in SIGHTS}
-    written = {each for sight in SIGHTS for each in writes(world, rules, sight)}
+    steps = {next_step(facts_of(world, rules, sight)) for sight in rules.sights}
+    written = {each for sight in rules.sights for each in writes(world, rules, sight)}
     for sort, worlds in (
         ("step", (apply(world, step) for step in steps)),
         ("write", written),

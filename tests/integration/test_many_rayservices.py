@@ -1,0 +1,104 @@
+"""Two hundred RayServices: at rest they cost their probes, and dead dashboards harm no other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from tests.integration.harness import embedded_world
+from tests.integration.rayservices import Services, condition, service_manifest
+from tests.integration.test_all_kinds import asked
+from tests.ray.dashboard.simulated import Fault, SimulatedRay
+
+if TYPE_CHECKING:
+    from controller.ray.dashboard import Head
+
+LIVE, DEAD = 180, 20
+TEN_MINUTES = 600.0
+SERVE = 30
+"""Most requests to a dashboard in ten minutes: one in 30 s when nothing has changed for long."""
+PROXY = 65
+"""The same for a proxy, which is asked every 10 s."""
+
+
+class PartlySilentRay(SimulatedRay):
+    """The dashboards of RayServices whose names begin with `dead` accept and never answer."""
+
+    def _fault_of(self, head: Head) -> Fault | None:
+        return Fault.SILENT if head.service.startswith("dead") else super()._fault_of(head)
+
+
+def small(name: str) -> dict[str, Any]:
+    """A RayService on a head alone."""
+    manifest = service_manifest(name)
+    manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"] = []
+    return manifest
+
+
+async def ready(services: Services) -> set[str]:
+    """Names of the RayServices that are ready."""
+    found = await services.all()
+    return {each.metadata.name for each in found if condition(each.status, "Ready") == "True"}
+
+
+async def seconds_until(services: Services, names: set[str]) -> float:
+    """Seconds until all of these are ready."""
+    loop = services.world.loop
+    start = loop.time()
+
+    async def reached() -> bool:
+        return names <= await ready(services)
+
+    await services.world.eventually(reached, seconds=600, pause=1)
+    return loop.time() - start
+
+
+@pytest.mark.slow
+@pytest.mark.embedded_only
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("silence")
+async def test_two_hundred_services_are_served_as_if_alone_and_rest():
+    async with embedded_world() as world:
+        services = Services(world)
+        services.start_operator()
+        await services.create(small("alone"))
+        alone = await seconds_until(services, {"alone"})
+
+    async with embedded_world() as world:
+        services = Services(world, ray=PartlySilentRay)
+        registry = CollectorRegistry()
+        services.start_operator(registry=registry)
+        names = {f"live-{number}" for number in range(LIVE)}
+        for name in [*(f"dead-{number}" for number in range(DEAD)), *sorted(names)]:
+            await services.create(small(name))
+        assert await seconds_until(services, names) <= 2 * alone + 5
+        await world.settle(300)
+
+        writes, puts = asked(world), services.ray.requests(method="PUT")
+        passes, since = reconciles(registry), len(services.ray.asked)
+        await world.settle(TEN_MINUTES)
+        assert asked(world) == writes
+        assert services.ray.requests(method="PUT") == puts
+        assert reconciles(registry) - passes <= 2 * (LIVE + DEAD)
+        probes = Counter((each.head.pod_uid, each.path) for each in services.ray.asked[since:])
+        most = Counter[str]()
+        for (_, path), count in probes.items():
+            most[path] = max(most[path], count)
+        assert dict(most.items()).keys() == {"/api/serve/applications/", "/-/healthz"}
+        assert most["/api/serve/applications/"] <= SERVE
+        assert most["/-/healthz"] <= PROXY
+        assert await ready(services) == names
+
+
+def reconciles(registry: CollectorRegistry) -> float:
+    """Passes of the controller of RayServices so far."""
+    return sum(
+        sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == "controller_runtime_reconcile_total"
+        and sample.labels["controller"] == "rayservice-controller"
+    )
