@@ -199,5 +199,43 @@ async def test_applications_that_somebody_shut_down_are_deployed_again(services:
     assert len(serve.puts) == 3
 
 
+async def notes(services: Services, *reasons: str) -> list[str]:
+    """Notes of the events with these reasons about the service."""
+    path = f"/apis/events.k8s.io/v1/namespaces/{services.world.namespace}/events"
+    found = json.loads(await services.world.user.read_page(path, {}))["items"]
+    about = [each for each in found if each["regarding"]["kind"] == "RayService"]
+    assert all("series" not in each for each in about if each["reason"] in reasons)
+    return sorted(each["note"] for each in about if each["reason"] in reasons)
+
+
+async def test_events_tell_an_upgrade_from_its_preparation_to_the_deletion_each_once(
+    services: Services,
+):
+    services.start_operator()
+    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
+    await services.create(manifest)
+    await services.reaches(lambda s: s.get("serviceStatus") == "Running")
+    old = await services.active()
+    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
+    await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
+    new = await services.active()
+    await services.world.settle(60)
+    assert await notes(services, "PreparedRayCluster") == [
+        f"Cluster {new} is to replace cluster {old}",
+        f"Cluster {old} is to serve",
+    ]
+    assert await notes(services, "PromotedRayCluster") == sorted(
+        f"Cluster {name} serves now" for name in (old, new)
+    )
+    applied = await notes(services, "UpdatedServeApplications")
+    assert sorted(each.rpartition(" ")[2] for each in applied) == sorted((old, new))
+    assert await notes(services, "DeletedRayCluster") == [f"Deleted RayCluster {old}"]
+    await services.patch(serveConfigV2="applications: 7")
+    await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
+    await services.world.settle(30)
+    (refused,) = await notes(services, "InvalidRayServiceSpec")
+    assert refused.startswith("spec.serveConfigV2")
+
+
 def ready_message(status: dict[str, Any]) -> str:
     return next(each["message"] for each in status["conditions"] if each["type"] == "Ready")
