@@ -145,8 +145,8 @@ class ServiceObservation:
 
     @property
     def excludes_head(self) -> bool:
-        """Whether the head is to get no requests, even if the specification is invalid."""
-        return mapping(self.service.spec).get("excludeHeadPodFromServeSvc") is True
+        """See `excludes_head` below."""
+        return excludes_head(self.service)
 
     @property
     def clusters(self) -> tuple[ServingCluster, ...]:
@@ -156,3 +156,8 @@ class ServiceObservation:
     def recorded(self, role: str) -> Mapping[str, Any]:
         """What the status records about the cluster in this role."""
         return mapping(self.status.get(role))
+
+
+def excludes_head(service: RayService) -> bool:
+    """Whether the head is to get no requests, even if the specification is invalid."""
+    return mapping(service.spec).get("excludeHeadPodFromServeSvc") is True

@@ -17,17 +17,23 @@ from controller.ray.children.drift import observe_child
 from controller.ray.dashboard import ProxyProbe, ServeProbe
 from controller.ray.head.incarnation import find_head
 from controller.ray.service.cluster.identity import SpecIdentity
-from controller.ray.service.observation import ACTIVE, PENDING, ServiceObservation, ServingCluster
+from controller.ray.service.observation import (
+    ACTIVE,
+    PENDING,
+    ServiceObservation,
+    ServingCluster,
+    excludes_head,
+)
 from controller.ray.service.rollout.facts import Selection
 from controller.ray.service.rollout.selection import wanted_selection
 from controller.ray.service.serving.command_id import put_command_ids
-from controller.ray.service.serving.proxies import endpoints_of, proxy_on
+from controller.ray.service.serving.proxies import endpoints_of, gated_pods, proxy_on
 from controller.ray.service.serving.stored_config import UnreadableConfig, load
 from controller.ray.service.status.facts import collect_facts
 from controller.ray.service.traffic.services import stable_services
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from controller.kube.objects import Pod
@@ -125,7 +131,9 @@ def _serving_cluster(
     head = find_head(cluster, spec, reads, domain=sources.settings.cluster_domain)
     pods = reads.by_index(PODS, "owner", cluster.metadata.uid)
     present = tuple(pod for pod in pods if not pod.metadata.terminating)
-    return _with_serve(replace(found, head=head, pods=present), recorded, sources.dashboards)
+    found = _with_serve(replace(found, head=head, pods=present), recorded, sources.dashboards)
+    gated = gated_pods(found, sources.settings, excludes_head=excludes_head(service))
+    return replace(found, proxies=dict(_proxies(found, gated, sources.dashboards)))
 
 
 def _with_serve(
@@ -136,7 +144,6 @@ def _with_serve(
         return found
     head = found.head.dashboard
     found = replace(found, answer=dashboards.observation(head, ServeProbe()))
-    found = replace(found, proxies=dict(_proxies(found, dashboards)))
     if found.config is None:
         return found
     first, other = put_command_ids(found.config, recorded.get("targetCapacity"))
@@ -146,10 +153,10 @@ def _with_serve(
 
 
 def _proxies(
-    found: ServingCluster, dashboards: Dashboards
+    found: ServingCluster, pods: Iterable[Pod], dashboards: Dashboards
 ) -> Iterator[tuple[str, ProbeObservation]]:
-    """What the proxies that are subscribed to have answered."""
-    for pod in found.pods:
+    """What the proxies on these pods have answered."""
+    for pod in pods:
         proxy = proxy_on(found, pod)
         seen = None if proxy is None else dashboards.observation(proxy, ProxyProbe())
         if seen is not None:

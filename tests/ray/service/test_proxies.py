@@ -31,7 +31,10 @@ def labelled(seen: ServiceObservation, settings: ServiceSettings = SETTINGS) -> 
 
 def asked(seen: ServiceObservation, settings: ServiceSettings = SETTINGS) -> list[str]:
     assert seen.active is not None
-    return [each.metadata.name for each in gated_pods(seen, seen.active, settings)]
+    return [
+        each.metadata.name
+        for each in gated_pods(seen.active, settings, excludes_head=seen.excludes_head)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def _subscriptions(
         if each.head is None or each.head.terminating:
             continue
         yield ProbeSubscription(each.head.dashboard, ServeProbe())
-        for pod in gated_pods(seen, each, settings):
+        for pod in gated_pods(each, settings, excludes_head=seen.excludes_head):
             if (proxy := proxy_on(each, pod)) is not None:
                 yield ProbeSubscription(proxy, ProxyProbe())
 

@@ -28,12 +28,12 @@ _DEFAULT_PORT: Final = 8000
 
 
 def gated_pods(
-    seen: ServiceObservation, cluster: ServingCluster, settings: ServiceSettings
+    cluster: ServingCluster, settings: ServiceSettings, *, excludes_head: bool
 ) -> Iterator[Pod]:
     """Pods that may get requests, and that Manta has to ask: no kubelet asks their proxies."""
     if cluster.head is None or cluster.head.terminating or cluster.spec is None:
         return
-    if not seen.excludes_head:
+    if not excludes_head:
         yield cluster.head.pod
     groups = _unprobed_groups(cluster.spec, settings)
     for worker in cluster.workers if groups else ():

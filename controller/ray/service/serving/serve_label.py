@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def label_pods(seen: ServiceObservation, settings: ServiceSettings) -> Iterator[Write]:
     """Label pods by whether their proxies take requests; what is not known changes nothing."""
     for cluster in seen.clusters:
-        for pod in gated_pods(seen, cluster, settings):
+        for pod in gated_pods(cluster, settings, excludes_head=seen.excludes_head):
             yield from _labelled(pod, serves=takes_requests(cluster, pod))
         if seen.excludes_head and cluster.head is not None:
             yield from _labelled(cluster.head.pod, serves=False)
